@@ -90,7 +90,7 @@ class House(Published, frozen=True, kw_only=True):
         ({"rates": {1: 2.0}}, "rates: a key is no text"),
         ({"number": None}, "must be text, true or false or a number (whole ones to 2^63)"),
         ({"area": 10**30}, "must be a number or text (whole ones to 2^53)"),
-        ({"street": "avenue"}, "street is 'avenue', must be text, 5 at most"),
+        ({"street": "avenue"}, "street is 'avenue', must be text of length 5 at most"),
     ],
 )
 def test_what_differs_is_named_with_its_place(data: object, says: str):

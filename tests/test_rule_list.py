@@ -359,7 +359,7 @@ FIRST = ("rules", 0, "if", 0)
         (
             FIRST,
             {"column": "smoker", "in": []},
-            "rule 1: condition 1: in is [], must be a list, 1 or more",
+            "rule 1: condition 1: in is empty",
         ),
         (FIRST, {"column": "smoker", "in": 1}, "rule 1: condition 1: in is 1, must be a list"),
         (

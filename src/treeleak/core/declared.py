@@ -143,6 +143,8 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
         tag = struct.__struct_config__.tag_field
         known = [*((tag,) if tag else ()), *struct.__struct_encode_fields__]
         return f"{before}{unknown_keys(set(value).difference(known), known)}"
+    if not value and "of length >= 1" in said:
+        return f"{where} is empty"
     return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}"
 
 
@@ -242,5 +244,5 @@ def _bounds(meta: Meta) -> str:
     if high is not None and high < LARGEST:
         return f" of {high:g} or less"
     if meta.min_length is not None:
-        return f", {meta.min_length} or more"
-    return f", {meta.max_length} at most" if meta.max_length is not None else ""
+        return f" of length {meta.min_length} or more"
+    return f" of length {meta.max_length} at most" if meta.max_length is not None else ""

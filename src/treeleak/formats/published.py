@@ -9,9 +9,10 @@ import json
 from pathlib import Path
 
 from treeleak.core.declared import Published, schema_of
+from treeleak.formats.release import Release
 from treeleak.formats.rules import Rules
 
-PUBLISHED: dict[str, type[Published]] = {"rules": Rules}
+PUBLISHED: dict[str, type[Published]] = {"release": Release, "rules": Rules}
 
 
 def text_of(kind: type[Published]) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.declared import EXACT_WHOLE
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
@@ -22,7 +23,6 @@ from treeleak.release.bounds import (
     MOST_RULES,
     at_most,
 )
-from treeleak.release.checked_json import EXACT_WHOLE
 from treeleak.release.release import class_numbers
 
 Value = float | str

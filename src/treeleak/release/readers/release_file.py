@@ -2,7 +2,7 @@
 
 docs/release-format.md explains the format to those who write it. What a file says is taken for
 hostile until checked: nothing in it is run, every array is as long as the text that holds it, and
-every index is checked before it is used.
+every index is checked before it is used. :mod:`treeleak.formats.release` says what must be in it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
+from treeleak.core.declared import Place, in_words, read, told
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
+from treeleak.formats import release as declared
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
-from treeleak.release.checked_json import (
-    choice,
-    declared,
-    is_finite,
-    label,
-    only,
-    plain,
-    read_json,
-    record,
-    take,
-)
+from treeleak.release.checked_json import label, located, plain, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.foreign import name_of_json, no_model
 from treeleak.release.noise.laws import (
@@ -33,21 +25,21 @@ from treeleak.release.noise.laws import (
     DiscreteLaplace,
     Gaussian,
     LabelNoise,
-    LabelRule,
     Laplace,
 )
 from treeleak.release.readers.release_nodes import (
     Counted,
     check_sums,
+    made_of,
     totals_are,
-    tree_from_dict,
     tree_to_dict,
 )
-from treeleak.release.release import CountsAre, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import (
     AllRows,
     Bootstrap,
     Disjoint,
+    HeldBack,
     Sampling,
     Subsample,
     UnknownSampling,
@@ -57,11 +49,6 @@ from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 2
 READ_VERSIONS = (1, 2)
-FLOAT_TYPES = ("float32", "float64")
-# Beyond these, noise hides everything or nothing, and its moments leave the range of the floats.
-NOISE_BETWEEN = (1e-9, 1e9)
-# What is rounded is summed over every value.
-MAX_SIGMA = 1e5
 
 
 def write_release(release: Release, path: str | Path, *, overwrite: bool = True) -> None:
@@ -145,50 +132,50 @@ def release_from_dict(data: Any) -> Release:
         raise BadModel(
             f"release format version {version!r:.40}; this program reads versions 1 and 2"
         )
-    only(data, _KEYS)
-    columns = declared(tuple[str, ...], take(data, "columns", list), "columns")
-    trees = take(data, "trees", list)
-    at_most(MOST_COLUMNS, len(columns), "columns")
-    at_most(MOST_TREES, len(trees), "trees")
-    if not trees:
-        raise BadModel("trees is empty: a model has one or more")
-    at_most(MOST_CLASSES, len(take(data, "classes", list)), "classes")
-    classes = tuple(label(c) for c in data["classes"])
-    hints = get_type_hints(Release)
-    told = {name: declared(hints[name], data[name], name) for name in _TOLD if name in data}
-    grouped = (c for group in told.get("one_hot", {}).values() for c in group)
-    if strange := {*told.get("maybe_missing", ()), *grouped} - set(columns):
+    for key, most in (("columns", MOST_COLUMNS), ("trees", MOST_TREES), ("classes", MOST_CLASSES)):
+        if isinstance(data.get(key), list):
+            at_most(most, len(data[key]), key)
+    found = read(declared.Release, data, BadModel, _in_words)
+    grouped = (c for group in found.one_hot.values() for c in group)
+    if strange := {*found.maybe_missing, *grouped} - set(found.columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
-    noise = take(data, "noise", dict, None)
-    counts_are = choice(data, "counts_are", get_args(CountsAre))
-    sampling = _sampling(take(data, "sampling", dict), len(trees))
+    sampling = _sampling(found.sampling, len(found.trees))
     counted = Counted(
-        len(columns), len(classes), QUANTITIES[counts_are], totals_are(counts_are, sampling),
-        noise is not None,
+        len(found.columns), len(found.classes), QUANTITIES[found.counts_are],
+        totals_are(found.counts_are, sampling), found.noise is not None,
     )  # fmt: skip
     release = Release(
-        trees=tuple(tree_from_dict(tree, t, counted) for t, tree in enumerate(trees)),
-        feature_names=columns,
-        classes=classes,
+        trees=tuple(made_of(tree, t, counted) for t, tree in enumerate(found.trees)),
+        feature_names=found.columns,
         sampling=sampling,
-        noise=None if noise is None else noise_from_dict(noise),
-        float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
-        **({"n_rows": None} | told),
+        noise=None if found.noise is None else _noise(found.noise),
+        ensemble=None if found.ensemble is None else _ensemble(found.ensemble),
+        **{name: getattr(found, name) for name in _TOLD},
     )
-    for t, tree in enumerate(release.trees if noise is None else ()):
+    for t, tree in enumerate(release.trees if found.noise is None else ()):
         check_sums(tree, f"tree {t}")
     return release
 
 
 _TOLD = (
-    "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
-    "thresholds_are", "origin", "notes", "ensemble",
+    "classes", "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
+    "float_type", "thresholds_are", "origin", "notes",
 )  # fmt: skip
 """What a file says as a release has it, under the same name."""
-_KEYS = {
-    "format", "version", "columns", "classes", "counts_are", "sampling", "noise", "float_type",
-    "trees", *_TOLD,
-}  # fmt: skip
+
+
+def _in_words(place: Place) -> str:
+    """Name the tree and the node."""
+    match place:
+        case "trees", int(t), "statistics", str(key), int(node), *more:
+            return f"tree {t}, node {node}: {key}{in_words(more)}"
+        case "trees", int(t), str(key), int(node), *more:
+            return f"tree {t}, node {node}: {key}{in_words(more)}"
+        case "trees", int(t), *more:
+            return f"tree {t}: {in_words(more)}" if more else f"tree {t}"
+    return in_words(place)
+
+
 _SAMPLINGS: dict[str, type[Sampling]] = {
     own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
 }
@@ -221,29 +208,30 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     return told if told.get("held_back", ...) is not None else {"kind": sampling.kind}
 
 
-def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
-    where = "sampling: "
-    found = _SAMPLINGS[choice(data, "kind", tuple(_SAMPLINGS), where=where)]
-    sampling = record(found, {k: v for k, v in data.items() if k != "kind"}, where)
+def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
+    where, own = "sampling: ", told(found)
+    if isinstance(found, declared.AllRows) and found.held_back is not None:
+        own["held_back"] = HeldBack(**told(found.held_back))
+    sampling = _SAMPLINGS[str(found.__struct_config__.tag)](**own)
     if isinstance(sampling, (Bootstrap, Subsample)):
         ends, seeds = sampling.rows_between, sampling.tree_seeds
         if ends is not None and ends[0] > ends[1]:
             raise BadModel(f"{where}rows_between is {list(ends)}, must begin with the least")
         if len(seeds) not in (0, n_trees):
             raise BadModel(f"{where}{len(seeds)} tree_seeds for {n_trees} trees")
-    for row, weight in enumerate(getattr(sampling, "row_weights", None) or ()):
-        if weight < 0:
-            raise BadModel(f"{where}row {row} has weight {weight:g}")
     return sampling
 
 
-_LAWS: dict[str, tuple[type[CountNoise | LabelNoise], str]] = {
-    DiscreteLaplace.law: (DiscreteLaplace, "epsilon"),
-    Laplace.law: (Laplace, "epsilon"),
-    Gaussian.law: (Gaussian, "sigma"),
-    "label": (LabelNoise, "scale"),
-}
-"""With the name of its size."""
+def _ensemble(found: declared.Ensemble) -> Ensemble:
+    fitting = None if found.fitting is None else Fitting(**told(found.fitting))
+    with located("ensemble: "):
+        return Ensemble(found.objective, found.base_scores, found.learning_rate, fitting)
+
+
+_LAWS: dict[str, type[CountNoise | LabelNoise]] = {
+    "discrete-laplace": DiscreteLaplace, "laplace": Laplace, "gaussian": Gaussian,
+    "label": LabelNoise,
+}  # fmt: skip
 
 
 def _noise_to_dict(noise: CountNoise | LabelNoise) -> dict[str, Any]:
@@ -261,12 +249,11 @@ def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
     BadModel
         Naming the key.
     """
-    where = "noise: "
-    kind, size = _LAWS[choice(data, "law", tuple(_LAWS), where=where)]
-    rule = choice(data, "rule", get_args(LabelRule), where=where) if kind is LabelNoise else None
-    value = data.get(size, 0.0 if rule == "majority" else None)
-    least = 0.0 if rule == "majority" else NOISE_BETWEEN[0]
-    most = MAX_SIGMA if size == "sigma" else NOISE_BETWEEN[1]
-    if not (is_finite(value) and least <= value <= most):
-        raise BadModel(f"{where}{size} is {value!r:.40}, must be from {least:g} to {most:g}")
-    return record(kind, {k: v for k, v in data.items() if k != "law"}, where)
+    kind: Any = declared.Noise
+    return _noise(read(kind, data, BadModel, lambda place: in_words(("noise", *place))))
+
+
+def _noise(found: declared.Noise) -> CountNoise | LabelNoise:
+    if isinstance(found, declared.LabelNoise) and found.rule != "majority" and found.scale < 1e-9:
+        raise BadModel(f"noise: scale is {found.scale!r:.40}, must be from 1e-09 to 1e+09")
+    return _LAWS[str(found.__struct_config__.tag)](**told(found))

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.declared import EXACT_WHOLE
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES
+from treeleak.formats import release as declared
 from treeleak.release.categories import CategorySets
-from treeleak.release.checked_json import (
-    EXACT_WHOLE,
-    REQUIRED,
-    is_finite,
-    is_whole,
-    located,
-    only,
-    take,
-)
+from treeleak.release.checked_json import located
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
     COUNTS,
@@ -38,11 +30,6 @@ from treeleak.release.statistics import (
 from treeleak.release.tree import LEAF, Tree
 
 BY_CLASS = " by class"
-_TREE_KEYS = {
-    "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
-    "statistics", "strict", "categories", "output",
-}  # fmt: skip
-_OPTIONAL = {"missing_left", "strict", "categories"}
 
 
 def tree_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
@@ -76,101 +63,87 @@ class Counted:
     noisy: bool
 
 
-def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
-    """Read tree ``t``.
+def made_of(found: declared.Tree, t: int, of: Counted) -> Tree:
+    """Make tree ``t`` of what a file says of it.
 
     Raises BadModel, naming the tree, the node and the key.
     """
-    where, n_columns = f"tree {t}", of.n_columns
-    if not isinstance(data, Mapping):
-        raise BadModel(f"{where} is no object")
-    only(data, _TREE_KEYS, f"{where}: ")
-    n = len(take(data, "feature", list, where=f"{where}: "))
-
-    def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
-        default = None if key in _OPTIONAL else REQUIRED
-        return _per_node(data, key, n, (valid, must_be), where, default)
-
-    def is_set(value: Any) -> bool:
-        return value is None or (
-            isinstance(value, list)
-            and len(value) > 0
-            and all(is_whole(v, 0, MOST_CATEGORY) for v in value)
-        )
-
-    child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
-    feature = nodes(
-        "feature", lambda v: is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
+    where, n = f"tree {t}", len(found.feature)
+    for key in _PER_NODE:
+        _check_length(getattr(found, key), n, f"{where}: {key}")
+    feature, left, right = (
+        np.array(own, dtype=np.int64) for own in (found.feature, found.left, found.right)
     )
-    left = nodes("left", lambda v: v == LEAF or is_whole(v, 1, n), child)
-    right = nodes("right", lambda v: v == LEAF or is_whole(v, 1, n), child)
-    threshold = nodes(
-        "threshold",
-        lambda v: v is None or is_finite(v) or v in ("inf", "-inf"),
-        'a number, "inf" or "-inf", or null at a leaf',
+    columns = f"a column below {of.n_columns}, or {LEAF}"
+    _check_nodes(feature, feature < of.n_columns, columns, "feature", where)
+    for key, own in (("left", left), ("right", right)):
+        child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
+        _check_nodes(own, (own == LEAF) | ((own >= 1) & (own < n)), child, key, where)
+    sets = found.categories or [None] * n
+    untested = np.array(
+        [c is None and s is None for c, s in zip(found.threshold, sets, strict=True)]
     )
-    missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
-    strict = nodes("strict", lambda v: isinstance(v, bool), "true or false")
-    sets = nodes("categories", is_set, f"whole numbers below {MOST_CATEGORY:,}, or null") or n * [
-        None
-    ]
-    tests = [cut if own is None else own for cut, own in zip(threshold, sets, strict=True)]
-    for node, marks in enumerate(zip(feature, left, right, tests, strict=True)):
-        if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
-            raise BadModel(f"{where}, node {node}: half a leaf, half a test")
+    half = ((feature == LEAF) != (left == LEAF)) | ((left == LEAF) != (right == LEAF))
+    half |= (left == LEAF) != untested
+    if half.any():
+        raise BadModel(f"{where}, node {half.argmax()}: half a leaf, half a test")
+    statistics = _statistics(found, feature == LEAF, of, where)
     with located(f"{where}: "):
         return Tree(
-            feature=np.array(feature, dtype=np.int64),
-            threshold=np.array([math.nan if v is None else float(v) for v in threshold]),
-            left=np.array(left, dtype=np.int64),
-            right=np.array(right, dtype=np.int64),
-            missing_left=np.array(missing_left or [False] * n, dtype=bool),
-            statistics=_statistics(data, np.array(feature) == LEAF, of, where),
-            strict=None if strict is None else np.array(strict, dtype=bool),
+            feature=feature,
+            threshold=np.array([math.nan if v is None else float(v) for v in found.threshold]),
+            left=left,
+            right=right,
+            missing_left=np.array(found.missing_left or [False] * n, dtype=bool),
+            statistics=statistics,
+            strict=None if found.strict is None else np.array(found.strict, dtype=bool),
             categories=_categories_from_list(sets),
-            output=_output_from(data, where),
+            output=found.output,
         )
 
 
-def _per_node(
-    data: Mapping[str, Any],
-    key: str,
-    n: int,
-    due: tuple[Callable[[Any], bool], str],
-    where: str,
-    default: Any = REQUIRED,
-) -> Any:
-    """Take a list with an entry for each node, all of them what is due."""
-    values, (valid, must_be) = take(data, key, list, default, f"{where}: "), due
+_PER_NODE = (
+    "threshold", "left", "right", "missing_left", "strict", "categories", "counts", "totals",
+    "distinct",
+)  # fmt: skip
+
+
+def _check_length(values: Sequence[Any] | None, n: int, what: str) -> None:
     if values is not None and len(values) != n:
-        raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
-    for node, value in enumerate(values or ()):
-        if not valid(value):
-            raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
-    return values
+        raise BadModel(f"{what} has {len(values)} entries for {n} nodes")
 
 
-def _statistics(data: Mapping[str, Any], leaf: BoolArray, of: Counted, where: str) -> Statistics:
+def _check_nodes(values: IntArray, right: BoolArray, must_be: str, key: str, where: str) -> None:
+    if not right.all():
+        node = int(right.argmin())
+        raise BadModel(f"{where}, node {node}: {key} is {values[node]}, must be {must_be}")
+
+
+def _statistics(found: declared.Tree, leaf: BoolArray, of: Counted, where: str) -> Statistics:
     """Make a table of what stands under keys of its own, and of what stands below statistics."""
-    own = {"counts": (of.counts, True), "totals": (of.totals, False), "distinct": (DISTINCT, False)}
-    listed = [(data, key, *own[key]) for key in own if data.get(key) is not None]
-    more = take(data, "statistics", dict, {}, f"{where}: ")
-    for key in more:
+    listed: list[tuple[str, Any, Quantity, bool]] = [
+        ("counts", found.counts, of.counts, True),
+        ("totals", found.totals, of.totals, False),
+        ("distinct", found.distinct, DISTINCT, False),
+    ]
+    for key, own in found.statistics.items():
         quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
         if quantity is None:
             raise BadModel(f"unknown statistic {key!r:.40}")
-        listed.append((more, key, quantity, key.endswith(BY_CLASS)))
+        _check_length(own, len(leaf), f"{where}: {key}")
+        listed.append((key, own, quantity, key.endswith(BY_CLASS)))
     entries = []
-    for held, key, quantity, by_class in listed:
-        shape, gaps = (of.n_classes,) * by_class, held is more
-        must_be = f"a list of {of.n_classes} numbers" if by_class else "a number"
-        must_be += ", whole and not negative" * (quantity == DISTINCT) + ", or null" * gaps
-        fits = partial(_fits, shape=shape, quantity=quantity, gaps=gaps)
-        values = _per_node(held, key, len(leaf), (fits, must_be), where)
+    for key, values, quantity, by_class in listed:
+        if values is None:
+            continue
+        shape = (of.n_classes,) * by_class
         present = np.array([value is not None for value in values], dtype=bool)
-        filled = [np.zeros(shape) if value is None else value for value in values]
-        table = np.array(filled, dtype=np.int64 if quantity == DISTINCT else np.float64)
-        table = table.reshape(len(leaf), *shape)
+        if by_class or key in found.statistics:
+            _check_shape(values, shape, key, where)
+        filled = values if present.all() else [np.zeros(shape) if v is None else v for v in values]
+        table: Any = np.array(filled, dtype=np.float64).reshape(len(leaf), *shape)
+        if quantity == DISTINCT:
+            table = _whole(table, key, where)
         # Behind noise, a 0 beside nodes that are no leaves says nothing.
         leaves_only = key == "counts" and of.noisy and not table[~leaf].any()
         some = leaf if leaves_only else None if present.all() else present
@@ -178,15 +151,23 @@ def _statistics(data: Mapping[str, Any], leaf: BoolArray, of: Counted, where: st
     return Statistics(tuple(entries))
 
 
-def _fits(value: Any, shape: tuple[int, ...], quantity: Quantity, gaps: bool) -> bool:
-    if value is None:
-        return gaps
-    if shape and not (isinstance(value, list) and len(value) == shape[0]):
-        return False
-    numbers = value if shape else [value]
-    if quantity == DISTINCT:
-        return all(is_whole(number, 0, EXACT_WHOLE) for number in numbers)
-    return all(map(is_finite, numbers))
+def _check_shape(values: Sequence[Any], shape: tuple[int, ...], key: str, where: str) -> None:
+    due = f"a list of {shape[0]} numbers" if shape else "a number"
+    for node, value in enumerate(values):
+        several = isinstance(value, list)
+        fits = (several and len(value) == shape[0]) if shape else not several
+        if not fits and value is not None:
+            raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {due}")
+
+
+def _whole(table: FloatArray, key: str, where: str) -> IntArray:
+    bad = ~((table >= 0) & (table < EXACT_WHOLE) & (table == np.floor(table)))
+    if bad.any():
+        node = int(np.argwhere(bad)[0, 0])
+        raise BadModel(
+            f"{where}, node {node}: {key} is {table[node]!s:.40}, must be whole and not negative"
+        )
+    return table.astype(np.int64)
 
 
 def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
@@ -243,14 +224,6 @@ def _categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | No
     values = [value for own in sets if own is not None for value in own]
     node = np.repeat(np.arange(len(sets)), size)
     return CategorySets(node, np.array(values, dtype=np.int64)) if values else None
-
-
-def _output_from(data: Mapping[str, Any], where: str) -> int | None:
-    """Read which output a tree adds to."""
-    output: int | None = take(data, "output", int, None, f"{where}: ")
-    if output is not None and not is_whole(output, 0, MOST_CLASSES):
-        raise BadModel(f"{where}: output is {output!r:.40}, must be from 0 to {MOST_CLASSES - 1}")
-    return output
 
 
 def check_sums(tree: Tree, where: str) -> None:
