@@ -13,6 +13,7 @@ import treeleak
 from treeleak.auditing import run
 from treeleak.auditing.case import Assessor, Given
 from treeleak.auditing.result import Found
+from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, message_of, own_words
 from treeleak.learn import GreedyRuleList
 
@@ -79,6 +80,43 @@ def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
     assert treeleak.audit(model).not_assessed == ()
     asked = treeleak.audit(model, X, y, sensitive=["a"])
     assert asked.not_assessed == (("inference", lacking),)
+
+
+def test_slow_parts_leave_time_to_the_quick_ones_after_them(monkeypatch):
+    ends = {}
+
+    def noted(name, slow):
+        def assess(case):
+            ends[name] = case.clock.limit
+            return case
+
+        return Assessor(name, assess, slow=slow)
+
+    parts = noted("slow", True), noted("quick", False)
+    monkeypatch.setattr(run, "ASSESSORS", parts)
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
+    for limit, kept in ((20, 2), (2000, 3)):
+        treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=limit)
+        assert ends["quick"] == limit
+        assert 0 < limit - ends["slow"] <= kept
+
+
+def test_exposure_and_membership_are_quick_and_comparing_is_slow():
+    assert {a.part for a in run.ASSESSORS if a.slow} == {"measurement", "uncertainty"}
+
+
+@pytest.mark.parametrize(("limit", "most"), [(20, 11), (60, 40), (1000, 800)])
+def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, monkeypatch):
+    given = []
+
+    def attack(*arguments, **options):
+        given.append(arguments[3])
+        raise NotCovered("not this one")
+
+    monkeypatch.setattr(run, "reconstruct", attack)
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
+    treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=limit)
+    assert 0 < given[0] <= most
 
 
 def test_a_part_cannot_use_what_it_does_not_need(monkeypatch):

@@ -29,11 +29,12 @@ import treeleak
 from helpers.documents import valid
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
-from treeleak.auditing import Entry, Measurement, Variant
+from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.assessors.yardsticks import Yardstick
+from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -654,12 +655,40 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
+def test_too_few_control_rows_say_how_many_are_needed(rebuilt, audited):
+    def found(test):
+        measured = replace(MEASURED, error=0.15, significance=test)
+        part = Found(reconstruction=replace(rebuilt, status="likely"), measurement=measured)
+        (said,) = (f for f in find(part) if f.verdict == POSSIBLE)
+        advice = " ".join(advise(part, POSSIBLE))
+        checks = judge(
+            replace(audited, measurement=measured, verdict=POSSIBLE),
+            Policy("p", {"stored_rows": 0}),
+        ).checks
+        return said, advice, next(c.found for c in checks if c.key == "possible_leak")
+
+    said, advice, check = found(against(0, n_control=119))
+    assert "The 119 control rows are too few to tell: give 120 or more" in said.text
+    assert "control" in said.fix
+    assert "would tell" not in said.text
+    assert "120 or more, better 600" in advice
+    assert check.endswith("--control with 120 rows or more may decide")
+    said, advice, check = found(against(0))
+    assert "--control" not in said.text + advice + check
+    assert "control" not in said.fix
+    said, advice, check = found(None)
+    assert "(--control) would tell" in said.text
+    assert "ten times as many" in advice
+    assert check.endswith("--control may decide")
+
+
 @pytest.mark.slow
 def test_few_control_rows_are_noted(forest, data, control):
     X, y, schema = data
     found = treeleak.audit(forest, X, y, schema=schema, control=control[:100])
     assert found.measurement.significance.overlapping
-    assert any("100 control rows are too few" in n for n in found.notes)
+    (note,) = (n for n in found.notes if "100 control rows are too few" in n)
+    assert "Give 120 or more, better 600." in note
 
 
 def test_control_rows_must_have_the_model_s_columns(forest, data, control):

@@ -83,6 +83,8 @@ class Case:
     """Whether proofs or the comparison were broken off."""
     not_covered: str = ""
     """Why there are no trees."""
+    kept: float = 0.0
+    """Seconds that slow parts leave to the quick ones after them."""
 
     @property
     def release(self) -> Release:
@@ -160,8 +162,7 @@ class Assessor:
     part: str
     """Under which it is listed where it is not assessed."""
     assess: Callable[[Case], Case]
-    """Adds what it finds to a case; the very same case where it has nothing to say. Raises, or
-    lists, why the part cannot be assessed."""
+    """Adds what it finds to a case. Raises, or lists, why the part cannot be assessed."""
     yields: tuple[str, ...] = ()
     """What it may add to what was found."""
     needs: tuple[str, ...] = ()
@@ -177,6 +178,8 @@ class Assessor:
     other error ends the audit."""
     timed: bool = True
     """Whether it is broken off when the time is up; else it looks at the clock itself."""
+    slow: bool = False
+    """Whether it might take all the time: it leaves some to the quick parts after it."""
     of: str = "leaves"
     """{"leaves", "rules"}. The kind of model."""
 
@@ -187,9 +190,10 @@ class Assessor:
         lacks = next((name for name in self.needs if not case.has(name)), None)
         if lacks is not None:
             return self._without(case, lacks)
+        clock = case.clock.part(case.clock.left - case.kept) if self.slow else case.clock
         try:
-            with nullcontext() if not self.timed else case.clock.enforced():
-                after = self.assess(case)
+            with clock.enforced() if self.timed else nullcontext():
+                after = replace(self.assess(replace(case, clock=clock)), clock=case.clock)
         except self.listed as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):

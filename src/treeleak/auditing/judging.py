@@ -147,7 +147,7 @@ def judge(audit: Audit, policy: Policy | Place) -> Ruling:
         )
     checks = [_ended(audit)]
     if audit.verdict == POSSIBLE:
-        checks.append(_possible(policy))
+        checks.append(_possible(policy, audit))
     bounds = [*policy.limits.items(), *(("inference", b) for b in policy.inference_of.values())]
     if policy.review is not None:
         checks.append(_reviewed(policy.review, audit))
@@ -210,8 +210,13 @@ def _ended(audit: Audit) -> Check:
     return Check("ended", what, bound, found, "not assessed")
 
 
-def _possible(policy: Policy) -> Check:
-    what, found = "no possible leak is left", "the verdict is: possible leak; --control may decide"
+def _possible(policy: Policy, audit: Audit) -> Check:
+    what, found = "no possible leak is left", "the verdict is: possible leak"
+    test = None if audit.measurement is None else audit.measurement.significance
+    if test is None:
+        found += "; --control may decide"
+    elif test.overlapping:
+        found += f"; --control with {test.needed:,} rows or more may decide"
     if policy.allow_possible_leak:
         return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")
     return Check("possible_leak", what, "no", found, "violated")

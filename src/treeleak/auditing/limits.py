@@ -16,7 +16,7 @@ from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import Kind, own_words
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
@@ -39,6 +39,10 @@ NEEDS_TRAIN = own_words(
 NEEDS_SENSITIVE = own_words(
     "no column was called sensitive (in Python sensitive, else --sensitive)",
     "limits_needs_sensitive",
+)
+FEW_CONTROL = Kind(
+    "limits_few_control",
+    "{there:people} control rows are too few: {needed:number} or more are needed",
 )
 NEEDS_CONTROL = own_words(
     "no rows of the population were given (in Python control, else --control)",
@@ -273,7 +277,7 @@ def _over_population(audit: Audit) -> float:
     if test is None:
         raise NotCovered(audit.reason("population", NEEDS_CONTROL))
     if test.overlapping:
-        raise NotCovered(own_words("too few rows of the population were given"))
+        raise NotCovered(FEW_CONTROL(there=test.n_control, needed=test.needed))
     others = float(test.errors.mean())
     return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
 

@@ -62,6 +62,10 @@ from treeleak.verification.columns import in_model_columns
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
 guesses from the shape of the trees."""
+_COMPARING, _MOST_COMPARING = 20.0, 0.45
+"""Seconds that comparing some hundred rows takes, and the share of the time that it may have."""
+_QUICK, _MOST_QUICK = 0.1, 3.0
+"""Share of the time, and most seconds, that quick parts keep: they take less than a second."""
 _NEEDS_ROWS = (
     "labels without rows: give X with y",
     "sensitive columns without training rows: give X with sensitive columns",
@@ -182,7 +186,8 @@ def audit(
         file, sha256, content = _opened(model, trust_pickle)
     with _named(file), clock.enforced():
         live = None if file is not None or content is model else model
-        case = _begun(Case(given, clock, content, Found(), live))
+        kept = min(_QUICK * clock.left, _MOST_QUICK)
+        case = _begun(Case(given, clock, content, Found(), live, kept=kept))
     for assess in ASSESSORS:
         with _named(file if isinstance(content, RuleList) else None):
             case = assess(case)
@@ -213,7 +218,11 @@ def audit(
 
 def _rebuilt(case: Case) -> Case:
     given, release = case.given, case.release
-    seconds = case.seconds(_ATTACK if release.noise is None else _ATTACK_ON_NOISE)
+    share = _ATTACK if release.noise is None else _ATTACK_ON_NOISE
+    if given.X is not None:
+        needed = _COMPARING / max(case.clock.left, _COMPARING)
+        share = min(share, 1 - min(needed, _MOST_COMPARING))
+    seconds = case.seconds(share)
     rebuilt = reconstruct(
         release, given.schema, given.bootstrap, seconds, given.seed, seed_search=given.seed_search,
         use_distinct="both" if given.use_distinct else False, trust_pickle=given.trust_pickle,
@@ -260,11 +269,11 @@ ASSESSORS = (
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("structure", structure.assess, ("structure",)),
-    Assessor("measurement", comparison.compare, ("measurement",), _BOTH),
-    Assessor("measurement", comparison.guess, (), _COMPARED, timed=False),
-    Assessor("measurement", comparison.add_shape, ("measurement",), _COMPARED),
-    Assessor("measurement", comparison.variants, ("variants",), ("reconstruction",)),
-    Assessor("uncertainty", uncertainty.of_trees, ("uncertainty",)),
+    Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
+    Assessor("measurement", comparison.guess, (), _COMPARED, timed=False, slow=True),
+    Assessor("measurement", comparison.add_shape, ("measurement",), _COMPARED, slow=True),
+    Assessor("measurement", comparison.variants, ("variants",), ("reconstruction",), slow=True),
+    Assessor("uncertainty", uncertainty.of_trees, ("uncertainty",), slow=True),
     Assessor(
         "uncertainty", uncertainty.of_rules, ("uncertainty",), listed=(NotCovered,), of="rules"
     ),

@@ -168,6 +168,12 @@ SHAPE_OPEN = Kind(
     "shape_not_found_out",
     "What the shape of the trees alone gives was not found out: interrupted.",
 )
+MAYBE_TOO_FEW = Kind(
+    "perhaps_of_all_few_control",
+    "That is better than a baseline without the counts of leaves, but not than an adversary who "
+    "knows the population: it may be what the model tells of all. The {control:people} control "
+    "rows are too few to tell: give {needed:number} or more (--control), better {better:number}.",
+)
 MAYBE_POPULATION = Kind(
     "perhaps_population",
     "These are the model's own rows more than others of the population, but an adversary who knows "
@@ -340,7 +346,7 @@ OTHER_NUMBER = Kind(
 CONTROL_TOO_FEW = Kind(
     "control_too_few",
     "{control:people} control rows are too few to test {rows:people} training rows against: the "
-    "verdict does not rest on them. Give twice as many or more, better ten times.",
+    "verdict does not rest on them. Give {needed:number} or more, better {better:number}.",
 )
 IMPOSSIBLE_ROWS = Kind(
     "rows_not_possible",

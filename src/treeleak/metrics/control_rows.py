@@ -93,7 +93,17 @@ class Significance:
     @property
     def overlapping(self) -> bool:
         """Whether more than a third of a draw are training rows, so that the test shows little."""
-        return self.n_control < 2 * self.n_rows
+        return self.n_control < self.needed
+
+    @property
+    def needed(self) -> int:
+        """Control rows from which on the test counts."""
+        return 2 * self.n_rows
+
+    @property
+    def better(self) -> int:
+        """Control rows from which on a draw holds few training rows."""
+        return 10 * self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the result (formats/audit.schema.json)."""

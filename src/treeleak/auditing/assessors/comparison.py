@@ -188,7 +188,8 @@ def _of_sizes(case: Case) -> list[Message]:
         said.append(wording.OTHER_NUMBER(rebuilt=rebuilt, rows=n, done=done, hint=N_ROWS_HINT))
     test = None if found.measurement is None else found.measurement.significance
     if test is not None and test.overlapping:
-        said.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n))
+        enough = {"needed": test.needed, "better": test.better}
+        said.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n, **enough))
     if found.impossible:
         said.append(wording.IMPOSSIBLE_ROWS(rows=found.impossible))
     return said

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.standing import test_of
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE, Verdict
 from treeleak.auditing.findings.score_words import in_short
 from treeleak.core.percent import percent
@@ -72,6 +73,11 @@ OF_HARDENING = (
     "data give other figures (docs/harden.md)."
 )
 
+MORE_CONTROL = (
+    "Give more rows of the same population that the model was not trained on: {needed:,} or more, "
+    "better {better:,}. With fewer, nothing keeps what the model tells of single people apart from "
+    "what it tells of all."
+)
 _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "
     "times as many as training rows): they keep what the model tells of single people apart from "
@@ -134,7 +140,7 @@ def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
         chosen.add("unknown")
     if reconstruction is not None and reconstruction.status == "unknown":
         chosen.add("time")
-    if verdict == POSSIBLE and measurement is not None and measurement.significance is None:
+    if verdict == POSSIBLE and measurement is not None and test_of(measurement) is None:
         chosen.add("control")
     if verdict in (LEAK, POSSIBLE):
         chosen |= {"noise"} if budget is None or not budget.noisy else {"epsilon", "trees"}
@@ -148,6 +154,9 @@ def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
 def _text(key: str, found: Found) -> str:
     """Say what to change, and what that saved where it was measured."""
     text, release = _CHANGES[key], found.release
+    test = None if found.measurement is None else found.measurement.significance
+    if key == "control" and test is not None:
+        return MORE_CONTROL.format(needed=test.needed, better=test.better)
     if release is None:
         return text
     own = release.origin.lower().startswith(_HARDENED)

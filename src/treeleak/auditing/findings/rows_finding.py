@@ -156,6 +156,15 @@ def _whole(scores: Scores) -> Scores:
     return replace(scores, categories=None, numbers=None)
 
 
+def _perhaps(m: Measurement) -> Message:
+    """Say what would tell single people from all of them."""
+    if m.significance is None:
+        return wording.MAYBE()
+    if (few := m.significance).overlapping:
+        return wording.MAYBE_TOO_FEW(control=few.n_control, needed=few.needed, better=few.better)
+    return wording.MAYBE_POPULATION()
+
+
 def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = list(_scores(rebuilt, m))
@@ -175,9 +184,10 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Find
     if standing.tells == "perhaps":
         in_place = standing.ways == ("places",)
         if not in_place:
-            said.append(wording.MAYBE() if test is None else wording.MAYBE_POPULATION())
+            said.append(_perhaps(m))
         rule = _rule("in place, perhaps" if in_place else "perhaps", rebuilt)
-        return _finding(POSSIBLE, *said, evidence=rule, fix=("control", *_MEASURED_FIX))
+        wanted = ("control",) if test is None else ()
+        return _finding(POSSIBLE, *said, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
     if test is None and not blind:
         said.append(wording.NO_BETTER())
     if not proofs_hold:
