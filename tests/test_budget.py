@@ -20,10 +20,10 @@ from helpers.documents import valid
 from helpers.releases import counted_as
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.beginning import context_of
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.run import _context
 from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.learn import DPForestClassifier
@@ -133,7 +133,7 @@ def test_noisy_counts_are_not_taken_for_rows(forest):
 
 
 def marks(stored):
-    entries = take_inventory(stored, _context(stored, to_release(stored)))
+    entries = take_inventory(stored, context_of(stored, to_release(stored)))
     return {name: entry for entry in entries for name in entry.names}
 
 

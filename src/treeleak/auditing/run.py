@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 
 from treeleak.auditing import wording
@@ -25,21 +20,16 @@ from treeleak.auditing.assessors import (
     structure,
     uncertainty,
 )
-from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.noise_found import find_noise
-from treeleak.auditing.assessors.people import check_names, labels_of
+from treeleak.auditing.beginning import begun, named, opened
 from treeleak.auditing.case import Assessor, Case, Given
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
-from treeleak.auditing.inventory.conditions import Context
-from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
-from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
+from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
-from treeleak.core.message import message_of
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import (
@@ -47,17 +37,9 @@ from treeleak.release import (
     Release,
     RuleList,
     StoredObject,
-    read_model,
-    snapshot,
-    to_release,
 )
-from treeleak.release.draws.held_back import fitted_rows
-from treeleak.release.least_counts import of_rows
-from treeleak.release.pipeline.through import put_through
-from treeleak.release.registry import with_steps
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
-from treeleak.verification.columns import in_model_columns
 
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
@@ -72,9 +54,6 @@ _NEEDS_ROWS = (
     "groups without training rows: give X with groups",
     "control rows without training rows: give X with control",
 )
-_NOT_OF_RULES = (
-    "known_rows", "known_columns", "population", "earlier", "control", "n_rows",
-)  # fmt: skip
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
 OnMismatch = Literal["raise", "report"]
 
@@ -183,13 +162,13 @@ def audit(
             raise BadInput(why)
     clock = Clock.of(time_limit, progress)
     with clock.enforced():
-        file, sha256, content = _opened(model, trust_pickle)
-    with _named(file), clock.enforced():
+        file, sha256, content = opened(model, trust_pickle)
+    with named(file), clock.enforced():
         live = None if file is not None or content is model else model
         kept = min(_QUICK * clock.left, _MOST_QUICK)
-        case = _begun(Case(given, clock, content, Found(), live, kept=kept))
+        case = begun(Case(given, clock, content, Found(), live, kept=kept))
     for assess in ASSESSORS:
-        with _named(file if isinstance(content, RuleList) else None):
+        with named(file if isinstance(content, RuleList) else None):
             case = assess(case)
     found = case.found
     findings = find(found, case.alone, case.unfinished)
@@ -292,118 +271,3 @@ ASSESSORS = (
 )  # fmt: skip
 """The parts of an audit in their order, of trees and of rules: each knows what those before it
 found."""
-
-
-# ---------------------------------------------------------------------------------- the model
-
-
-def _opened(
-    model: Model, trust_pickle: bool
-) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
-    if isinstance(model, (str, os.PathLike)):
-        content = read_model(model, trust_pickle)
-        with Path(model).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return os.fspath(model), digest, content
-    rules = getattr(model, "rule_list_", model)
-    if isinstance(rules, (StoredObject, Release, RuleList)):
-        return None, None, rules
-    return None, None, snapshot(model)
-
-
-@contextmanager
-def _named(file: str | None) -> Iterator[None]:
-    """Let errors name the file of the model."""
-    try:
-        yield
-    except BadModel as error:
-        raise (BadModel(f"{file}: {error}") if file else error) from error
-
-
-def _begun(case: Case) -> Case:
-    """Take the inventory, and make ready what the assessors need."""
-    content, given = case.content, case.given
-    if isinstance(content, RuleList):
-        unused = {**given.beside, "earlier": given.earlier, "control": given.control,
-                  "n_rows": given.n_rows}  # fmt: skip
-        for name in _NOT_OF_RULES:
-            if unused[name] is not None:
-                raise NotCovered(wording.UNUSED(what=name))
-        n_rows = None if content.counts is None else sum(map(sum, content.counts))
-        inventory = take_inventory(content, Context(n_rows), given.X)
-        return case.plus(inventory=inventory, of="rules").noting(*content.notes)
-    try:
-        release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
-    except NotCovered as error:
-        inventory = take_inventory(content, _context(content, None), given.X)
-        return replace(case.plus(inventory=inventory), not_covered=str(error))
-    case = _fitted_part(_put_through(case, release), release)
-    given = case.given
-    noise = find_noise(release, given.X, given.y)
-    budget = budget_of(release, noise.refuted, noise.scale)
-    release = noise.release
-    context = replace(_context(content, release), rows=given.X)
-    inventory = take_inventory(content, context, given.X)
-    case = case.plus(budget=budget, release=release, inventory=inventory).noting(*release.notes)
-    columns = {*release.feature_names, *release.one_hot}
-    if given.schema is not None:
-        columns |= {a.name for a in given.schema.attributes} | set(labels_of(given.schema))
-    check_names(given.sensitive, columns, "sensitive")
-    check_names(given.groups, columns | set(getattr(given.X, "columns", ())), "groups")
-    case = case if given.control is None else _with_control(case, release)
-    if given.X is not None and given.on_mismatch == "raise":
-        comparison.check(case)
-    return case
-
-
-def _put_through(case: Case, release: Release) -> Case:
-    """Put training rows in the trees' columns; of the others, groups may speak."""
-    given = case.given
-    if given.X is None:
-        return case
-    try:
-        rows, said = put_through(release, given.X, "training rows")
-    except Mismatch as error:
-        return case.plus(mismatch=given.mismatched(error))
-    if not said:
-        return case
-    beside = [c for c in given.groups if c in given.X and c not in rows]
-    if beside:
-        rows = rows.join(given.X[beside])
-    return replace(case, given=replace(given, X=rows)).noting(*said)
-
-
-def _fitted_part(case: Case, release: Release) -> Case:
-    """Leave out of the training rows those that early stopping kept from the trees."""
-    given, held = case.given, getattr(release.sampling, "held_back", None)
-    if given.X is None or held is None or len(given.X) == release.n_rows:
-        return case
-    n = len(given.X)
-    y = None if given.y is None else np.ravel(np.asarray(given.y, dtype=object))
-    try:
-        own = np.sort(fitted_rows(held, n, None if y is None else release.class_numbers(y)))
-    except BadInput as error:
-        return case.noting(wording.HELD_BACK_FITTED(why=message_of(error)))
-    if len(own) != release.n_rows:
-        return case
-    X = given.X.iloc[own].reset_index(drop=True) if hasattr(given.X, "iloc") else given.X[own]
-    case = replace(case, given=replace(given, X=X, y=None if y is None else y[own]))
-    return case.noting(wording.HELD_BACK(held=n - len(own), rows=n))
-
-
-def _with_control(case: Case, release: Release) -> Case:
-    others, _, said = in_model_columns(release, case.given.control, what="control rows")
-    if others.empty:
-        raise BadInput("the control rows are none: the table is empty")
-    return replace(case, others=others).noting(*said)
-
-
-def _context(content: StoredObject | Release, release: Release | None) -> Context:
-    if release is None:
-        n = content.get("_n_samples") if isinstance(content, StoredObject) else None
-        return Context(n if isinstance(n, int) else None, drawn=None, missing=None)
-    drawn = release.sampling.kind != "all"
-    noise = release.noise
-    # Of leaves that name their largest class as it is, nothing was hidden by chance.
-    noisy = noise is not None and getattr(noise, "rule", "") not in ("majority", "present")
-    return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy, release)
