@@ -173,10 +173,16 @@ def test_a_schema_that_contradicts_itself_is_refused(make, says):
         ("3", "version 1"),
         ('{"version": 2}', "version 1"),
         ('{"version": 1, "attributes": []}', "attributes"),
-        ('{"version": 1, "attribute": {}}', "list of tables"),
-        ('{"version": 1, "attribute": [{"name": "a"}]}', "unknown kind None"),
-        ('{"version": 1, "attribute": [{"kind": []}]}', "unknown kind []"),
-        ('{"version": 1, "attribute": [{"kind": "ordinal", "name": "a", "low": 1}]}', "'high'"),
+        ('{"version": 1, "attribute": {}}', "attribute is {}, must be a list"),
+        ('{"version": 1, "attribute": [{"name": "a"}]}', "attribute 'a': kind is missing"),
+        (
+            '{"version": 1, "attribute": [{"kind": []}]}',
+            "kind is [], must be one of binary, ordinal",
+        ),
+        (
+            '{"version": 1, "attribute": [{"kind": "ordinal", "name": "a", "low": 1}]}',
+            "'a': high is missing",
+        ),
         ('{"version": 1, "attribute": [{"kind": "binary", "name": "a", "low": 1}]}', "'low'"),
         (
             '{"version": 1, "attribute": [{"kind": "categorical", "name": "a", "values": 3}]}',

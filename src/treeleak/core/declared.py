@@ -56,6 +56,8 @@ class Published(Declared, frozen=True):
 
     schema_id: ClassVar[str]
     title: ClassVar[str]
+    also: ClassVar[Mapping[str, Any]] = {}
+    """What else the JSON Schema says, of structs by name."""
 
 
 def written(document: Struct) -> dict[str, Any]:
@@ -103,14 +105,14 @@ def read(
 def schema_of(kind: type[Published]) -> dict[str, Any]:
     """Make the JSON Schema of a document."""
     _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    body = _shortened(parts.pop(kind.__name__))
+    parts = {name: _shortened(part) | kind.also.get(name, {}) for name, part in parts.items()}
     told = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
-    defs = {"$defs": _shortened(parts)} if parts else {}
-    return {**told, **body, "title": kind.title, **defs}
+    body = parts.pop(kind.__name__)
+    return {**told, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
 
 
 def _shortened(part: Any) -> Any:
-    """Leave out what every number in JSON meets, and names that stand beside it anyway."""
+    """Leave out what every number in JSON meets, and titles, which are the names of structs."""
     if isinstance(part, list):
         items = [_shortened(own) for own in part]
         numbers = {"type": "number"} in items
@@ -118,12 +120,16 @@ def _shortened(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     idle = {("minimum", -LARGEST), ("maximum", LARGEST)}
-    return {
+    out = {
         key: own if key in ("enum", "required", "default") else _shortened(own)
         for key, own in part.items()
         if not (isinstance(own, float) and (key, own) in idle)
         and not (key == "title" and isinstance(own, str))
     }
+    if all(set(own) == {"type"} for own in out.get("anyOf", [{}])):
+        types = [own["type"] for own in out.pop("anyOf")]
+        out.setdefault("type", types if len(types) > 1 else types[0])
+    return out
 
 
 def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> str:
@@ -159,11 +165,11 @@ def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any
         own = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
         return get_type_hints(struct, include_extras=True)[own[name]], inner, name
     if number:
-        items = next(h for h in _kinds(hint) if get_origin(h) in (list, tuple, frozenset))
+        items = next(h for h in kinds(hint) if get_origin(h) in (list, tuple, frozenset))
         args = get_args(items)
         several = get_origin(items) is tuple and args[-1] is not ...
         return args[int(number) if several else 0], value[int(number)], int(number)
-    items = get_args(next(h for h in _kinds(hint) if get_origin(h) is dict))[1]
+    items = get_args(next(h for h in kinds(hint) if get_origin(h) is dict))[1]
     for key, own in value.items():
         try:
             msgspec.convert(own, items)
@@ -172,20 +178,20 @@ def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any
     raise AssertionError("nothing is wrong with any value")
 
 
-def _kinds(hint: Any) -> Iterator[Any]:
+def kinds(hint: Any) -> Iterator[Any]:
     """Go through what a value may be, without its bounds."""
     if get_origin(hint) is Annotated:
-        yield from _kinds(get_args(hint)[0])
+        yield from kinds(get_args(hint)[0])
     elif get_origin(hint) in (Union, UnionType):
         for own in get_args(hint):
-            yield from _kinds(own)
+            yield from kinds(own)
     else:
         yield hint
 
 
 def _struct(hint: Any, value: Any) -> type[Struct]:
     """Choose the struct that an object is, by its tag where there are several."""
-    structs = [own for own in _kinds(hint) if isinstance(own, type) and issubclass(own, Struct)]
+    structs = [own for own in kinds(hint) if isinstance(own, type) and issubclass(own, Struct)]
     with suppress(TypeError, KeyError, StopIteration):
         return next(s for s in structs if s.__struct_config__.tag == value[_tag_field(s)])
     return structs[0]
@@ -196,7 +202,7 @@ def _tag_field(struct: type[Struct]) -> str:
 
 
 def _tags(hint: Any) -> Any:
-    structs = (own for own in _kinds(hint) if isinstance(own, type) and issubclass(own, Struct))
+    structs = (own for own in kinds(hint) if isinstance(own, type) and issubclass(own, Struct))
     return Literal[tuple(own.__struct_config__.tag for own in structs)]
 
 
@@ -220,9 +226,9 @@ def _due(hint: Any) -> str:
 
 
 def _one_of(hints: Sequence[Any]) -> str:
-    real = any(float in _kinds(own) for own in hints)
-    whole = next((get_args(own)[1].le for own in hints if real and int in _kinds(own)), None)
-    told = (_due(own) for own in hints if whole is None or int not in _kinds(own))
+    real = any(float in kinds(own) for own in hints)
+    whole = next((get_args(own)[1].le for own in hints if real and int in kinds(own)), None)
+    told = (_due(own) for own in hints if whole is None or int not in kinds(own))
     *first, last = dict.fromkeys(told)
     said = f"{', '.join(first)} or {last}" if first else last
     return said if whole is None else f"{said} (whole ones to 2^{round(log2(whole))})"

@@ -7,17 +7,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from treeleak.core.declared import Published, schema_of
 from treeleak.formats.release import Release
 from treeleak.formats.rules import Rules
+from treeleak.formats.schema import Schema
 
-PUBLISHED: dict[str, type[Published]] = {"release": Release, "rules": Rules}
+MOST_LETTERS = 92
+"""In a line, beside its key."""
+PUBLISHED: dict[str, type[Published]] = {"release": Release, "rules": Rules, "schema": Schema}
 
 
 def text_of(kind: type[Published]) -> str:
     """Write a JSON Schema as text."""
-    return json.dumps(schema_of(kind), indent=1, ensure_ascii=False) + "\n"
+    return _laid_out(schema_of(kind), "") + "\n"
+
+
+def _laid_out(part: Any, before: str) -> str:
+    """Write what fits into a line on one line."""
+    line = json.dumps(part, ensure_ascii=False)
+    if len(before) + len(line) <= MOST_LETTERS or not isinstance(part, (dict, list)):
+        return line
+    inside = before + "  "
+    if isinstance(part, list):
+        items = [inside + _laid_out(own, inside) for own in part]
+        return "[\n" + ",\n".join(items) + f"\n{before}]"
+    items = [f"{inside}{json.dumps(key)}: {_laid_out(own, inside)}" for key, own in part.items()]
+    return "{\n" + ",\n".join(items) + f"\n{before}}}"
 
 
 if __name__ == "__main__":

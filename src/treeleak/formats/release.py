@@ -8,7 +8,8 @@ from msgspec import Meta, field
 
 from treeleak.core.declared import Declared, Label, Number, Published, Whole
 
-Names = tuple[str, ...]
+Texts = tuple[str, ...]
+Names = Annotated[Texts, Meta(extra_json_schema={"uniqueItems": True})]
 FloatType = Literal["float32", "float64"]
 Moderate = Annotated[float, Meta(ge=-1e100, le=1e100)]
 Size = Annotated[float, Meta(ge=1e-9, le=1e9)]
@@ -257,5 +258,5 @@ class Release(Published, frozen=True, kw_only=True):
     not_covered: Annotated[
         str | None, _says("Why rows cannot be reconstructed from this kind of model.")
     ] = None
-    notes: Names = ()
+    notes: Texts = ()
     trees: Annotated[list[Tree], Meta(min_length=1)]

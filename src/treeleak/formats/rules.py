@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
 from treeleak.core.declared import Declared, Label, Published, Real, Whole
 
 Names = tuple[str, ...]
+Columns = Annotated[Names, Meta(extra_json_schema={"uniqueItems": True})]
 Counts = Annotated[
     tuple[Whole, ...], Meta(description="Training rows of each class that the rule captures.")
 ]
@@ -28,20 +30,6 @@ class Condition(Declared, frozen=True, kw_only=True):
     negated: bool = field(default=False, name="not")
 
 
-Tested = Annotated[
-    Condition,
-    Meta(
-        extra_json_schema={
-            "oneOf": [
-                {"required": ["is"]},
-                {"required": ["in"]},
-                {"anyOf": [{"required": ["above"]}, {"required": ["upto"]}]},
-            ]
-        }
-    ),
-]
-
-
 class Default(Declared, frozen=True):
     """What is said of rows that no rule captures."""
 
@@ -52,7 +40,7 @@ class Default(Declared, frozen=True):
 class Rule(Declared, frozen=True):
     """What is said of rows that meet all conditions."""
 
-    conditions: tuple[Tested, ...] = field(name="if")
+    conditions: tuple[Condition, ...] = field(name="if")
     then: Label
     counts: Counts | None = None
 
@@ -62,11 +50,20 @@ class Rules(Published, frozen=True, kw_only=True, omit_defaults=False):
 
     schema_id: ClassVar[str] = "treeleak:rules:1"
     title: ClassVar[str] = "treeleak rule file, version 1"
+    also: ClassVar[Mapping[str, Any]] = {
+        "Condition": {
+            "oneOf": [
+                {"required": ["is"]},
+                {"required": ["in"]},
+                {"anyOf": [{"required": ["above"]}, {"required": ["upto"]}]},
+            ]
+        }
+    }
 
     format: Literal["treeleak-rules"]
     version: Literal[1]
     origin: Annotated[str, Meta(description="Library, its version, and the kind of model.")] = ""
-    columns: Annotated[Names, Meta(description="The model's columns, in order, tested or not.")]
+    columns: Annotated[Columns, Meta(description="The model's columns, in order, tested or not.")]
     classes: Annotated[
         tuple[Label, ...], Meta(description="Class labels, in the order of the counts.")
     ]

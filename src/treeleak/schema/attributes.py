@@ -19,7 +19,6 @@ from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
 from treeleak.schema.checks import (
-    finite_ends,
     flag_of,
     labels_of,
     names_of,
@@ -27,6 +26,7 @@ from treeleak.schema.checks import (
     set_ends,
     settle,
 )
+from treeleak.schema.entry import entry_of
 
 MOST_WHOLE = 2**53
 """From here on floats skip whole numbers."""
@@ -55,7 +55,7 @@ class Attribute:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the attribute as it stands in a schema file."""
-        raise NotImplementedError
+        return entry_of(self)
 
     def holds(self, block: FloatArray) -> BoolArray:
         """Say which rows of ``block`` (rows x own columns) lie in the domain."""
@@ -76,13 +76,6 @@ class _Single(Attribute):
     def holds(self, block: FloatArray) -> BoolArray:
         x = block[:, 0]
         return self._domain(x) | (np.isnan(x) & self.missing)
-
-    def _extra(self) -> dict[str, Any]:
-        return {}
-
-    def to_dict(self) -> dict[str, Any]:
-        out = {"kind": self.kind, "name": self.name, **self._extra()}
-        return out | ({"missing": True} if self.missing else {})
 
 
 @dataclass(frozen=True)
@@ -126,9 +119,6 @@ class Ordinal(_Single):
         whole = np.asarray(x == np.round(x), dtype=bool)
         return whole & (x >= self.low) & (x <= self.high)
 
-    def _extra(self) -> dict[str, Any]:
-        return {"low": self.low, "high": self.high}
-
 
 @dataclass(frozen=True)
 class Numeric(_Single):
@@ -148,9 +138,6 @@ class Numeric(_Single):
 
     def _domain(self, x: FloatArray) -> BoolArray:
         return (x >= self.low) & (x <= self.high)
-
-    def _extra(self) -> dict[str, Any]:
-        return finite_ends(self)
 
 
 @dataclass(frozen=True)
@@ -190,10 +177,6 @@ class Categorical(_Single):
     def _domain(self, x: FloatArray) -> BoolArray:
         return np.isin(x, np.asarray(self.values, dtype=float))
 
-    def _extra(self) -> dict[str, Any]:
-        labels = {} if self.labels is None else {"labels": list(self.labels)}
-        return {"values": list(self.values)} | labels
-
 
 @dataclass(frozen=True)
 class OneHot(Attribute):
@@ -221,10 +204,6 @@ class OneHot(Attribute):
         binary = np.isin(block, (0.0, 1.0)).all(axis=1)
         ones = (0.0, 1.0) if self.at_most_one else (1.0,)
         return np.asarray(binary & np.isin(block.sum(axis=1), ones), dtype=bool)
-
-    def to_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"kind": self.kind, "name": self.name, "columns": list(self.members)}
-        return out | ({"at_most_one": True} if self.at_most_one else {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,11 +80,6 @@ def set_ends(item: Any, what: str) -> None:
     settle(item, low=low, high=high)
 
 
-def finite_ends(item: Any) -> dict[str, float]:
-    """List the ends of a range that are no infinity."""
-    return {end: x for end in ("low", "high") if math.isfinite(x := getattr(item, end))}
-
-
 def settle(item: Any, **fields: Any) -> None:
     """Replace what a frozen object was given by what was read of it."""
     for name, value in fields.items():

@@ -15,7 +15,8 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.schema.checks import finite_ends, names_of, set_ends, settle, weights_of
+from treeleak.schema.checks import names_of, set_ends, settle, weights_of
+from treeleak.schema.entry import entry_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Rule:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the rule as it stands in a schema file."""
-        raise NotImplementedError
+        return entry_of(self)
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,6 @@ class Implies(Rule):
         conclusion = np.logical_and.reduce([values[c] == v for c, v in self.then.items()])
         return np.asarray(~premise | conclusion, dtype=bool)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "given": dict(self.given), "then": dict(self.then)}
-
 
 @dataclass(frozen=True)
 class Linear(Rule):
@@ -92,10 +90,6 @@ class Linear(Rule):
         )
         return (total >= self.low - 1e-9) & (total <= self.high + 1e-9)
 
-    def to_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"kind": self.kind, "coefficients": dict(self.coefficients)}
-        return out | finite_ends(self)
-
 
 @dataclass(frozen=True)
 class AtMost(Rule):
@@ -118,6 +112,3 @@ class AtMost(Rule):
     def holds(self, values: Mapping[str, FloatArray]) -> BoolArray:
         total = np.sum([values[c] for c in self.members], axis=0)
         return np.asarray(total <= self.k, dtype=bool)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "columns": list(self.members), "k": self.k}
