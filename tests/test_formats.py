@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
+import re
+import tomllib
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -24,7 +30,11 @@ from treeleak.core.declared import (
 )
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.formats.published import PUBLISHED, text_of
+from treeleak.release.readers.release_file import release_from_dict
+from treeleak.release.readers.rule_file import rules_from_dict
+from treeleak.schema import Schema
 
+ROOT = Path(__file__).parent.parent
 FOLDER = Path(treeleak.formats.__file__).parent
 
 
@@ -33,6 +43,55 @@ def test_the_stored_json_schema_is_that_of_the_structs(name: str):
     jsonschema.Draft202012Validator.check_schema(schema_of(PUBLISHED[name]))
     stored = (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
     assert stored == text_of(PUBLISHED[name]), "run: python -m treeleak.formats.published"
+
+
+def guide(page: str, kind: str = "json") -> str:
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{kind}\n(.*?)```", text, flags=re.DOTALL)[0]
+
+
+READ = {
+    "release": (json.loads(guide("release-format")), release_from_dict),
+    "rules": (json.loads(guide("rule-file")), rules_from_dict),
+    "schema": (tomllib.loads(guide("schema-file", "toml")), Schema.from_dict),
+}
+OTHER = (None, True, -1, 0.5, 10**30, 10**400, "x", "inf", [], [None], {}, {"x": 1}, [[1, 2, 3]])
+"""What may stand in a document in the place of something else."""
+
+
+def places(data: object) -> Iterator[tuple[list | dict, int | str]]:
+    """Every place in a document: where it is, and its key or number there."""
+    for key in data if isinstance(data, dict) else range(len(data)):
+        yield data, key
+        if isinstance(data[key], (list, dict)):
+            yield from places(data[key])
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_the_json_schema_refuses_is_refused_with_its_place(name: str):
+    example, make = READ[name]
+    validator = jsonschema.Draft202012Validator(schema_of(PUBLISHED[name]))
+    validator.validate(example)
+    make(example)
+    refused = []
+    for number, _ in enumerate(places(example)):
+        for other in (*OTHER, "key left out", "key too many"):
+            data = copy.deepcopy(example)
+            at, key = next(islice(places(data), number, None))
+            if other == "key left out":
+                del at[key]
+            elif other == "key too many":
+                at[key] = {**at[key], "strange": 1} if isinstance(at[key], dict) else [at[key]] * 9
+            else:
+                at[key] = other
+            try:
+                make(data)
+            except BadInput as error:
+                refused.append(str(error))
+            else:
+                assert validator.is_valid(data), (key, other)
+    assert len(refused) > 100
+    assert max(map(len, refused)) < 400
 
 
 class Cat(Declared, frozen=True, tag_field="kind", tag="cat"):
@@ -56,6 +115,7 @@ class House(Published, frozen=True, kw_only=True):
     rates: dict[str, Annotated[float, Meta(gt=0)]] = field(default_factory=dict)
     number: Label = 1
     area: Real | str = 2
+    floor: int | float = 0
     street: Annotated[str, Meta(max_length=5)] = ""
 
 
@@ -90,6 +150,7 @@ class House(Published, frozen=True, kw_only=True):
         ({"rates": {1: 2.0}}, "rates: a key is no text"),
         ({"number": None}, "must be text, true or false or a number (whole ones to 2^63)"),
         ({"area": 10**30}, "must be a number or text (whole ones to 2^53)"),
+        ({"floor": "x"}, "floor is 'x', must be a number"),
         ({"street": "avenue"}, "street is 'avenue', must be text of length 5 at most"),
     ],
 )

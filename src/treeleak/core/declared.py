@@ -227,11 +227,12 @@ def _due(hint: Any) -> str:
 
 def _one_of(hints: Sequence[Any]) -> str:
     real = any(float in kinds(own) for own in hints)
-    whole = next((get_args(own)[1].le for own in hints if real and int in kinds(own)), None)
-    told = (_due(own) for own in hints if whole is None or int not in kinds(own))
-    *first, last = dict.fromkeys(told)
+    whole = next((own for own in hints if real and int in kinds(own)), None)
+    *first, last = dict.fromkeys(_due(own) for own in hints if own is not whole)
     said = f"{', '.join(first)} or {last}" if first else last
-    return said if whole is None else f"{said} (whole ones to 2^{round(log2(whole))})"
+    if whole is None or whole is int:
+        return said
+    return f"{said} (whole ones to 2^{round(log2(get_args(whole)[1].le))})"
 
 
 _DUE: dict[Any, str] = {
