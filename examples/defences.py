@@ -2,7 +2,7 @@
 
     python examples/defences.py [--rows N] [--seconds S]
 
-Trains forests on bundled data, each with one measure, and rebuilds the rows as somebody would who
+Trains forests on bundled data, each with one measure. Rebuilds the rows as an adversary would who
 has the file and knows the schema. Prints how well each forest predicts people whom it has not seen,
 and how many of the rebuilt values are wrong.
 """

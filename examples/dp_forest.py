@@ -2,9 +2,9 @@
 
     python examples/dp_forest.py
 
-Trains forests with three budgets on bundled data and saves them; then audits each file as its
-owner would, with other rows of the population to compare with, and rebuilds rows as somebody would
-who has nothing but the file.
+Trains forests with three budgets on bundled data and saves them. Audits each file as its owner
+would, with other rows of the population to compare with. Rebuilds rows as an adversary would who
+has nothing but the file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a rule list leaves to know of people, for different numbers of rows behind each rule.
+"""The residual uncertainty that a rule list leaves, for different numbers of rows behind each rule.
 
     python examples/rule_list.py
 
-One line per smallest support: how well the rules predict rows they have not seen, how much of what
-there is to know about a row they leave open, on average and at least, and how many rows are as
-exposed as that.
+One line per smallest support: how well the rules predict rows they have not seen, the residual
+uncertainty of a row, on average and at least, and how many rows are as exposed as that.
 """
 
 import treeleak

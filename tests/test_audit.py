@@ -191,7 +191,7 @@ def test_a_stored_table_of_pandas_has_one_entry_per_row():
     table = snapshot(StandardScaler().fit(numbers()[0]))
     table.state["seen_"] = np.ones((2, 30))
     seen = next(e for e in take_inventory(table, Context(30)) if "seen_" in e.names)
-    assert seen.what == "as many entries as there are training rows"
+    assert seen.what == "as many entries as training rows"
 
 
 def test_code_and_flags_are_no_entries():
@@ -407,7 +407,9 @@ def test_rows_that_the_schema_excludes_are_noted():
     model = DecisionTreeClassifier().fit(X, [0, 1, 1, 0])
     schema = treeleak.Schema.from_columns(["a", "b"], one_hot=[["a", "b"]])
     result = treeleak.audit(model, X, [0, 1, 1, 0], schema=schema)
-    assert any(n.startswith("2 of the training rows are not possible") for n in result.notes)
+    assert any(
+        n.startswith("The schema does not allow 2 of the training rows") for n in result.notes
+    )
     assert result.verdict == OPEN
 
 
@@ -484,7 +486,7 @@ def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
     assert found.reconstruction.status == "unique"
     assert found.measurement.error > 0
     assert not [f for f in found.findings if "All 6 training rows" in f.text]
-    assert any("nothing that is said to be proved" in n for n in found.notes)
+    assert any("so no proof under it holds" in n for n in found.notes)
 
 
 def test_stored_rows_outweigh_everything(rebuilt):
@@ -697,7 +699,7 @@ def test_control_rows_must_have_the_model_s_columns(forest, data, control):
         treeleak.audit(forest, X, y, schema=schema, control=control.iloc[:, 1:])
     with pytest.raises(BadInput, match="the control rows have the shape"):
         treeleak.audit(forest, X, y, schema=schema, control=control.to_numpy()[:, 1:])
-    with pytest.raises(BadInput, match="the control rows are none"):
+    with pytest.raises(BadInput, match="table of control rows is empty"):
         treeleak.audit(forest, X, y, schema=schema, control=control[:0])
     with pytest.raises(BadInput, match="control rows without training rows"):
         treeleak.audit(forest, schema=schema, control=control)
@@ -749,7 +751,7 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
     assert drawn.measurement.exact_in_order == drawn.measurement.located_in_order == 1
     assert drawn.measurement.error_in_order == drawn.measurement.error == 0
     remarks = [f.text for f in drawn.findings if f.verdict is None]
-    assert "Which rows each tree drew is known from: the trees' seeds in the file." in remarks
+    assert "The bootstrap samples are known from: the trees' seeds in the file." in remarks
     valid(json.loads(drawn.to_json()))
 
 
@@ -791,7 +793,7 @@ def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
     forest = RandomForestClassifier(100, random_state=3).fit(X, y)
     turned = treeleak.audit(forest, X[::-1], y[::-1], schema=schema, on_mismatch="report")
     assert turned.measurement is None
-    assert "in the order in which the model was trained" in turned.mismatch
+    assert "in the order of training" in turned.mismatch
     short = treeleak.audit(forest, X[:-1], y[:-1], schema=schema, on_mismatch="report")
     assert "trained on 60 rows, these are 59" in short.mismatch
 
@@ -953,7 +955,7 @@ def test_what_was_given_is_neither_proved_nor_measured(data):
     assert "of the values, of what was not given" in found.headline
     whole = treeleak.audit(model, X, y, schema=schema, known_columns=X.assign(label=y), **HIDDEN)
     assert whole.verdict == OPEN
-    assert "nothing to rebuild" in whole.headline
+    assert "nothing was left to rebuild" in whole.headline
     assert dict(whole.not_assessed)["measurement"] == "all rows were given"
 
 
@@ -1032,7 +1034,7 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
         )
         if f.verdict == LEAK
     )
-    assert "60 of 60 rows are proved under the schema, each under the number" in finding.text
+    assert "60 of 60 rows are proved under the schema, each with its number" in finding.text
     assert f"{unlike} of them are unique" in finding.text
 
 
@@ -1054,7 +1056,7 @@ def test_rows_that_no_tree_drew_are_remarked(data):
     )
     never = found.reconstruction.numbers["rows_never_drawn"]
     assert never > 0
-    assert any(f.text.startswith(f"{never} rows were drawn by no tree") for f in found.findings)
+    assert any(f.text.startswith(f"No tree drew {never} of the rows") for f in found.findings)
 
 
 # ---------------------------------------------------------------------------------------- JSON

@@ -93,8 +93,8 @@ def test_the_nearest_stored_runs_are_told():
     told = treeleak.check(Forest(12, bootstrap=False, max_depth=5), n_rows=100).figure
     assert "10 trees of depth 5" in told
     assert f"{stored['none', 5, 10]:.1%}" in told
-    assert "no forecast" not in told
-    assert "no forecast" in treeleak.check(Forest(12), n_rows=5000).figure
+    assert "not as a forecast" not in told
+    assert "not as a forecast" in treeleak.check(Forest(12), n_rows=5000).figure
 
 
 def test_a_store_without_such_runs_says_so(tmp_path):

@@ -268,7 +268,7 @@ def test_steps_of_other_formats_are_refused(tmp_path):
     with pytest.raises(NotCovered, match="round=2"):
         treeleak.harden(path, tmp_path / "out", "round=2")
     pickled = STORED / "xgboost-3.2.0" / "pickled.pkl"
-    with pytest.raises(BadInput, match="save_model first"):
+    with pytest.raises(BadInput, match="dump or save_model"):
         treeleak.harden(pickled, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     snapshot = tmp_path / "snapshot.json"
@@ -329,11 +329,13 @@ def test_findings_count_the_values_that_stand_in_a_file(tmp_path):
     n = sum(len(set(X.iloc[:, c])) for c in cuts)
     total = sum(map(len, cuts.values()))
     assert told["thresholds"].startswith(f"{total} different thresholds of {len(cuts)} columns.")
-    assert told["thresholds"].endswith(f"of all {n} values of these columns 0 and {alone}.")
+    assert told["thresholds"].endswith(
+        f"For all {n} values of these columns, these numbers are 0 and {alone}."
+    )
     ranges = told["smallest and largest value of each column"]
     assert "Smallest and largest value of 4 of 4 columns." in ranges
     assert {e.what: e.told for e in inventory_of(hardened(path, tmp_path / "out"))}.get(
-        "values of each column, taken out") == ""  # fmt: skip
+        "values of each column, removed") == ""  # fmt: skip
 
 
 def test_every_format_has_steps_with_words_of_their_own():

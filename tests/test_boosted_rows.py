@@ -234,7 +234,7 @@ def test_an_audit_counts_the_targets_that_leaves_store():
     model, X, y = fitted("tree")
     audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
     told = int(audit.reconstruction.outcomes.notna().sum())
-    assert f"Leaves store the target of {told} of 24 rebuilt rows" in str(
+    assert f"Leaves store the targets of {told} of 24 rebuilt rows" in str(
         [f.text for f in audit.findings]
     )
     shown = json.loads(audit.to_json("internal"))
@@ -330,7 +330,7 @@ def test_files_and_pipelines_by_the_command_line(tmp_path):
         warnings.simplefilter("ignore")
         skops.io.dump(model.fit(frame, y), path)
     done = run("reconstruct", path, "--out", out, "--space", "input", "--time-limit", "20")
-    assert "Targets: leaves say those of" in done.output
+    assert "Targets: leaves disclose those of" in done.output
     rows = pd.read_csv(out)
     assert sorted(rows.columns) == sorted([*frame.columns, "target"])
     assert len(rows) == 60
@@ -339,7 +339,7 @@ def test_files_and_pipelines_by_the_command_line(tmp_path):
     told = run(
         "reconstruct", tmp_path / "t.skops", "--out", tmp_path / "t.csv", "--time-limit", "9"
     )
-    assert "Targets: leaves say those of" in told.output
+    assert "Targets: leaves disclose those of" in told.output
     assert "target" in pd.read_csv(tmp_path / "t.csv").columns
 
 
@@ -351,10 +351,10 @@ def test_the_inventory_says_in_numbers_what_stands_in_a_file():
     found = {e.what: e for e in take_inventory(snapshot(model.fit(X, y)), Context(270))}
     borders = found["borders of all values of the columns"]
     distinct = [len(np.unique(x)) for x in X[train_rows(model, 300)].T if len(np.unique(x)) < 255]
-    assert f"Of {len(distinct)} columns" in borders.told
+    assert f"In {len(distinct)} columns" in borders.told
     assert f"{sum(distinct):,} different ones in all and up to {max(distinct)}" in borders.told
     assert found["seed of the rows that were held back"].mark == "leaks"
-    assert found["scores after each round"].told == "One after each of 4 rounds."
+    assert found["scores after each round"].told == "There is one after each of 4 rounds."
     assert found["gain of each split"].mark == "leaks"
     assert not any(e.unknown for e in found.values())
     # Without early stopping the seed tells nothing.

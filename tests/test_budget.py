@@ -288,7 +288,7 @@ def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
     for said in (
         "Not assessed: the counts carry noise.",
         "Stated: epsilon = 5. It costs 5",
-        "Noise that these rows leave to be explained, in sum 123",
+        "Noise between these rows and the counts, in sum 123",
         "Training set: 60 rows (95 %: 50 to 70), inferred from the noisy counts.",
         "by no more than the noise explains",
         "Spend a smaller epsilon",
@@ -316,11 +316,11 @@ def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, da
     found = audited(monkeypatch, plain, data, rows)
     assert found.measurement.error < found.measurement.guess_mean - 3 * found.measurement.guess_sd
     assert found.verdict == NO_LEAK
-    assert "may be the population and not these rows" in found.headline
+    assert "may show the population, not the training rows" in found.headline
     # Without rows of the population the two cannot be told apart, and the audit says so.
     without = audited(monkeypatch, plain, data, rows, control=False)
     assert without.verdict == POSSIBLE
-    assert "(--control) would tell" in without.headline
+    assert "(--control) can decide this" in without.headline
     assert dict(without.not_assessed)["population"].startswith("no rows of the population")
 
 

@@ -199,7 +199,7 @@ def test_a_town_is_not_told_by_its_region_less_its_city():
     assert ("city", "Town") not in found
     assert ("city", "CityA") not in found
     assert found["city", "CityB"] == found["region", "South"] == 100
-    rest = "groups under 10 rows, and what would tell them"
+    rest = "groups under 10 rows, and figures that would disclose them"
     assert found["city", rest] is None
 
 

@@ -297,7 +297,7 @@ def test_quiet_leaves_results_and_errors(folder):
         CliRunner().invoke(app, ["reconstruct", "model.skops", "--out", f"{name}.csv", *more])
         for name, more in (("loud", []), ("quiet", ["--quiet"]))
     )
-    assert "Which rows each tree drew is known from" in loud.stderr
+    assert "The bootstrap samples are known from" in loud.stderr
     assert quiet.stderr.splitlines() == [loud.stderr.splitlines()[0].replace("loud", "quiet")]
     assert (folder / "loud.csv").read_bytes() == (folder / "quiet.csv").read_bytes()
     refused = CliRunner().invoke(app, ["audit", "none.skops", "--quiet"])

@@ -581,7 +581,7 @@ def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=12)
     state = next(s for s in found.states if s.leak.status == "likely")
     assert state.leak.verdict == "not assessed"
-    assert "only a comparison with the training rows" in state.leak.why
+    assert "Only a comparison with the training rows" in state.leak.why
 
 
 @pytest.mark.slow
@@ -596,7 +596,7 @@ def test_a_model_that_is_not_attacked_says_why(saved, tmp_path):
 def test_labels_that_change_are_counted_and_refused_unless_tolerated(saved, tmp_path):
     source, out = saved / "forest, shallow.skops", tmp_path / "out.skops"
     steps = "counts,inner,majority"
-    with pytest.raises(BadInput, match=r"rows .* get another label, more than tolerated"):
+    with pytest.raises(BadInput, match=r"rows .* get another label, more than allowed"):
         treeleak.harden(source, out, steps, rows=X, time_limit=1)
     with pytest.raises(BadInput, match="after step majority leaves contradict"):
         treeleak.harden(source, out, "majority", rows=X, tolerance=1, time_limit=1)
@@ -632,7 +632,7 @@ def test_what_cannot_be_hardened_is_refused(saved, tmp_path, binary):
     out = tmp_path / "out.skops"
     folder, rows, label = binary
     source = folder / "model.skops"
-    with pytest.raises(BadInput, match=r"skops\.io\.dump or save_model first"):
+    with pytest.raises(BadInput, match=r"with skops\.io\.dump or save_model"):
         treeleak.harden(MODELS / "1.9.1" / "drawn.pkl", out)
     with pytest.raises(BadInput, match=r"no step is named 'nonsense'; there are oob, weights"):
         treeleak.harden(source, out, "seeds,nonsense")

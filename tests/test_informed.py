@@ -458,9 +458,9 @@ def test_counts_that_known_rows_and_one_more_cannot_give_are_a_mismatch():
         informed(release, X, y, MIXED)
     loose = replace(release, n_rows=None)
     for rows, label in ((X, y), (X[2:], y[2:]), (X[1:], 1 - y[1:])):
-        with pytest.raises(Mismatch, match="no row makes up"):
+        with pytest.raises(Mismatch, match="no row explains"):
             informed(loose, rows, label, MIXED)
-    with pytest.raises(Mismatch, match="cannot make them say"):
+    with pytest.raises(Mismatch, match="cannot give the leaves these"):
         informed_audit(loose, X[1:], y[1:], MIXED)
     # Counts with noise of which the release says nothing.
     noisy_counts = noisy(release, Laplace(1.0, "nearest"), np.random.default_rng(0))

@@ -113,7 +113,7 @@ def test_seeds_are_searched_for_where_the_file_has_none():
     guess = treeleak.informed(forest, known, labels, SCHEMA, seed_search=50)
     assert guess.status == "unique"
     assert any("forest seed 7, found by search" in note for note in guess.notes)
-    with pytest.raises(NotCovered, match="how often each tree drew each known row is not known"):
+    with pytest.raises(NotCovered, match="here the draws are not known"):
         treeleak.informed(forest, known, labels, SCHEMA, seed_search=5)
 
 

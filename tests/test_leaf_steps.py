@@ -85,7 +85,7 @@ def test_values_of_no_rows_are_not_explained():
     moved = replace(values, values=values.values + 0.01 * values.present)
     tree = replace(release.trees[7], statistics=Statistics((moved,)))
     release = replace(release, trees=(*release.trees[:7], tree))
-    with pytest.raises(NotCovered, match="explain what its leaves"):
+    with pytest.raises(NotCovered, match="explain its leaf values"):
         treeleak.reconstruct(release, bits(release), time_limit=60)
 
 

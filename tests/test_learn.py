@@ -499,7 +499,7 @@ def test_a_fitted_forest_holds_no_count_no_seed_and_no_number_of_rows(tmp_path: 
 def test_a_search_keeps_the_seed_its_best_forest_does_not():
     X, y = table(90)
     search = GridSearchCV(seeded(SEED), {"n_estimators": [1, 3]}, cv=2)
-    with pytest.warns(PrivacyWarning, match="which keeps the seed in its file"):
+    with pytest.warns(PrivacyWarning, match="the search keeps the seed in its file"):
         search.fit(X, y)
     loaded = pickle.loads(pickle.dumps(search))
     assert loaded.estimator.random_state == SEED

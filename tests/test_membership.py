@@ -147,7 +147,7 @@ def test_it_stands_in_the_documents_and_reports(audited):
         told = valid(json.loads(audited.to_json(edition)))["membership"]
         assert told["auc"]["value"] == audited.membership.auc.value
         assert told["at"][1]["true_positives"]["n"] == 100
-    assert "Members told at 0.1% false positives" in render_html(audited)
+    assert "Members recognised at 0.1% false positives" in render_html(audited)
     frame = audited.to_frame()
     assert "auc: value" in set(frame.loc[frame.part == "membership", "figure"])
     few = audited.to_dict(threshold=101)

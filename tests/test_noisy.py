@@ -736,7 +736,7 @@ def test_what_cannot_be_asked_behind_noise_is_refused():
         ({}, {"earlier": release}, "an earlier release, where the counts carry noise"),
         ({}, {"bootstrap": "known"}, 'bootstrap="known", where the counts carry noise'),
         ({}, {"bootstrap": "hidden"}, 'bootstrap="hidden", where the counts carry noise'),
-        ({"sampling": UnknownSampling()}, {}, "how rows reached the trees is not known"),
+        ({"sampling": UnknownSampling()}, {}, "it is not known how rows reached the trees"),
         (labels_of(release), {"n_rows": 10**8}, "at most 2,000,000 are rebuilt"),
         ({"sampling": Bootstrap(n_draws=5), **labels_of(release)}, {"n_rows": 5},
          "name a class only, of trees that drew"),
@@ -791,7 +791,7 @@ def test_rows_that_noise_hides_are_not_rebuilt_by_the_million():
         release, lambda c: np.round(c + 1e5 * rng.normal(size=c.shape)), n_rows=None,
         noise=DiscreteLaplace(1e-5),
     )  # fmt: skip
-    with pytest.raises(NotCovered, match=r"does not tell how many training rows .* give their"):
+    with pytest.raises(NotCovered, match=r"does not hold the number of training rows .* give it"):
         reconstruct(wide, MIXED)
 
 

@@ -46,7 +46,7 @@ def test_without_a_browser_it_is_refused_before_any_work(folder, monkeypatch):
     monkeypatch.setattr(treeleak, "audit", None)
     refused = audit(folder, folder / "r.pdf")
     assert refused.exit_code == 2
-    assert "printed by Chromium or Chrome, and none is on the path" in refused.stderr
+    assert "Chromium or Chrome prints a report as PDF, and neither is on the path" in refused.stderr
     monkeypatch.setenv("CHROMIUM", str(folder / "none"))
     refused = audit(folder, folder / "r.pdf")
     assert refused.exit_code == 2

@@ -148,7 +148,7 @@ def test_what_cannot_be_drawn_is_said(audited):
     with pytest.raises(NotCovered, match="no rows were rebuilt"):
         plots.plot_recovered(replace(audited, exposure=None))
     empty = replace(audited.exposure, groups=audited.exposure.groups.iloc[:0])
-    with pytest.raises(NotCovered, match="no group can be shown"):
+    with pytest.raises(NotCovered, match="there is no group to show"):
         plots.plot_groups(replace(audited, exposure=empty))
     silent = replace(audited, counts=None, not_assessed=(("counts", "they carry noise"),))
     with pytest.raises(NotCovered, match="noise"):

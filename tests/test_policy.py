@@ -88,8 +88,8 @@ def test_a_policy_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "nothing would be checked"),
-        ("[limits]\n", "nothing would be checked"),
+        ("", "the policy checks nothing"),
+        ("[limits]\n", "the policy checks nothing"),
         ("[limits]\nproved_row = 0\n", "did you mean 'proved_rows'?"),
         ("[limits]\nxyz = 0\n", "known: leak_shown"),
         ("[limits]\nproved_rows = 'no'\n", "limits.proved_rows: must be a number"),
@@ -103,7 +103,7 @@ def test_a_policy_is_read(tmp_path):
         ("[limits]\nproved_rows = 10\n", "a share is 1 at most"),
         ("[limits]\nleak_shown = true\n", "limits.leak_shown: must be false"),
         ("[limits]\nleak_shown = 0\n", "limits.leak_shown: must be false"),
-        ("limits = 3\n", "nothing would be checked"),
+        ("limits = 3\n", "the policy checks nothing"),
         ("threshold = 0\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
         ("threshold = true\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
         ("name = 3\n[limits]\nproved_rows = 0\n", "name: the policy needs one"),
@@ -119,7 +119,7 @@ def test_a_policy_is_read(tmp_path):
         ("[attacker]\nwho = 3\n[limits]\nproved_rows = 0\n", "attacker.who: must be a text"),
         ("[limits.inference]\npriors = 2\n", "limits.inference.priors: a share is 1 at most"),
         ("[limits.inference]\n'*' = 'no'\n", "limits.inference: must be a number"),
-        ("[limits.inference]\n", "nothing would be checked"),
+        ("[limits.inference]\n", "the policy checks nothing"),
         ("[limits]\nforbidden_parts = ['per-row array']\n", "did you mean 'per-row arrays'?"),
         ("[limits]\nforbidden_parts = ['xyz']\n", "known: training rows, per-row arrays"),
         ("[limits]\nforbidden_parts = 'seeds'\n", "must be a list of kinds"),
@@ -551,6 +551,6 @@ def test_rows_of_which_nothing_can_be_proved_do_not_pass_unmeasured():
     assert alone.reconstruction.status == "feasible"
     assert alone.reconstruction.cells.startswith("generated")
     assert alone.verdict == "not assessed"
-    assert "only a comparison with the training rows" in alone.headline
+    assert "Only a comparison with the training rows" in alone.headline
     assert states(alone, leak_shown=False)["leak_shown"] == "not assessed"
     assert treeleak.audit(forest, X, y).verdict != "not assessed"

@@ -75,11 +75,11 @@ def test_time_threat_readers_and_review_are_told(told):
     made = datetime.datetime.fromisoformat(source["time"])
     assert made.utcoffset() == datetime.timedelta(0)
     assert source["threat_model"] == (
-        "An adversary who holds the model (white box) and knows what values a row can have. The "
-        "training rows were used to measure, and not given."
+        "An adversary who holds the model (white box) and knows the possible values of a "
+        "row. The attack did not get the training rows; they only measured its result."
     )
-    assert source["review"].startswith("by 2999-01-02, as the policy says")
-    assert "it holds no row" in source["readers"]
+    assert source["review"].startswith("by 2999-01-02, as the policy states")
+    assert "the report holds no row" in source["readers"]
     assert "may see the training rows" in told["internal"]["provenance"]["readers"]
     assert {"treeleak", "python", "numpy", "scikit-learn"} <= set(source["versions"])
     flat = re.sub(r"\s+", " ", told["terminal"])
@@ -101,7 +101,7 @@ def test_what_somebody_knows_is_in_the_sentence():
     ).provenance.threat_model
     assert "some of the training rows" in more
     assert "the population" in more
-    assert "how many training rows there are" in more
+    assert "the number of training rows" in more
 
 
 def test_a_policy_out_of_date_is_not_met():

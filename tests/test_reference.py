@@ -409,7 +409,7 @@ def test_rules_are_refused():
 def test_a_population_is_refused(method):
     evidence = ExactCounts(once_deep())
     given = Given(population=object())
-    with pytest.raises(NotCovered, match="no use of a population"):
+    with pytest.raises(NotCovered, match="does not use a population"):
         attack_for(evidence, method)(evidence, evidence.geometry, Clock(9.0), 0, given)
 
 
@@ -1034,7 +1034,7 @@ def test_noisy_counts_of_what_the_paper_does_not_know_are_refused(monkeypatch):
     evidence, _, X, y = noisy(20)
     geometry = evidence.geometry
     attack = attack_for(evidence, "reference-cp")
-    with pytest.raises(NotCovered, match="no use of a population"):
+    with pytest.raises(NotCovered, match="does not use a population"):
         attack(evidence, geometry, Clock(9.0), 0, Given(population=object()))
     with pytest.raises(NotCovered, match="whole noise only"):
         attacked(replace(evidence, noise=Laplace(1.0)))

@@ -103,8 +103,8 @@ def test_an_attack_without_an_answer_recommends_nothing(compared):
     said = module._advice([now, useful])
     assert said[0].startswith("Not recommended")
     assert useful.what in said[0]
-    assert "none was shown to save" in said[1]
-    assert "None of these was shown" in said[2]
+    assert "showed no saving" in said[1]
+    assert "None of these brings" in said[2]
     assert "None of these" not in " ".join(module._advice([now, replace(useful, status="likely")]))
 
 
@@ -168,7 +168,7 @@ def test_ways_to_train_share_the_time_and_say_where_it_ended(data, monkeypatch):
     assert told == pytest.approx([10_000 / 3, 10_000 / 2], rel=0.01)
     assert len(result.alternatives) == 2
     assert result.not_assessed[-1] == (
-        "what was still to be tried: the time limit of 10000 s was reached"
+        "the rest was not tried: the time limit of 10000 s was reached"
     )
 
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_trained_again_is_refused(data):
     tree = DecisionTreeClassifier().fit(X, y)
     with pytest.raises(BadInput, match="16 rows, 15 labels"):
         retrain(tree, X, y[:-1])
-    with pytest.raises(NotCovered, match="too few, or of one class"):
+    with pytest.raises(NotCovered, match="too few rows, or only one class"):
         retrain(tree, X, np.zeros(len(X)))
 
 

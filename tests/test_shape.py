@@ -163,8 +163,8 @@ def test_noise_that_hides_everything_shows_no_leak(data):
         assert found.verdict == NO_LEAK, found.headline
         better += m.error < m.guess_mean - 2 * m.guess_sd
     assert better
-    assert "That is not clearly better" in found.headline
-    assert "Noise that these rows leave to be explained, in sum" in shown(found)
+    assert "This is not clearly better" in found.headline
+    assert "Noise between these rows and the counts, in sum" in shown(found)
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     document = valid(json.loads(found.to_json()))
     assert document["measurement"]["shape"]["error"] == shape.error
     text = shown(found)
-    assert "what the attack makes of the shape" in text
+    assert "the attack on the shape of the trees" in text
     assert "Training set: 60 rows, as given." in text
 
 
@@ -195,13 +195,13 @@ def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     )
     told = []
     assert guesses_from_shape(release, rebuilt, 60, 10, 0, told.append, {}) == ()
-    assert [p.stage for p in told] == ["guessing from the shape of the trees alone"]
+    assert [p.stage for p in told] == ["computing the baseline from the shape of the trees"]
     # What tells of the people needs no such guess; what does not is left open without it.
     assert audited(data, 100.0).verdict == LEAK
     found = audited(data, 1e-3)
     assert found.verdict in (OPEN, POSSIBLE)
     assert found.measurement.shape is None
-    assert "was not found out: interrupted" in found.headline
+    assert "is missing: it was interrupted" in found.headline
 
 
 @pytest.mark.slow
@@ -239,5 +239,5 @@ def test_the_command_line_end_to_end(data, tmp_path, monkeypatch):
     rows = len(pd.read_csv("likely.csv"))
     assert f"Training set: {rows} rows (95 %: " in result.stderr
     assert "inferred from the noisy counts." in result.stderr
-    assert "Noise that these rows leave to be explained, in sum: " in result.stderr
+    assert "Noise between these rows and the counts, in sum: " in result.stderr
     assert "drew" not in result.stderr

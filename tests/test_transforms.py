@@ -479,7 +479,7 @@ def attributes(step, columns, X=None):
 def test_encoders_tell_their_groups_and_codes():
     (group,), notes = attributes(OneHotEncoder(drop="first"), ["job"])
     assert group == OneHot("job", ("job_judge", "job_smith"), at_most_one=True)
-    assert notes == ["the fitted transformers before the model tell: one-hot groups (1)"]
+    assert notes == ["from the fitted transformers before the model: one-hot groups (1)"]
     (group,), _ = attributes(OneHotEncoder(), ["job"])
     assert group == OneHot("job", ("job_cook", "job_judge", "job_smith"))
     lists = [["cook", "judge"]]
@@ -490,7 +490,7 @@ def test_encoders_tell_their_groups_and_codes():
     assert attributes(OneHotEncoder(drop="if_binary"), ["sex"]) == ([Binary("sex_m")], [])
     (codes,), notes = attributes(OrdinalEncoder(), ["job"])
     assert codes == Categorical("job", (0.0, 1.0, 2.0), ("cook", "judge", "smith"))
-    assert notes == ["the fitted transformers before the model tell: columns of codes (1)"]
+    assert notes == ["from the fitted transformers before the model: columns of codes (1)"]
     (codes,), _ = attributes(
         make_pipeline(OrdinalEncoder(), SimpleImputer(strategy="most_frequent")), ["job"]
     )
@@ -533,7 +533,7 @@ def test_scalers_tell_the_ends_of_numbers():
         (make_pipeline(MinMaxScaler(), FunctionTransformer()), 0, 1),
     ):
         found, notes = attributes(step, ["pay", "age"])
-        assert notes == ["the fitted transformers before the model tell: ranges of numbers (2)"]
+        assert notes == ["from the fitted transformers before the model: ranges of numbers (2)"]
         release = to_release(fitted(step, X))
         rows = transformed(fitted(step, X), X, release)
         assert infer_schema(release).valid(rows, release.feature_names).all()

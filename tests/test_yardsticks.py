@@ -236,7 +236,7 @@ def test_words_never_mix_categories_and_numbers():
         "The reconstruction error is 20.0% of the values"
     )
     both = in_full(Scores(0.1, 0.0, 0.2, numbers))
-    assert both.startswith("20.0% of the rebuilt categories are in error; numbers are off by 0.50")
+    assert both.startswith("20.0% of the rebuilt categories are wrong; numbers are off by 0.50")
     only = in_full(Scores(0.1, 0.0, None, numbers))
     assert "wrong" not in only
     assert "2.0% of them exactly right and 10.0% within 1% of their column's range" in only
@@ -334,7 +334,7 @@ def test_a_table_of_many_alike_is_a_statistic():
     found = treeleak.audit(forest, schema=schema)
     assert found.reconstruction.status == "unique"
     assert found.verdict == NO_LEAK
-    assert "that is a statistic" in found.headline
+    assert "this is a statistic" in found.headline
     # One person more, of whom there are none alike.
     X = pd.concat([X, pd.DataFrame({"a": [1], "b": [1]})], ignore_index=True)
     y = (X["a"] ^ X["b"]).to_numpy().copy()

@@ -129,9 +129,9 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield Panel(Text(demo.audit.headline), title="Verdict", border_style="bold red")
     yield ""
     yield Text(
-        "Three of the people, by the number of their row in the training table: as they truly "
-        "were, as the model gave back the row of that number, and as a baseline has it that "
-        "knows the columns but not the model. Wrong values are marked (!)."
+        "Three of the people, by the number of their row in the training table: as they "
+        "truly were, as the model gave back the row of that number, and as a baseline "
+        "guesses it that knows the columns but not the model. Wrong values are marked (!)."
     )
     yield ""
     yield _people(demo)
@@ -145,12 +145,13 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield ""
     yield Text("What this means", style="bold")
     yield Text(
-        "Each tree in the file says how many of the rows that it drew ended in each of its leaves. "
-        "It drew them at random, but the file also holds the seed of every tree (scikit-learn "
-        "always stores it), and the seed says which rows were drawn, by number, and how often. So "
-        "thousands of counts speak of numbered rows, and here only one table of people agrees with "
-        "all of them. Anyone who gets the file gets the people, in their order, without access to "
-        "the data, knowledge of any of them, or a running service to query."
+        "Each tree in the file says how many of the rows that it drew ended in each of its "
+        "leaves. It drew them at random. But the file also holds the seed of every tree "
+        "(scikit-learn always stores it). The seed shows which rows the tree drew, by "
+        "number, and how often. So thousands of counts are about numbered rows, and here "
+        "only one table of people agrees with all of them. Anyone who gets the file gets "
+        "the people, in their order, without access to the data, knowledge of any of them, "
+        "or a running service to query."
     )
     yield ""
     yield Text("Without the seeds?", style="bold")
@@ -161,8 +162,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         ". The draws are now known from: ",
         f"{searched.draws}. That and the rows took {searched.seconds:.1f} s, ",
         "and the rows are the same." if same else "and the rows are not the same.",
-        " This search does not find a large secret seed, or that of random_state=None. But the "
-        "counts are not harmless then, either.",
+        " This search does not find a large secret seed, or that of random_state=None. But "
+        "even then, the counts are not harmless.",
     )
     yield ""
     yield Text("Boosting is no shelter", style="bold")

@@ -141,7 +141,7 @@ def _fitted_part(case: Case, release: Release) -> Case:
 def _with_control(case: Case, release: Release) -> Case:
     others, _, said = in_model_columns(release, case.given.control, what="control rows")
     if others.empty:
-        raise BadInput("the control rows are none: the table is empty")
+        raise BadInput("the table of control rows is empty")
     return replace(case, others=others).noting(*said)
 
 

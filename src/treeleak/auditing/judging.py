@@ -32,18 +32,15 @@ from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
 
 ONLY_LIKELY = own_words(
-    "the verdict of the audit is: not assessed, for likely rows prove nothing without training "
-    "rows (--train)",
+    "the verdict of the audit is: not assessed, because likely rows prove nothing without "
+    "training rows (--train)",
     "only_likely",
 )
 ONLY_THE_REST = own_words(
-    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
-    "rest only. Audit without them",
+    "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
 )
-CUT_SHORT = own_words(
-    "the time was too short for the whole walk: give it more (--time-limit)", "cut_short"
-)
+CUT_SHORT = own_words("the attack had too little time: give it more (--time-limit)", "cut_short")
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def _ended(audit: Audit) -> Check:
     elif audit.budget is not None and audit.budget.refuted is not None:
         found = own_words(audit.budget.refuted)
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
-        return Check("ended", what, bound, "what is left to know was counted", "met")
+        return Check("ended", what, bound, "the residual uncertainty was computed", "met")
     elif rebuilt is None:
         found = audit.reason("reconstruction", own_words("no attack was run"))
     elif rebuilt.interrupted:
@@ -211,7 +208,7 @@ def _ended(audit: Audit) -> Check:
 
 
 def _possible(policy: Policy, audit: Audit) -> Check:
-    what, found = "no possible leak is left", "the verdict is: possible leak"
+    what, found = "there is no possible leak", "the verdict is: possible leak"
     test = None if audit.measurement is None else audit.measurement.significance
     if test is None:
         found += "; --control may decide"

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 NOT_THESE = own_words("the rows given are not the model's training rows", "limits_not_these")
 UNDECIDED = own_words("the verdict of the audit is: not assessed", "limits_undecided")
 DRAWS = own_words(
-    "the model counts draws, and a row may be drawn several times: rows may be fewer",
+    "the model counts draws, and a tree may draw a row several times, so rows may be fewer",
     "limits_draws",
 )
 NO_PROOF = own_words(
-    "training rows are not possible under the schema, so that no proof holds", "limits_no_proof"
+    "the schema does not allow the training rows, so no proof holds", "limits_no_proof"
 )
 NEEDS_TRAIN = own_words(
     "no training rows were given to compare with (in Python X, else --train)", "limits_needs_train"
@@ -49,7 +49,7 @@ NEEDS_CONTROL = own_words(
     "limits_needs_control",
 )
 NEEDS_GROUPS = own_words(
-    "the training rows stand in no groups (in Python y or groups, else --label or --groups)",
+    "the training rows have no groups (in Python y or groups, else --label or --groups)",
     "limits_needs_groups",
 )
 
@@ -119,7 +119,7 @@ def _rebuilt(audit: Audit) -> Reconstruction:
     if rebuilt.X is None or rebuilt.status == "unknown":
         raise NotCovered(wording.IN_ONE_WAY(meaning=rebuilt.meaning))
     if rebuilt.given.all():
-        raise NotCovered(own_words("all rows were given: there was nothing to rebuild"))
+        raise NotCovered(own_words("all rows were given, so nothing was left to rebuild"))
     return rebuilt
 
 
@@ -152,7 +152,7 @@ def _proved_alone(audit: Audit) -> float:
 def _recovered(audit: Audit) -> float:
     _rebuilt(audit)
     if audit.exposure is None:
-        raise NotCovered(own_words("it was not found out how sure single rows are"))
+        raise NotCovered(own_words("the confidence of single rows is not known"))
     recovered = audit.exposure.recovered
     return recovered.proved + recovered.probable
 
@@ -303,8 +303,8 @@ def _epsilon(audit: Audit) -> float:
 LIMITS: Mapping[str, Limit] = MappingProxyType(
     {
         "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
-        "stored_rows": Limit("places where training rows stand as they are", _stored, "number"),
-        "leaking_parts": Limit("kinds of parts that stem from single rows", _leaking, "number"),
+        "stored_rows": Limit("places that hold training rows as they are", _stored, "number"),
+        "leaking_parts": Limit("kinds of parts that come from single rows", _leaking, "number"),
         "unknown_parts": Limit("parts of the file that no rule knows", _unknown_parts, "number"),
         "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),
         "single_leaves": Limit("leaves with a single row", _of_leaves("single")),
@@ -313,7 +313,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "rows in the smallest leaf", _of_leaves("smallest"), "number", least=True
         ),
         "proved_rows": Limit("rows that the file proves", _proved),
-        "proved_alone": Limit("rows that the file proves, and like no other", _proved_alone),
+        "proved_alone": Limit("rows that the file proves, and that equal no other", _proved_alone),
         "recovered_rows": Limit("rows proved or probable", _recovered),
         "exact_rows": Limit("training rows rebuilt exactly", _of_measured("exact_rows")),
         "located_rows": Limit(
@@ -321,26 +321,28 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             _of_measured("located_rows"),
         ),
         "advantage_over_guess": Limit(
-            "how much smaller the error is than that of a baseline", _over_guess
+            "how much smaller the error is than a baseline's", _over_guess
         ),
         "advantage_over_population": Limit(
             "how much smaller the error is than against other rows of the population",
             _over_population,
         ),
-        "worst_group": Limit("rows rebuilt exactly, in the group of which most are", _worst_group),
+        "worst_group": Limit("rows rebuilt exactly, in the worst group", _worst_group),
         "worst_group_over_guess": Limit(
-            "how much smaller the error of a group is than that of a baseline, at most",
+            "how much smaller the error of the worst group is than a baseline's",
             _worst_group_over_guess,
         ),
         "worst_person": Limit(
-            "values of one person that are right beyond the best baseline, at most", _worst_person
+            "values of the worst person that are right beyond the best baseline", _worst_person
         ),
         "singling_out": Limit("risk of singling out", _singling_out),
         "linkability": Limit("risk of linking two records of one person", _linkability),
         "membership_auc": Limit(
             "how often a training row scores above a control row (AUC)", _membership_auc
         ),
-        "membership_tpr": Limit("training rows told at 0.1% false positives", _membership_tpr),
+        "membership_tpr": Limit(
+            "training rows recognised at 0.1% false positives", _membership_tpr
+        ),
         "inference": Limit("greatest risk of attribute inference", _inference),
         "left_to_know": Limit("average residual uncertainty of a value (Dist)", _left, least=True),
         "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),

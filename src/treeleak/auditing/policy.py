@@ -110,7 +110,9 @@ class Policy:
         if not isinstance(self.limits, Mapping) or not (
             self.limits or self.inference_of or self.forbidden_parts
         ):
-            raise BadInput(f"limits: none, so nothing would be checked; known: {', '.join(LIMITS)}")
+            raise BadInput(
+                f"limits: none, so the policy checks nothing; known: {', '.join(LIMITS)}"
+            )
         for key, bound in self.limits.items():
             _check_limit(key, bound)
         for column, bound in self.inference_of.items():

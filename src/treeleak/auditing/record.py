@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from treeleak.auditing.case import Given
 
 READERS: Mapping[str, str] = {
-    "releasable": "those who receive the model or decide about it: it holds no row, no value of a "
-    "person, nothing of a single leaf and of no small group",
-    "internal": "only those who may see the training rows: it shows rows that were rebuilt",
+    "releasable": "people who receive the model or decide about it: the report holds no row, no "
+    "value of a person, and nothing about single leaves or small groups",
+    "internal": "only people who may see the training rows: the report shows rebuilt rows",
 }
 """Who may see each edition."""
 
-REVIEW = "when the model, its data, its recipient or what is known of attacks changes"
+REVIEW = "when the model, its data, its recipient or the known attacks change"
 """When to decide anew, unless a policy names a day."""
 
 _KNOWN = {
     "known_rows": "some of the training rows",
     "known_columns": "some columns of every training row",
-    "population": "how values are spread in the population",
+    "population": "the distribution of values in the population",
 }
 
 
@@ -69,17 +69,21 @@ def hashed(files: Mapping[str, Path | None]) -> dict[str, InputFile]:
 
 def threat_model(given: Given) -> str:
     """Say in one sentence whom the attacks stand for, by what they were given."""
-    schema = "what values a row can have" if given.schema is not None else ""
+    schema = "the possible values of a row" if given.schema is not None else ""
     known = [schema] * bool(schema)
     known += [text for name, text in _KNOWN.items() if given.beside.get(name) is not None]
     if given.earlier is not None:
         known.append("an earlier model of the same data")
     if given.n_rows is not None:
-        known.append("how many training rows there are")
+        known.append("the number of training rows")
     beside = f" and knows {listed(known, len(known))}" if known else ", and knows nothing else"
     lacks = {
-        "hidden": "; not which rows each tree drew",
-        "none": "; that every tree saw every row was assumed",
+        "hidden": "; not the bootstrap samples",
+        "none": "; the attack assumed that every tree saw every row",
     }.get(given.bootstrap, "")
-    measured = "" if given.X is None else " The training rows were used to measure, and not given."
+    measured = (
+        ""
+        if given.X is None
+        else " The attack did not get the training rows; they only measured its result."
+    )
     return f"An adversary who holds the model (white box){beside}{lacks}.{measured}"

@@ -296,7 +296,7 @@ class Audit(Found):
         policy = None if self.ruling is None else self.ruling.policy
         review = REVIEW
         if policy is not None and policy.review is not None:
-            review = f"by {policy.review.isoformat()}, as the policy says, and {REVIEW}"
+            review = f"by {policy.review.isoformat()}, as the policy states, and {REVIEW}"
         return self.provenance.to_dict() | {"readers": READERS[edition], "review": review}
 
     def with_inputs(self, files: Mapping[str, str | os.PathLike[str] | None]) -> Audit:

@@ -112,7 +112,7 @@ def audit(
         Use the numbers of distinct rows as well. Where the draws are hidden, the audit then tells
         both with and without them.
     known_rows, known_columns, population, earlier, n_rows
-        What somebody may know beside the model: as for :func:`treeleak.reconstruct`. With a
+        What an adversary may know beside the model: as for :func:`treeleak.reconstruct`. With a
         population, the audit tells both with and without it.
     control : DataFrame or array, optional
         Rows of the same population that the model was not trained on, in the same columns, ten

@@ -11,28 +11,28 @@ from treeleak.core.message import Kind, own_words
 STORED = Kind("rows_stored", "The model stores training rows as they are, in {where}.")
 UNKNOWN_PARTS = Kind(
     "parts_unknown",
-    "{parts:number} {of} known to no rule: rows may stand there, and nothing is said about them "
-    "({where}).",
+    "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
+    "not assess them ({where}).",
 )
-MATERIAL_FOR_ATTACKS = Kind("attack_material", "The model holds what attacks are made of: {kinds}.")
-STORED_RULE = Kind("rule_rows_stored", "Training rows stand in the file as they are.")
+MATERIAL_FOR_ATTACKS = Kind("attack_material", "The model holds material for attacks: {kinds}.")
+STORED_RULE = Kind("rule_rows_stored", "The file holds training rows as they are.")
 
 # -------------------------------------------------------------------------------------- counts
 
 SMALL = Kind(
     "small_leaves",
-    "{small:number} of {leaves:number} {of} hold fewer than {threshold:number} {unit}, "
-    "{single:number} of them a single one.",
+    "{small:number} of {leaves:number} {of} hold fewer than {threshold:number} {unit}, and "
+    "{single:number} of them hold a single one.",
 )
 ONE_CLASS = Kind(
     "leaves_of_one_class",
-    "{leaves:number} {of} hold one class only: whoever is known to lie there is known to be of "
-    "that class.",
+    "{leaves:number} {of} hold one class only. Anyone who knows that a person is there also "
+    "knows the class.",
 )
 TARGETS_TOLD = Kind(
     "targets_told",
-    "{single:number} of {leaves:number} leaves hold a single training row, and what they predict "
-    "is the exact target of that person.",
+    "{single:number} of {leaves:number} leaves hold a single training row. They predict the "
+    "exact target of that person.",
 )
 NOISE = Kind("noise_budget", "{budget}")
 
@@ -51,17 +51,19 @@ LEFT_IN_FULL = Kind(
 )
 FILLED = Kind(
     "counts_filled_in",
-    "The model counts no rows. The residual uncertainty was computed with the counts of the "
-    "training rows, as for an adversary who has them.",
+    "The model counts no rows. The residual uncertainty is for an adversary who has the "
+    "counts of the training rows.",
 )
 NOTHING_SURE = Kind(
-    "nothing_sure", "Training rows are not possible under the schema: nothing is told for sure."
+    "nothing_sure", "The schema does not allow the training rows, so nothing here is certain."
 )
-ALL_TOLD = Kind("all_rows_told", "All {rows:people} training rows are disclosed in every value.")
+ALL_TOLD = Kind(
+    "all_rows_told", "The model discloses every value of all {rows:people} training rows."
+)
 SOME_TOLD = Kind(
     "rows_told_alone",
-    "{told:people} rows are disclosed in every value, and share their rule with fewer than "
-    "{threshold:number} in all.",
+    "The model discloses every value of {told:people} rows whose rule holds fewer than "
+    "{threshold:number} rows.",
 )
 ALL_TOLD_RULE = Kind("rule_all_rows_told", "No row has any residual uncertainty.")
 SOME_TOLD_RULE = Kind(
@@ -78,9 +80,9 @@ LEFT_RULE = Kind(
 CONTRADICTION = Kind("no_rows_fit", "No rows fit the counts and the schema{why:message}.")
 WHY = Kind("why", ": {why:foreign}")
 ALL_GIVEN = Kind(
-    "all_rows_given", "All {rows:people} rows were given: there was nothing to rebuild."
+    "all_rows_given", "All {rows:people} rows were given, so nothing was left to rebuild."
 )
-UNFINISHED = Kind("unfinished", "But not all of it was found out: see what was not assessed.")
+UNFINISHED = Kind("unfinished", "But the audit is not complete: see what was not assessed.")
 UNIQUE = Kind(
     "rows_unique",
     "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit the counts "
@@ -88,11 +90,13 @@ UNIQUE = Kind(
 )
 UNIQUE_RULE = Kind("rule_rows_unique", "The file proves all rows.")
 ALIKE = Kind(
-    "rows_alike", "Each of them is like {others:number} others or more: that is a statistic."
+    "rows_alike",
+    "Each of them equals at least {others:number} others, so this is a statistic about many "
+    "people.",
 )
 ALONE = Kind(
     "rows_proved_alone",
-    "{alone:people} of {rows:people} rows are proved under the schema, and proved unique{in_class} "
+    "{alone:people} of {rows:people} rows are proved under the schema, and unique{in_class} "
     "on every value that the model's splits distinguish{untested:message}.",
 )
 ALONE_RULE = Kind(
@@ -101,19 +105,20 @@ ALONE_RULE = Kind(
 )
 NUMBERED = Kind(
     "rows_proved_in_order",
-    "{proved:people} of {rows:people} rows are proved under the schema, each under the number of "
-    "its row, and {alone:people} of them are unique among the rebuilt rows on every value that the "
-    "model's splits distinguish{untested:message}.",
+    "{proved:people} of {rows:people} rows are proved under the schema, each with its "
+    "number. {alone:people} of them are unique among the rebuilt rows on every value that "
+    "the model's splits distinguish{untested:message}.",
 )
 NUMBERED_RULE = Kind(
     "rule_rows_proved_in_order",
-    "The file proves rows, each under its number, that are unique among the rebuilt rows.",
+    "The file proves rows, each with its number, and some are unique among the rebuilt rows.",
 )
-UNTESTED = Kind("columns_untested", " ({columns:number} columns are not tested by any tree)")
+UNTESTED = Kind("columns_untested", " (no tree tests {columns:number} of the columns)")
 TARGETS_STORED = Kind(
     "targets_stored",
-    "Leaves store the target of {told:people} of {rows:people} rebuilt rows: as it is, where they "
-    "hold one row, or rows of one target only, or in sums from which it follows.",
+    "Leaves store the targets of {told:people} of {rows:people} rebuilt rows. A leaf with "
+    "one row, or with one target, stores it as it is; other leaves store sums that disclose "
+    "it.",
 )
 
 # ------------------------------------------------------------------- reconstruction: comparison
@@ -122,9 +127,9 @@ ERROR = Kind("error_of_values", "The rebuilt values have an error of {error:shar
 WRONG = Kind("values_wrong", "The reconstruction error is {wrong:share1} of the values")
 WRONG_AND_OFF = Kind(
     "categories_wrong_and_numbers_off",
-    "{wrong:share1} of the rebuilt categories are in error; numbers are off by {off:sd} standard "
-    "deviations on average, {exact:share1} of them exactly right and {near:share1} within 1% of "
-    "their column's range",
+    "{wrong:share1} of the rebuilt categories are wrong; numbers are off by {off:sd} "
+    "standard deviations on average, {exact:share1} of them exactly right and {near:share1} "
+    "within 1% of their column's range",
 )
 OFF = Kind(
     "numbers_off",
@@ -156,17 +161,18 @@ THESE_ROWS = Kind(
 )
 POPULATION_TOO = Kind(
     "other_draws",
-    "{near:number} of {draws:number} control samples of the population are as near: what was "
-    "rebuilt may be the population and not these rows.",
+    "{near:number} of {draws:number} control samples of the population are as near: the "
+    "rebuilt rows may show the population, not the training rows.",
 )
 IN_PLACES = Kind(
     "rows_in_places",
-    "Row by row, in their places, their error (DRAFT) is {error:share1}, {others:share1} against "
-    "other people{of_class}, and that of {usual_of} usual values {usual:share1}{little}.",
+    "Compared in place, their error (DRAFT) is {error:share1}. Against other "
+    "people{of_class} it is {others:share1}, and against {usual_of} usual values "
+    "{usual:share1}{little}.",
 )
 SHAPE_OPEN = Kind(
     "shape_not_found_out",
-    "What the shape of the trees alone gives was not found out: interrupted.",
+    "The baseline from the shape of the trees is missing: it was interrupted.",
 )
 MAYBE_TOO_FEW = Kind(
     "perhaps_of_all_few_control",
@@ -176,18 +182,18 @@ MAYBE_TOO_FEW = Kind(
 )
 MAYBE_POPULATION = Kind(
     "perhaps_population",
-    "These are the model's own rows more than others of the population, but an adversary who knows "
-    "the population comes as near: sums over many rows may explain that.",
+    "The rebuilt rows are nearer to the training rows than to the control. But an adversary "
+    "who knows the population comes as near: sums over many rows may explain this.",
 )
 MAYBE = Kind(
     "perhaps_of_all",
-    "That is better than a baseline without the counts of leaves, but not than an adversary who "
-    "knows the population: it may be what the model tells of all. Rows of the population that the "
-    "model was not trained on (--control) would tell.",
+    "This beats baselines without the counts of leaves, but no adversary who knows the "
+    "population. It may be what the model learned about everyone. Control rows (--control) "
+    "can decide this.",
 )
-NO_BETTER = Kind("no_better_than_guess", "That is not clearly better than a baseline.")
-IMPOSSIBLE = Kind("rows_impossible", "But not all training rows are possible under the schema.")
-FEW_TO_TEST = Kind("too_few_to_test", "Fewer than {people:number} people are too few to test.")
+NO_BETTER = Kind("no_better_than_guess", "This is not clearly better than a baseline.")
+IMPOSSIBLE = Kind("rows_impossible", "But the schema does not allow all training rows.")
+FEW_TO_TEST = Kind("too_few_to_test", "A test needs at least {people:number} people.")
 VARIANT = Kind(
     "with_less_to_go_by",
     "{what}: {scores:within}; {rows:share} of the training rows were rebuilt exactly.",
@@ -196,70 +202,71 @@ RULES: Mapping[str, Kind] = {
     "values": Kind(
         "rule_values_nearer",
         "The values of the rebuilt rows are nearer to the training rows than those of every "
-        "baseline, by at least {least:share} of the error of each that knows the population, and "
-        "by chance in at most {chance} of cases, over people.",
+        "baseline. The margin is at least {least:share} of the error of each baseline that "
+        "knows the population. Chance explains it in at most {chance} of cases, over people.",
     ),
     "rows": Kind(
         "rule_more_rows",
-        "More training rows are rebuilt with every value right than in any baseline, by "
-        "chance in at most {chance} of cases, over people.",
+        "The attack rebuilds more training rows exactly than any baseline. Chance explains "
+        "it in at most {chance} of cases, over people.",
     ),
     "places": Kind(
         "rule_nearer_in_place",
-        "Row by row, in their own places, the rebuilt rows are nearer to the training rows than "
-        "the usual values{of_each_class}, by at least {least:share}, and than to other "
-        "people{of_class}, by chance in at most {chance} of cases, over people.",
+        "Compared in place, the rebuilt rows are nearer to the training rows than the usual "
+        "values{of_each_class} are, by at least {least:share}. They are also nearer to them "
+        "than to other people{of_class}. Chance explains it in at most {chance} of cases, "
+        "over people.",
     ),
     "perhaps": Kind(
         "rule_perhaps",
-        "The rebuilt rows are nearer to the training rows than baselines without the counts of "
-        "leaves, by chance in at most {chance} of cases, but not than baselines that know the "
-        "population.",
+        "The rebuilt rows are nearer to the training rows than baselines without the counts "
+        "of leaves; chance explains it in at most {chance} of cases. They are no nearer "
+        "than baselines that know the population.",
     ),
     "in place, perhaps": Kind(
         "rule_perhaps_in_place",
-        "Row by row, the rebuilt rows are nearer to the person in their place than to other "
-        "people{of_class}, by chance in at most {chance} of cases, but not clearly nearer than the "
-        "usual values{of_class}.",
+        "Compared in place, the rebuilt rows are nearer to their own person than to other "
+        "people{of_class}; chance explains it in at most {chance} of cases. They are not "
+        "clearly nearer than the usual values{of_class}.",
     ),
     "nothing": Kind(
         "rule_nothing_shown",
-        "The attack ended, proved no unique row, and came no nearer to the training rows than "
-        "baselines without the counts of leaves, or than to control rows of their population.",
+        "The attack ended and proved no unique row. It came no nearer to the training rows "
+        "than baselines without the counts of leaves, or than to control rows.",
     ),
 }
 
 # ----------------------------------------------------------- reconstruction: without comparison
 
 NOTHING_PROVED = Kind(
-    "nothing_proved", "Training rows are not possible under the schema: nothing is proved."
+    "nothing_proved", "The schema does not allow the training rows, so nothing is proved."
 )
 LIKELY = Kind(
     "rows_likely",
-    "The attack rebuilt {rows:people} rows. They are probabilistic: it proves none."
-    "{expects:message} How many are right, only a comparison with the training rows can show "
-    "(--train).",
+    "The attack rebuilt {rows:people} rows. They are probabilistic: it proves "
+    "none.{expects:message} Only a comparison with the training rows shows how many are "
+    "right (--train).",
 )
 EXPECTS = Kind(
     "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
 )
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",
-    "{rows:people} rows that fit every count were found. Nothing could be proved of them, nor that "
-    "others fit, for there are too many possible values to look at all. How many are right, only a "
-    "comparison with the training rows can show (--train).",
+    "The attack found {rows:people} rows that fit every count. It could not prove them, or "
+    "prove that others fit, because there are too many possible values to try. Only a "
+    "comparison with the training rows shows how many are right (--train).",
 )
 FEASIBLE = Kind(
     "rows_fit_not_alone",
-    "{rows:people} rows that fit every count were found; so do others. No unique row is proved on "
-    "the values that the model's splits distinguish.",
+    "The attack found {rows:people} rows that fit every count, but others fit, too. No "
+    "unique row is proved on the values that the model's splits distinguish.",
 )
 FEASIBLE_RULE = Kind("rule_nothing_proved", "The attack ended, and proved no unique row.")
 STOPPED_EARLY = Kind("stopped_before_rows", "{stopped} before any row was rebuilt.")
 STOPPED_UNSETTLED = Kind(
     "stopped_unsettled",
-    "{stopped}. Not converged: the search for {rows:people} probabilistic rows had not settled; "
-    "raise --time-limit.{expects:message}",
+    "{stopped}. Not converged: the search for {rows:people} probabilistic rows was still "
+    "moving; raise --time-limit.{expects:message}",
 )
 STOPPED_MISSING = Kind(
     "stopped_with_misfit",
@@ -273,34 +280,32 @@ NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")
 
 DRAWS_HIDDEN = Kind(
     "draws_hidden",
-    "Which rows each tree drew is not known: the rows are probabilistic, over all possible "
-    "bootstrap samples.",
+    "The bootstrap samples are not known: the rows are probabilistic, over all possible samples.",
 )
-DRAWS_KNOWN = Kind("draws_known", "Which rows each tree drew is known from: {draws}.")
+DRAWS_KNOWN = Kind("draws_known", "The bootstrap samples are known from: {draws}.")
 NEVER_DRAWN = Kind(
     "rows_never_drawn",
-    "{never:people} rows were drawn by no tree: the model says nothing of them.",
+    "No tree drew {never:people} of the rows: the model holds no evidence about them.",
 )
 
 # -------------------------------------------------------------------------------- not assessed
 
 OTHER_ROWS = own_words(
-    "The rows given are not the model's training rows, and nothing was compared with them.",
+    "The rows given are not the model's training rows, so nothing was compared with them.",
     "other_rows",
 )
 HOLDS_MORE = own_words(
-    "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
-    "holds beside that tells more of them, and was not used",
+    "the attack used counts alone, or counts and sums of targets; the file holds more "
+    "evidence, which it did not use",
     "run_holds_more",
 )
 LEFT_OPEN = own_words(
-    "other rows may fit what was used of the file just as well; what it holds beside that was not "
-    "used",
+    "other rows may fit this part of the file as well; the attack did not use the rest of it",
     "run_left_open",
 )
 NOT_BUILT = own_words(
-    "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
-    "them",
+    "these are rules: treeleak rebuilds no single rows from them, and reports below what "
+    "they disclose about each row",
     "run_not_built",
 )
 NOT_RUN = Kind(
@@ -308,17 +313,17 @@ NOT_RUN = Kind(
     "No attack was run: {why:foreign}. Inconclusive: this neither shows nor rules out a leak.",
 )
 IN_ONE_WAY = Kind("status", "{meaning}")
-NOT_BOUNDED = Kind("cost_not_bounded", "nothing bounds what it costs: {why:foreign}")
+NOT_BOUNDED = Kind("cost_not_bounded", "nothing bounds its cost: {why:foreign}")
 NOTHING_COMPARED = Kind("nothing_to_compare", "{why}")
 NO_CONTROL = Kind("no_control", "no rows of the population were given (control, --control)")
 VALUES_GIVEN = Kind(
     "values_given",
-    "some values were given, and are nearer to the training rows than to any others",
+    "some values were given, so these rows are nearer to the training rows than to any others",
 )
 NO_RANGE = Kind(
     "no_bounds",
-    "nobody can say how much of a range is left that has no bounds (column{s} {columns:quoted}): "
-    "give a schema with bounds, or the training rows",
+    "a range without bounds has no measurable rest (column{s} {columns:quoted}): give a "
+    "schema with bounds, or the training rows",
 )
 COUNTS_MISSING = Kind(
     "counts_missing",
@@ -326,7 +331,7 @@ COUNTS_MISSING = Kind(
     "y, else --train and --label)",
 )
 MODEL_COUNTS_NO = Kind("no_counts", "{why}")
-UNUSED = Kind("unused_for_rules", "the audit of rules makes no use of {what}")
+UNUSED = Kind("unused_for_rules", "the audit of rules does not use {what}")
 
 # --------------------------------------------------------------------------------------- notes
 
@@ -335,13 +340,13 @@ HELD_BACK_FITTED = Kind(
 )
 HELD_BACK = Kind(
     "held_back",
-    "Early stopping held {held:people} of the {rows:people} rows back, which follows from the seed "
-    "in the file: the others are compared.",
+    "Early stopping held {held:people} of the {rows:people} rows back, as the seed in the "
+    "file shows. The comparison covers the others.",
 )
 OTHER_NUMBER = Kind(
     "other_number_of_rows",
-    "{rebuilt:people} rows were rebuilt, {rows:people} are the training rows: to compare them, "
-    "some rows chosen at random were {done}. {hint}",
+    "The attack rebuilt {rebuilt:people} rows; there are {rows:people} training rows. To "
+    "compare them, some rows chosen at random were {done}. {hint}",
 )
 CONTROL_TOO_FEW = Kind(
     "control_too_few",
@@ -350,12 +355,12 @@ CONTROL_TOO_FEW = Kind(
 )
 IMPOSSIBLE_ROWS = Kind(
     "rows_not_possible",
-    "{rows:people} of the training rows are not possible under the schema: nothing that is said to "
-    "be proved under it holds.",
+    "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
 )
 DISTANCE_OPEN = Kind(
     "distance_not_found_out",
-    "How far the training rows are from what the counts allow was not found out: {why:foreign}.",
+    "The distance from the training rows to the tables that the counts allow is not known: "
+    "{why:foreign}.",
 )
 STEPS = Kind(
     "numbers_in_steps",

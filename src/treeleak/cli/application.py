@@ -109,8 +109,8 @@ def run_commands(chosen: typer.Typer) -> None:
         for line in traceback.format_exc().splitlines():
             say(line)
         say(
-            "treeleak: this is a bug; please report it with the lines above, without what in them "
-            "may be a value of your data."
+            "treeleak: this is a bug. Please report it with the lines above, but remove any "
+            "values of your data."
         )
         sys.exit(1)
 

@@ -60,8 +60,8 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What the model must meet (TOML): if it does not, or if that was not assessed, "
-            "the exit status is 4.",
+            help="Conditions for a release (TOML). If the model fails one, or one was not "
+            "assessed, the exit status is 4.",
         ),
     ] = None,
     json: Annotated[
@@ -71,23 +71,24 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE|FOLDER",
-            help="Also write a report, for those who decide: HTML, or PDF where FILE ends in "
-            ".pdf (needs Chromium); of several models, a folder for their reports, with an index.",
+            help="Also write a report for those who decide: HTML, or PDF if FILE ends in .pdf "
+            "(needs Chromium). For several models: a folder for their reports, with an "
+            "index.",
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Of several models, so many at a time.")
+        int, typer.Option(metavar="N", min=1, help="For several models: how many at a time.")
     ] = 1,
     cluster: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Of several models: a scheduler of Dask, whose workers see the same files.",
+            help="For several models: a Dask scheduler whose workers see the same files.",
         ),
     ] = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Of several models: audit also those that stand already."),
+        typer.Option("--again", help="For several models: also repeat finished audits."),
     ] = False,
     sacro_report: Annotated[
         Path | None,
@@ -97,8 +98,9 @@ def audit(
         bool,
         typer.Option(
             "--internal/--releasable",
-            help="Show rebuilt rows, in the terminal, the JSON and the report, which nobody else "
-            "may read then; else these files hold nothing of single rows, values and small groups.",
+            help="Show rebuilt rows in the terminal, the JSON and the report. Only you can read "
+            "these files then. Without this option they hold nothing about single rows, "
+            "values and small groups.",
         ),
     ] = False,
     trust_pickle: opt.TrustPickle = False,

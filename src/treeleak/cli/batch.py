@@ -54,7 +54,10 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
         if how.again or not index.is_done(kept.get(name), key, folder)
     ]
     if len(todo) < len(models) and not how.quiet:
-        say(f"treeleak: {len(models) - len(todo)} of {len(models)} audits stand already (--again)")
+        say(
+            f"treeleak: {len(models) - len(todo)} of {len(models)} audits are done already "
+            "(--again repeats them)"
+        )
     commands = [_command(models[k], folder / names[k], words) for k in todo]
     with ExitStack() as stack:
         ended = run_all(commands, how.jobs, how.cluster, stack)
@@ -87,7 +90,7 @@ def _folder(given: dict[str, Any]) -> Path:
     for name in ("json", "sacro_report"):
         if given[name] is not None:
             option = name.replace("_", "-")
-            raise BadInput(f"--{option}: for one model at a time; of several, --report has it all")
+            raise BadInput(f"--{option}: for one model at a time; for several, --report has it all")
     folder: Path | None = given["report"]
     if folder is None:
         raise BadInput("several models: name a folder for their reports (--report FOLDER)")
@@ -96,7 +99,7 @@ def _folder(given: dict[str, Any]) -> Path:
             raise BadInput(f"{folder}: there is no folder {folder.parent}: make it first")
         folder.mkdir()
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput(f"{folder}: is no folder that you may write in: name another")
+        raise BadInput(f"{folder}: no folder, or you cannot write in it: name another")
     return folder
 
 

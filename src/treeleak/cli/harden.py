@@ -36,10 +36,10 @@ def harden(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="What to do, in this order, separated by commas. Unless given, all that the "
-            "format knows and that changes no prediction: of skops archives oob, weights, sizes, "
-            "impurity, seeds, counts, inner, borders, scores, unknown; beside these round=N, "
-            "merge=N, majority. An unknown name lists those of a format.",
+            help="Steps, in this order, separated by commas. Default: all steps of the format "
+            "that change no prediction. For skops archives: oob, weights, sizes, impurity, "
+            "seeds, counts, inner, borders, scores, unknown. Others: round=N, merge=N, "
+            "majority. An unknown name lists the steps of a format.",
         ),
     ] = None,
     train: opt.Train = None,
@@ -63,7 +63,7 @@ def harden(
         bool,
         typer.Option(
             help="With --train and --label: also train the same kind of model in other ways, and "
-            "say what that would save and cost."
+            "report what that saves and costs."
         ),
     ] = True,
     json: Annotated[

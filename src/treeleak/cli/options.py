@@ -45,24 +45,24 @@ Control = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="Rows of the same population that the model was not trained on: is what was rebuilt "
-        "nearer to the training rows than to these? Needs --train.",
+        help="Rows of the same population that the model was not trained on. Are the rebuilt "
+        "rows nearer to the training rows than to these? Needs --train.",
     ),
 ]
 Sensitive = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Attribute inference: how often can an adversary who knows all else of a person tell "
-        "these? With commas; needs --train.",
+        help="Attribute inference: can an adversary who knows all else of a person infer these "
+        "columns? With commas; needs --train.",
     ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Tell errors also by the values of these columns of the training rows. With commas; "
-        "needs --train.",
+        help="Report errors also by the values of these columns of the training rows. With "
+        "commas; needs --train.",
     ),
 ]
 Label = Annotated[
@@ -75,15 +75,15 @@ Seed = Annotated[
     int, typer.Option(metavar="N", min=0, help="Of the attack: same seed, same answer.")
 ]
 Bootstrap = Annotated[
-    str, typer.Option(metavar="auto|none|known|hidden", help="What to assume of the draws.")
+    str, typer.Option(metavar="auto|none|known|hidden", help="What to assume about the draws.")
 ]
 SeedSearch = Annotated[
     int,
     typer.Option(
         metavar="N",
         min=0,
-        help="Where the seeds were taken out of the file of a bootstrap forest: "
-        "forest seeds to try, 0, 1, 2 and so on, until one fits; 0 for none.",
+        help="If the file of a bootstrap forest has no seeds: number of forest seeds to try, 0, "
+        "1, 2 and so on, until one fits. 0 for none.",
     ),
 ]
 NRows = Annotated[
@@ -91,26 +91,24 @@ NRows = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Rows of the training set, if the model does not say: for counts with noise, and for "
-        "draws that are hidden.",
+        help="Number of training rows, if the model does not hold it: for counts with noise, and "
+        "for hidden draws.",
     ),
 ]
 DrawnCountsOnly = Annotated[
     bool,
-    typer.Option("--drawn-counts-only", help="Leave aside how many different rows a leaf holds."),
+    typer.Option("--drawn-counts-only", help="Do not use the number of different rows in a leaf."),
 ]
 KnownRows = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="Training rows that are known, with labels. A column 'row' holds their positions.",
+        help="Known training rows, with labels. A column 'row' holds their positions.",
     ),
 ]
 KnownColumns = Annotated[
     Path | None,
-    typer.Option(
-        metavar="CSV", help="Columns that are known of all training rows, labels maybe among them."
-    ),
+    typer.Option(metavar="CSV", help="Known columns of all training rows, with or without labels."),
 ]
 Population = Annotated[
     Path | None,
@@ -121,7 +119,7 @@ Population = Annotated[
 ]
 Earlier = Annotated[
     Path | None,
-    typer.Option(metavar="MODEL", help="A model trained before on a part of the same rows."),
+    typer.Option(metavar="MODEL", help="An earlier model of a part of the same rows."),
 ]
 TrustPickle = Annotated[
     bool,
@@ -151,7 +149,7 @@ def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str
     if listed is None:
         return ()
     if train is None:
-        raise BadInput(f"{option} speaks of the training rows: give --train, too")
+        raise BadInput(f"{option} is about the training rows: give --train, too")
     names = tuple(name.strip() for name in listed.split(","))
     if not all(names):
         raise BadInput(f"{option} must name columns, with commas, not {listed!r}")

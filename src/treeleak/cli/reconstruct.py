@@ -57,7 +57,7 @@ def reconstruct(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Membership inference: how probably is each record in the training set? "
+            help="Membership inference: the probability that each record is in the training set. "
             "For hidden draws and for noise; needs --members-out.",
         ),
     ] = None,
@@ -136,23 +136,23 @@ def reconstruct(
 
 def _say_outcomes(result: Reconstruction) -> None:
     if result.outcomes is None:
-        say("Without labels or targets: the model tells none of any row.")
+        say("Without labels or targets: the model discloses none of any row.")
     elif not result.labelled:
         told = int(result.outcomes.notna().sum())
-        say(f"Targets: leaves say those of {told:,} of {result.n_rows:,} rows.")
+        say(f"Targets: leaves disclose those of {told:,} of {result.n_rows:,} rows.")
 
 
 def _say_order(result: Reconstruction) -> None:
     if result.ordered:
         say("In order: row k of the file is that for row k of the training set. Do not sort it.")
     if result.draws is not None:
-        say(f"Which rows each tree drew is known from: {result.draws}.")
+        say(f"The bootstrap samples are known from: {result.draws}.")
     if result.draws_hidden:
-        say("Which rows each tree drew is not known: all draws were taken as possible.")
+        say("The bootstrap samples are not known: the attack allowed all of them.")
     if result.row_count is not None:
         say(f"Training set: {result.row_count}.")
     if (settled := result.numbers.get("settled_rows")) is not None:
-        say(f"Every leaf is proved of {settled:,} of {result.n_rows:,} rows.")
+        say(f"Every leaf is proved for {settled:,} of {result.n_rows:,} rows.")
     if left_open := result.numbers.get("rows_left_open"):
         say(f"The counts leave {left_open:,} rows open: other tables meet them and differ there.")
     if result.in_earlier is not None:
@@ -161,4 +161,4 @@ def _say_order(result: Reconstruction) -> None:
         wrong = f"{result.expected_error:.1%} of the values"
         say(f"Expected error (the attack's own estimate): {wrong}.")
     if never := result.numbers.get("rows_never_drawn"):
-        say(f"{never} of the rows were drawn by no tree: no evidence stands behind them.")
+        say(f"No tree drew {never} of the rows: the model holds no evidence about them.")

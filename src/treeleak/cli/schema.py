@@ -44,7 +44,10 @@ def schema(
     except BadInput as error:
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
-    comments = [f"Inferred from {basis}. Check it: what it says is taken as true.", *remarks]
+    comments = [
+        f"Inferred from {basis}. Check it: treeleak takes its statements as true.",
+        *remarks,
+    ]
     text = "".join(f"# {plain(' '.join(c.splitlines()))}\n" for c in comments) + suggested.to_toml()
     if out is None:
         typer.echo(text, nl=False)

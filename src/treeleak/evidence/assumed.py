@@ -120,7 +120,7 @@ class Assumed:
         no counts.
         """
         if self.release.sampling.kind == "unknown":
-            raise NotCovered(own_words("noise, and how rows reached the trees is not known"))
+            raise NotCovered(own_words("noise, and it is not known how rows reached the trees"))
         if self.n_rows is None:
             raise NotCovered(own_words("noise on an unknown number of rows"))
         check_size(self.release, self.n_rows)

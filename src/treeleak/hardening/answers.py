@@ -78,7 +78,7 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
         releases = to_release(before), to_release(after)
         bases = [r.ensemble.base_scores if r.ensemble is not None else () for r in releases]
         if bases[0] != bases[1]:
-            raise BadModel("another number to which trees add")
+            raise BadModel("another start value of the sum over trees")
         float_type = releases[0].float_type
     X = np.ascontiguousarray(X, dtype=float_type)
     same = np.ones(len(X), dtype=bool)
@@ -178,7 +178,9 @@ def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
         trees = to_release(inner).trees
         stored = [p for stage in fitted(inner, "_predictors") for p in stage]
         if len(trees) != len(stored):
-            raise NotCovered("trees that split categories: what they predict cannot be compared")
+            raise NotCovered(
+                "trees that split categories: treeleak cannot compare their predictions"
+            )
         return [
             _Voice(tree, one.get("nodes")["value"][:, None].astype(float), None)
             for tree, one in zip(trees, stored, strict=True)
@@ -203,7 +205,7 @@ def _added(tree: Tree) -> FloatArray:
     """What the nodes of a boosted tree add, by output."""
     value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
     if value is None:
-        raise NotCovered("trees whose leaves add several numbers: they cannot be compared")
+        raise NotCovered("trees whose leaves add several numbers: treeleak cannot compare them")
     return value.values.reshape(tree.n_nodes, -1)
 
 

@@ -141,16 +141,16 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
     draws = own.get("bootstrap", _FORESTS.get(kind, False))
     if kind in _FORESTS and not draws:
         says = (
-            "every tree counts every row: with enough trees, no other rows fit the counts. This "
-            "decides most."
+            "every tree counts every row: with enough trees, no other rows fit the counts. "
+            "This setting matters most."
         )
         points.append(Point("bootstrap=False", True, says, "bootstrap=True, and harden the file"))
     elif kind in _FORESTS:
         says = (
-            "each tree draws its rows, but the file keeps the seed of each: the draws are computed "
-            "again, and rows come back in their order"
+            "each tree draws its rows, but the file keeps the seed of each: an attack "
+            "repeats the draws, and rebuilds rows in their order"
         )
-        points.append(Point("bootstrap=True", True, says, "treeleak harden takes the seeds out"))
+        points.append(Point("bootstrap=True", True, says, "treeleak harden removes the seeds"))
     least, depth, ends = (
         own.get("min_samples_leaf", 1),
         own.get("max_depth"),
@@ -169,10 +169,12 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
         change = f"min_samples_leaf={SMALL_LEAF} or more" if small else ""
         points.append(Point(f"min_samples_leaf={least!r}", small, says, change))
     if depth is None and ends is None:
-        says = "nothing ends a path before its leaf is pure: trees part whatever can be parted"
+        says = (
+            "no setting ends a path before its leaf is pure: trees separate all rows that they can"
+        )
         points.append(Point("max_depth=None", True, says, "max_depth=4, or less"))
     elif depth is not None and n_rows and n_rows < FEW_ROWS * 2 ** min(depth, 60):
-        says = f"up to {2 ** min(depth, 60):,} leaves for {n_rows:,} rows: nearly one for each few"
+        says = f"up to {2 ** min(depth, 60):,} leaves for {n_rows:,} rows: few rows for each leaf"
         points.append(Point(f"max_depth={depth}", True, says, "a smaller depth"))
     trees = own.get("n_estimators", 100)
     if kind in _FORESTS and isinstance(trees, int):
@@ -182,7 +184,10 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
         change = "n_estimators=10, if accuracy allows" if trees > 10 else ""
         points.append(Point(f"n_estimators={trees}", trees > 10, says, change))
     if kind in _FORESTS and draws and isinstance(own.get("random_state"), int):
-        says = "a seed that somebody can guess tells all draws, even if the file does not keep it"
+        says = (
+            "a seed that an adversary can guess discloses all draws, even if the file does not "
+            "keep it"
+        )
         points.append(
             Point(f"random_state={own['random_state']}", True, says, "a seed of 32 random bits")
         )
@@ -190,15 +195,15 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
 
 
 def _of_boosted(told: str, least: str, own: Mapping[str, Any]) -> list[Point]:
-    says = f"its file tells {told}: these are sums over training rows, and are solved for them"
-    points = [Point("the file itself", True, says, "treeleak harden takes them out where it can")]
+    says = f"its file holds {told}: these are sums over training rows, and attacks solve them"
+    points = [Point("the file itself", True, says, "treeleak harden removes them if it can")]
     value = own.get(least)
     given = least if value is None else f"{least}={value!r}"
     if least == "depth":
-        says = "the deeper the trees, the fewer rows lie in a leaf, and the nearer it is to one"
+        says = "deeper trees have fewer rows in a leaf, down to a single row"
         return [*points, Point(given, True, says, "a smaller depth")]
     small = value is None or not isinstance(value, (int, float)) or value < SMALL_LEAF
-    says = "the fewer rows a leaf may hold, the nearer its sums are to single rows"
+    says = "leaves with fewer rows have sums closer to single rows"
     return [*points, Point(given, small, says, f"a larger {least}" if small else "")]
 
 
@@ -228,13 +233,13 @@ def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
     )
     deep = "of any depth" if near["depth"] is None else f"of depth {near['depth']}"
     how = "drawn rows, seeds taken out" if draws else "every row in every tree"
-    guide = " Yours has other rows: it is a guide, no forecast."
+    guide = " Your model has other rows: use this as a guide, not as a forecast."
     same = "" if n_rows == stored["n_rows"] else guide
     said = f"{percent(near['error'], 1)} of the values were wrong"
     return (
         f"Nearest stored runs: random forest, {near['n_trees']} trees {deep}, {how}, "
-        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {said}, by guessing "
-        f"{percent(near['guess'], 1)}.{same}"
+        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {said}, "
+        f"{percent(near['guess'], 1)} in a baseline.{same}"
     )
 
 

@@ -19,9 +19,9 @@ from treeleak.release.registry import HEAD_BYTES
 
 _SKOPS = b"PK\x03\x04"
 HOW = (
-    "only files that are read as data can be changed without running anything in them: skops "
-    "archives, XGBoost's JSON and UBJSON, LightGBM's text, CatBoost's JSON and cbm; save the "
-    "model as one of these with skops.io.dump or save_model first"
+    "treeleak changes only files that it reads as data: skops archives, XGBoost's JSON and "
+    "UBJSON, LightGBM's text, CatBoost's JSON and cbm. First save the model as one of "
+    "these, with skops.io.dump or save_model"
 )
 
 

@@ -154,8 +154,8 @@ class Hardened:
         told = [s for s in self.states if s.attacked and s.leak.exact_rows is not None]
         shares = (f"{s.step} {percent(s.leak.exact_rows or 0.0)}" for s in told)
         saved = (
-            "Measured on this file, training rows rebuilt after each step, as far as trees tell: "
-            f"{', '.join(shares)}."
+            "Measured on this file, training rows rebuilt after each step, on every value "
+            f"that splits distinguish: {', '.join(shares)}."
         )
         left = (text for text in self.audit.advice if not text.startswith(HARDEN))
         return (*[saved] * (len(told) > 1), *left)

@@ -196,10 +196,10 @@ def retrain(
                 n_rows=None if way.epsilon is None else len(table),
             )
         except TimeUp:
-            open_parts.append(f"what was still to be tried: {clock.said}")
+            open_parts.append(f"the rest was not tried: {clock.said}")
             break
         except KeyboardInterrupt:
-            open_parts.append("what was still to be tried: interrupted")
+            open_parts.append("the rest was not tried: interrupted")
             break
         except BadInput as error:
             if way.epsilon is None:
@@ -209,7 +209,7 @@ def retrain(
         told = _summed_up(way, right, base - right, found, time.perf_counter() - start)
         done.append(told)
         if told.why == _INTERRUPTED:
-            open_parts.append("what was still to be tried: interrupted")
+            open_parts.append("the rest was not tried: interrupted")
             break
     _, counts = np.unique(labels, return_counts=True)
     return Retraining(
@@ -235,7 +235,7 @@ def _folds(labels: NDArray[Any], seed: int) -> list[tuple[Any, Any]]:
     _, counts = np.unique(labels, return_counts=True)
     n_folds = int(min(FOLDS, counts.max()))
     if n_folds < 2 or len(counts) < 2:
-        raise NotCovered("training again: the rows are too few, or of one class only")
+        raise NotCovered("training again: there are too few rows, or only one class")
     parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # A class with fewer rows than folds is missing in some of them, which is all right here.
@@ -303,7 +303,7 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
     said = []
     if open_ := [a.what for a in done if a.as_a_guess is None or not a.ended]:
         said.append(
-            f"Not recommended, for the attack came to no answer in its time: {'; '.join(open_)}. "
+            f"Not recommended, because the attack found no answer in its time: {'; '.join(open_)}. "
             "Give it more (--time-limit)."
         )
     before = now.as_a_guess or 0.0
@@ -316,8 +316,8 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
         )
     else:
         said.append(
-            "Of larger leaves and fewer or shallower trees, none was shown to save anything "
-            "without a loss of accuracy that can be told from chance."
+            "Larger leaves and fewer or shallower trees showed no saving without a loss of "
+            "accuracy beyond chance."
         )
     private = [a for a in done if a.epsilon is not None]
     if private:
@@ -326,14 +326,14 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
         enough = [a for a in private if a.accuracy >= most - a.lost_se]
         chosen = min(enough, key=lambda a: a.epsilon or 0.0)
         said.append(
-            f"With differential privacy, epsilon {chosen.epsilon:g} is the smallest whose accuracy "
-            f"({percent(chosen.accuracy, 1)}, now {percent(now.accuracy, 1)}) is within one "
-            f"standard error of the best that was tried; {_of_values(chosen)}. It alone bounds "
-            "what attacks not yet known can find."
+            f"With differential privacy, epsilon {chosen.epsilon:g} is the smallest whose "
+            f"accuracy ({percent(chosen.accuracy, 1)}, now {percent(now.accuracy, 1)}) is "
+            f"within one standard error of the best one tried; {_of_values(chosen)}. Only "
+            "this also bounds unknown attacks."
         )
     if not any(a.ended and (a.as_a_guess or 0.0) >= ENOUGH for a in done):
         said.append(
-            "None of these was shown to bring the rebuilt rows close to a random guess: do not "
+            "None of these brings the rebuilt rows close to a random baseline. Do not "
             "release such a model, or give access to its answers only."
         )
     return tuple(said)
@@ -344,5 +344,5 @@ def _of_values(way: Alternative, when: str = "") -> str:
         return f"{when}the leak was not measured ({way.why})"
     return (
         f"{when}{percent(way.error, 1)} of the rebuilt values are wrong, "
-        f"{percent(way.guess, 1)} in a random guess"
+        f"{percent(way.guess, 1)} in a random baseline"
     )

@@ -124,8 +124,8 @@ def harden(
     release = _release(before, source)
     if (lossy := [s.name for s in chosen if not s.lossless]) and not averages(before):
         raise NotCovered(
-            f"{source}: step {lossy[0]} changes what leaves say, and only of single trees, forests "
-            "and baggings is it known what that does to predictions"
+            f"{source}: step {lossy[0]} changes the values of leaves. treeleak can bound "
+            "the effect on predictions only for single trees, forests and baggings"
         )
     if n_rows is None:
         n_rows = len(X) if X is not None else None if release is None else release.n_rows
@@ -142,8 +142,8 @@ def harden(
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
             raise BadInput(
-                f"{source}: with these steps {answers.changed_labels:,} of {answers.rows:,} rows "
-                f"({answers.of}) get another label, more than tolerated (--tolerance "
+                f"{source}: with these steps {answers.changed_labels:,} of {answers.rows:,} "
+                f"rows ({answers.of}) get another label, more than allowed (--tolerance "
                 f"{tolerance:g}): nothing was written"
             )
         if not lossy and answers.largest_change > _EXACT:
@@ -248,7 +248,7 @@ def _read_again(source: Path, place: Path, step: Step | None) -> Release | None:
     except BadModel as error:
         raise BadInput(
             f"{source}: after step {'' if step is None else step.name} leaves contradict "
-            "the rest of the file, which would give away what they were: take counts and "
+            "the rest of the file, which would disclose their old values: take counts and "
             "inner first"
         ) from error
 
@@ -258,9 +258,9 @@ def _check_known(source: Path, found: Audit) -> None:
     if left:
         names = ", ".join(left[0].names[:3])
         raise BadInput(
-            f"{source}: {left[0].where} ({names}) is known to no rule, and cannot be dropped "
-            "without a risk for predictions: take it out of the model yourself, or leave the step "
-            "unknown out; nothing was written"
+            f"{source}: {left[0].where} ({names}) is known to no rule, and predictions may "
+            "need it: remove it from the model yourself, or leave out the step unknown; "
+            "nothing was written"
         )
 
 

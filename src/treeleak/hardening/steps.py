@@ -189,8 +189,8 @@ STEPS: dict[str, Step] = {step.name: step for step in (
          "training on from this model (warm_start)", _no_borders),
     Step("scores", "scores on training and validation rows after each round",
          "train_score_, validation_score_", _deleting(_SCORES)),
-    Step("unknown", "whatever no rule knows: members, keys, attributes, bytes between values",
-         "what programs other than scikit-learn read there", without_unknown),
+    Step("unknown", "all parts that no rule knows: members, keys, attributes, bytes between values",
+         "parts that other programs read", without_unknown),
 )}
 # fmt: on
 """The measures that change no prediction, in the order in which they are applied by default."""
@@ -198,7 +198,7 @@ STEPS: dict[str, Step] = {step.name: step for step in (
 DEFAULT = tuple(STEPS)
 
 
-_COARSER = "probabilities are coarser; votes that are nearly equal may change"
+_COARSER = "probabilities are coarser; nearly equal votes may change"
 
 
 def _round(digits: int) -> Step:

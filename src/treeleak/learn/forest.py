@@ -215,9 +215,10 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.random_state is None:
             return secrets.SystemRandom()
         warnings.warn(
-            "random_state is for experiments: who guesses the seed, and the trees tell whether it "
-            "is right, can draw the noise again and take it off. Do not publish this forest, nor a "
-            "search that made it, which keeps the seed in its file.",
+            "random_state is for experiments: an adversary who guesses the seed can draw "
+            "the noise again and subtract it, and the trees confirm the guess. Do not "
+            "publish this forest, nor a search that made it: the search keeps the seed in "
+            "its file.",
             PrivacyWarning,
             stacklevel=3,
         )

@@ -72,8 +72,9 @@ def columns_of(schema: Schema) -> tuple[Column, ...]:
                 columns.append(Column(0, len(values) - 1, values, missing=missing))
             case Numeric(missing=missing) if not (math.isfinite(low) and math.isfinite(high)):
                 raise BadSchema(
-                    f"numeric column {attribute.name!r} needs two finite bounds in the schema: "
-                    "splits are drawn between them, as they must not be taken from the rows"
+                    f"numeric column {attribute.name!r} needs two finite bounds in the "
+                    "schema: splits are drawn between them, because they must not come "
+                    "from the rows"
                 )
             case Numeric(missing=missing):
                 columns.append(Column(low, high, continuous=True, missing=missing))

@@ -293,7 +293,7 @@ def guessed_rows(
         n_found += len(found[-1])
         if n_found >= n_rows:
             return pd.DataFrame(np.vstack(found)[:n_rows], columns=list(schema.columns))
-    raise BadSchema("the rules of the schema leave less than one random guess in a thousand")
+    raise BadSchema("the rules of the schema allow less than one random row in a thousand")
 
 
 def _values(

@@ -39,8 +39,8 @@ OFF = Kind(
 DISAGREE = Kind("chains_disagree", "the chains do not agree{yet} (R = {disagreement}): {told}")
 MIDPOINTS = Kind(
     "midpoints_met",
-    "every test of a number splits midway between two values of the training set; of these rows, "
-    "{met} do: {sign}",
+    "every threshold lies midway between two values of the training set; {met} lie midway "
+    "between two values of these rows: {sign}",
 )
 
 _AGREED = 1.5

@@ -39,11 +39,11 @@ __all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
 
 INFORMED_VERSION = 1
 
-DRAWN = Kind("informed_drawn", "Which rows each tree drew is known from {origin:foreign}.")
+DRAWN = Kind("informed_drawn", "The bootstrap samples are known from {origin:foreign}.")
 UNKNOWN_DRAWS = Kind(
     "informed_draws_unknown",
-    "a missing row is looked for where every tree saw every row, or where it is known which rows "
-    "it drew; here how often each tree drew each known row is not known: {why:foreign}",
+    "treeleak looks for a missing row if every tree saw every row, or if its draws are "
+    "known; here the draws are not known: {why:foreign}",
 )
 
 _SHOWN = 10

@@ -36,18 +36,19 @@ TAKEN_AS_HIDDEN = Kind("draws_taken_as_hidden", "the draws are taken as hidden: 
 WHICH_ROWS = Kind("rows_of_trees_unknown", "{what:message}: {why:foreign}")
 N_ROWS_UNKNOWN = Kind(
     "number_of_rows_unknown",
-    "the release does not tell how many training rows there were ({counted}); give their number "
-    "(n_rows, --n-rows)",
+    "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",
 )
 NOT_EQUAL = Kind(
     "draws_not_equal",
-    "every row is taken to be as likely to be drawn as any other, but: {why:foreign}",
+    "the attack assumed that trees draw each row with the same probability, but: {why:foreign}",
 )
 MORE_WEIGHT = own_words("rows of more weight were drawn more often", "rows_of_more_weight")
 NOT_CONFIRMED = own_words(
     "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
 )
-NO_SCHEMA = own_words("no schema given: rebuilt under what the model alone says", "no_schema_given")
+NO_SCHEMA = own_words(
+    "no schema given: a value can be anything that the model allows", "no_schema_given"
+)
 
 _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""

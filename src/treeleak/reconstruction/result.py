@@ -199,7 +199,7 @@ class Reconstruction:
         """The status in words."""
         meaning = MEANING[self.status]
         if self.status == "feasible" and self.evidence.startswith("what leaves add"):
-            meaning = "explains what every leaf adds; other datasets may, too"
+            meaning = "explains the value of every leaf; other datasets may, too"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
         elif self.status == "unknown" and self.row_count is not None:
@@ -212,7 +212,7 @@ class Reconstruction:
         if self.draws_hidden:
             return "Rows that leaves still lack"
         if self.evidence.startswith("noisy"):
-            return "Noise that these rows leave to be explained"
+            return "Noise between these rows and the counts"
         if self.evidence.startswith("class"):
             return "Rows that leaves lack of the class they name"
         return "Count residual: counts still missed"

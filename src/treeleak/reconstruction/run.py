@@ -27,28 +27,28 @@ from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
 COUNTS_ALONE = own_words(
-    "of the model's sums of the loss, only the numbers of rows are used", "run_counts_alone"
+    "the attack used only the numbers of rows, and no other sums of the loss", "run_counts_alone"
 )
 FROM_STEPS = own_words(
-    "the file counts no rows: they were rebuilt from what its leaves add", "run_from_steps"
+    "the file counts no rows: the attack used the values of its leaves", "run_from_steps"
 )
 ASSUMED = Kind(
     "fitting_assumed",
-    "with a learning rate of {rate} and a regularisation of {l2}, which the file does not say, "
-    "these rows explain what all leaves add",
+    "these rows explain the values of all leaves, with a learning rate of {rate} and a "
+    "regularisation of {l2}, which are not in the file",
 )
 NEITHER = Kind(
     "neither_counts_nor_sums", "{counts:foreign}; and of the sums in its leaves, {sums:foreign}"
 )
 SHARES = own_words(
-    "what leaves add tells the shares of rows only: their number is the least that makes all of "
+    "leaf values disclose only shares of rows: their number is the least that makes all of "
     "them whole",
     "run_shares",
 )
 _RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
 """Learning rates that are tried where none is said and the default explains nothing."""
 UNLABELLED = own_words(
-    "no count of the model tells classes apart, and nothing that was given does: rows are rebuilt "
+    "neither the model's counts nor the known parts distinguish classes: rows are rebuilt "
     "without labels",
     "run_unlabelled",
 )

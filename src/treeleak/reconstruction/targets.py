@@ -38,8 +38,9 @@ _TOLD = 1e-4
 target."""
 
 CONTRADICTED = own_words(
-    "the sums of targets in the leaves do not fit the rebuilt rows: some of these are not those of "
-    "the training set, and targets are told only where leaves, or rows that are proved, tell them",
+    "the sums of targets in the leaves do not fit the rebuilt rows: some of these are not "
+    "those of the training set. Targets are given only where leaves or proved rows disclose "
+    "them",
     "targets_contradicted",
 )
 

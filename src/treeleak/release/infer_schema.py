@@ -48,7 +48,7 @@ ANY_OTHER = Kind(
     "code_of_any_other",
     "{column:column}: {code:value} stands for any category that no tree names",
 )
-TRANSFORMERS = Kind("told_by_transformers", "the fitted transformers before the model tell: {told}")
+TRANSFORMERS = Kind("told_by_transformers", "from the fitted transformers before the model: {told}")
 TAKEN_AS_BINARY = Kind(
     "taken_as_binary",
     "{n:number} columns that the model never tests were taken to hold 0 and 1, as all that it "
@@ -135,8 +135,8 @@ def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
         texts = [c for c in rules.columns if any(isinstance(v, str) for v in named[c])]
         if texts:
             raise NotCovered(
-                f"the rules name some values of column {texts[0]!r}, and nobody knows which others "
-                "there are: give a schema, or the training rows"
+                f"the rules name some values of column {texts[0]!r}, and its other values "
+                "are not known: give a schema, or the training rows"
             )
         tested = {c for c in rules.columns if ends[c] or named[c]}
         binary -= set() if tested <= binary else set(rules.columns) - tested

@@ -262,8 +262,8 @@ def _check_noisy_sums(
     if excess_bound(NoiseTable.of(noise), off, groups) < _ONCE_IN_A_MILLION:
         sd = math.sqrt(noise.variance * float(weight**2 @ numbers))
         raise BadInput(
-            f"{told}, but the noisy counts add up to {number + off:,.0f} ± {sd:,.2g}: noise of the "
-            f"stated law is out by so much less than once in a million times. Either "
+            f"{told}, but the noisy counts add up to {number + off:,.0f} ± {sd:,.2g}: noise "
+            "of the stated law deviates that far less than once in a million times. Either "
             f"{number:,} is not the number, or the noise is not of that law"
         )
 
@@ -297,9 +297,9 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
     if -trials * apart + math.log(2) < _ONCE_IN_A_MILLION:
         n_trees = len(release.trees)
         raise BadInput(
-            f"{told}, but each tree drew {hits / n_trees:,.0f} distinct rows on average; of so "
-            f"many rows it would have drawn {expected / n_trees:,.0f}, and be out by so much less "
-            "than once in a million times"
+            f"{told}, but each tree drew {hits / n_trees:,.0f} distinct rows on average; "
+            f"from so many rows it would draw {expected / n_trees:,.0f}, and it deviates "
+            "that far less than once in a million times"
         )
 
 

@@ -72,9 +72,9 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
     for name in ("totals", "distinct"):
         if getattr(tree, name) is not None:
             raise BadModel(
-                f"{where}: {name} beside counts with noise. The noise is on the counts only: who "
-                f"has the {name} needs no noisy counts. Leave them out, and out of what is "
-                "released; or state no noise"
+                f"{where}: {name} beside counts with noise. The noise is on the counts "
+                f"only: anyone who has the {name} needs no noisy counts. Leave them out, "
+                "and out of what is released; or state no noise"
             )
     if tree.counts is None:
         return

@@ -70,9 +70,9 @@ def likely(rebuilt: Doc) -> bool:
 def of_draws(rebuilt: Doc) -> str:
     """Say whether it is known which rows each tree drew; nothing where trees drew none."""
     if rebuilt["draws"] is not None:
-        return f"Which rows each tree drew is known from: {rebuilt['draws']}."
+        return f"The bootstrap samples are known from: {rebuilt['draws']}."
     if rebuilt["evidence"].startswith("hidden"):
-        return "Which rows each tree drew is not known: all draws were taken as possible."
+        return "The bootstrap samples are not known: the attack allowed all of them."
     return ""
 
 
@@ -84,16 +84,18 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         of = "" if n_values is None else f" of {n_values:,}"
         yield "Values given, not counted below", f"{n:,}{of}", ""
     if not likely(rebuilt):
-        every = "they stand in every dataset that meets the counts"
+        every = "every dataset that meets the counts has them"
         proved = percent(rebuilt["share_proved_rows"])
         yield "Rows proved, on what splits distinguish", proved, every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""
     if (settled := rebuilt["numbers"].get("settled_rows")) is not None:
-        follows = "the others lie in one of several: this follows from draws and counts alone"
+        follows = (
+            "the other rows may be in one of several leaves; draws and counts alone prove this"
+        )
         share = percent(settled / max(rebuilt["n_rows"], 1))
-        yield "Rows of which every leaf is proved", share, follows
+        yield "Rows with every leaf proved", share, follows
     if left_open := rebuilt["numbers"].get("rows_left_open"):
-        other = "another table is known that meets every count, and differs there"
+        other = "another table meets every count, and differs there"
         yield "Rows that the counts leave open", f"{left_open:,}", other
     if rebuilt["expected_error"] is not None:
         without, wrong = "made without the training rows", percent(rebuilt["expected_error"], 1)
@@ -102,7 +104,7 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         yield "Rows that no tree drew: no evidence", f"{never:,}", ""
     for what, key in (
         ("Columns that no tree tests", "free_columns"),
-        ("Columns of numbers, at best narrowed down", "interval_columns"),
+        ("Columns of numbers, which have intervals at best", "interval_columns"),
     ):
         if rebuilt[key]:
             yield what, f"{len(rebuilt[key])}", ""
@@ -127,7 +129,7 @@ def of_uncertainty(left: Doc) -> Iterator[Fact]:
     yield "Residual uncertainty of a value (Dist)", percent(left["dist"] or 0, 1), ""
     yield from _of_worlds(left)
     if left["told"]:
-        yield "Rows of which nothing is left to know", f"{left['told']:,}", ""
+        yield "Rows without any residual uncertainty", f"{left['told']:,}", ""
 
 
 def _of_worlds(left: Doc) -> Iterator[Fact]:

@@ -18,9 +18,7 @@ _VERDICTS: dict[str, str] = {
     LEAK: "leak", POSSIBLE: "possible leak", NO_LEAK: "none shown", OPEN: "not assessed"
 }  # fmt: skip
 _STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
-_ALWAYS = (
-    "Which columns the trees test, and where they split: a split was chosen because of the rows.",
-)
+_ALWAYS = ("These are the tested columns and the splits. The rows decided each split.",)
 
 
 def render_hardened(result: Hardened, console: Console) -> None:
@@ -28,7 +26,7 @@ def render_hardened(result: Hardened, console: Console) -> None:
     with plainly(console):
         console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
         part(console, "What an attack finds after each step", _leaks(result))
-        part(console, "What the steps take away", _steps(result))
+        part(console, "What the steps remove", _steps(result))
         part(console, "Predictions", [_answers(result)])
         part(console, "What the file still discloses", _left(result))
         part(console, "What else to change", bullets(result.advice))
@@ -78,10 +76,10 @@ def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
         if leak.why is not None and (before is None or leak.why != before.why):
             yield state.step, f"not assessed: {leak.why}"
         if leak.draws is not None and (before is None or leak.draws != before.draws):
-            yield state.step, f"which rows each tree drew is known from {leak.draws}"
+            yield state.step, f"the bootstrap samples are known from {leak.draws}"
         before = leak
     if same := [s.step for s in result.states if s.changed and not (s.attacked or s.leak.blank)]:
-        yield ", ".join(same), "an attack meets what it met before; not run again"
+        yield ", ".join(same), "this step changes nothing for attacks; not run again"
 
 
 def _steps(result: Hardened) -> Iterator[RenderableType]:
@@ -117,7 +115,8 @@ def _retraining(result: Retraining) -> Iterator[RenderableType]:
     """Say how use and leak of each way to train compare."""
     yield Text(
         "Accuracy is cross-validated; always the most common class: "
-        f"{percent(result.most_common, 1)}. Then each model was audited with the training rows."
+        f"{percent(result.most_common, 1)}. Then treeleak audited each model with the "
+        "training rows."
     )
     heads = ("trained with", "accuracy", "lost", "error", "baseline", "rows exact")
     yield table(heads, map(_way, result.alternatives), gap=1)

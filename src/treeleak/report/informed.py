@@ -18,7 +18,7 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     groups = {name: group for name, group in groups.items() if len(group)}
     lines = [("Rows taken in turn", *(str(len(g)) for g in groups.values()))]
     right = (percent(float((g["error"] == 0).mean())) for g in groups.values())
-    lines.append(("Rows told without any error", *right))
+    lines.append(("Rows rebuilt without any error", *right))
     for what, column in (
         ("Reconstruction error", "error"),
         ("  as the attack itself estimates", "expected_error"),
@@ -33,8 +33,8 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     with plainly(console):
         console.print(
             Text(
-                f"An adversary knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. "
-                "How well does the model tell the one that is missing?"
+                f"An adversary knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training "
+                "rows. How well does the model disclose the missing one?"
             )
         )
         console.print()

@@ -17,10 +17,10 @@ def of_membership(told: Doc) -> Iterator[Fact]:
     least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
     yield "Area under the curve (AUC)", f"{area['value']:.2f} ({least} to {most})", "0.5 by chance"
     share = f"{percent(gain['value'])} ({percent(gain['low'])} to {percent(gain['high'])})"
-    yield "Advantage", share, "0% by chance; the threshold was chosen on other people"
+    yield "Advantage", share, "0% by chance; other people set the threshold"
     for caught in told["at"]:
         rate = f"{100 * caught['false_positives']:g}%"
-        what, found = f"Members told at {rate} false positives", caught["true_positives"]
+        what, found = f"Members recognised at {rate} false positives", caught["true_positives"]
         if found is None:
             yield what, "not assessed", f"needs {caught['needed']:,} control rows or more"
         else:
@@ -43,8 +43,8 @@ def membership(found: Doc) -> Section | None:
         said = [Prose(f"{capital(reason)}.", lead="Not assessed:") for reason in why]
         return Section.of("membership", TITLE, said)
     asks = Prose(
-        "An adversary has a row, and asks whether it is in the training set. Each training row and "
-        "each control row gets a score from what the attack rebuilt."
+        "An adversary has a row, and asks whether it is in the training set. Each training "
+        "row and each control row gets a score from the rebuilt rows."
     )
     facts = Facts(tuple(of_membership(told)))
     return Section.of("membership", TITLE, [asks, facts, Prose(remark(told), quiet=True)])

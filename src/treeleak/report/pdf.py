@@ -49,8 +49,9 @@ def find_chromium() -> str:
         if (found := shutil.which(name)) is not None:
             return found
     raise BadInput(
-        "a report as PDF is printed by Chromium or Chrome, and none is on the path: install it, "
-        f"name it in the variable {VARIABLE}, or write the report as HTML and print that"
+        "Chromium or Chrome prints a report as PDF, and neither is on the path: install "
+        f"one, name it in the variable {VARIABLE}, or write the report as HTML and print "
+        "that"
     )
 
 

@@ -99,7 +99,7 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
     # Those that the model adds most to stand at the top.
     lines = sorted(measured or columns, key=facts.over_others)[-MOST_LINES:]
     if not lines:
-        raise NotCovered("no column tells of enough rows to be shown")
+        raise NotCovered("no column differs in enough rows for a chart")
     ax = _axes(ax, 1.6 + 0.3 * len(lines))
     at = np.arange(len(lines))
     if measured:
@@ -138,7 +138,7 @@ def plot_groups(audit: Audit, ax: Axes | None = None, edition: Edition = "releas
     """
     groups = [g for g in _exposure(audit, edition)["groups"] if g["error"] is not None]
     if not groups:
-        raise NotCovered("no group can be shown: training rows with labels or groups are needed")
+        raise NotCovered("there is no group to show: give training rows with labels or groups")
     groups = groups[:MOST_LINES][::-1]
     ax = _axes(ax, 1.6 + 0.36 * len(groups))
     at = np.arange(len(groups))

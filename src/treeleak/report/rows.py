@@ -65,14 +65,14 @@ def most_exposed(audit: Audit) -> Section | None:
     beside = ", beside the training rows" if true is not None else ""
     said = [
         Prose(
-            f"The rebuilt rows{beside}, the most exposed first. Rows are numbered from 1; a value "
-            "that is not right is marked, and the true one stands behind it. The leaves named are "
-            "those with fewest rows in which a row stands."
+            f"The rebuilt rows{beside}, the most exposed first. Rows are numbered from 1; a "
+            "mark shows each wrong value, with the true one behind it. The leaves are the "
+            "smallest ones that hold the row."
         )
     ]
     if len(rows) < len(X):
-        said.append(Prose(f"The first {len(rows):,} of {len(X):,} rows: the others have no room "
-                          "in this file. --json --internal has all.", quiet=True))  # fmt: skip
+        said.append(Prose(f"The first {len(rows):,} of {len(X):,} rows: the others do not fit in "
+            "this file. --json --internal has all.", quiet=True))  # fmt: skip
     table = Pages("Rebuilt rows, the most exposed first", data, len(rows))
     return Section.of("rows", "Most exposed rows", [*said, table])
 

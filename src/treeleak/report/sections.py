@@ -39,30 +39,30 @@ _PARTS = {
 _VERDICTS = (
     (
         LEAK,
-        "Training rows stand in the file as they are; or the file proves rows; or the rebuilt rows "
+        "The file holds training rows as they are; or it proves rows; or the rebuilt rows "
         "are nearer to the training rows than any baseline that knows the population.",
-        "That every row leaks, or that the values which leak are sensitive.",
+        "It does not say that every row leaks, or that the leaking values are sensitive.",
     ),
     (
         POSSIBLE,
         "The rebuilt rows are nearer to the training rows than baselines without the counts of "
         "leaves, but no nearer than an adversary who knows the population comes.",
-        "Whether that is about single people, or about all of them. Rows of the population that "
-        "the model was not trained on (--control) tell these apart.",
+        "Whether the model discloses single people, or what holds for all of them. Control "
+        "rows (--control) can decide this.",
     ),
     (
         NO_LEAK,
-        "The attacks ran to the end. They proved no row that stands alone, and, where the training "
-        "rows were given, came no closer to them than chance and population explain.",
+        "The attacks ran to the end. They proved no unique row. If the training rows were "
+        "given, they came no closer to them than chance and population explain.",
         "That nothing can leak. An adversary who knows more, another model of the same data, or a "
         "better attack may get further.",
     ),
     (
         OPEN,
-        "No attack fits this model yet, or none came to an answer in time, or counts and schema "
-        "contradict each other; or rows are only likely, and there were no training rows to "
-        "compare them with.",
-        "Anything about what leaks, either way.",
+        "No attack fits this model yet, or none found an answer in time. Or counts and "
+        "schema contradict each other. Or rows are only likely, and there are no training "
+        "rows to compare them with.",
+        "Anything about a leak, either way.",
     ),
 )
 
@@ -84,7 +84,7 @@ def ruling(found: Doc) -> Section | None:
         tuple((facts.capital(c["what"]), c["bound"], c["found"], c["state"]) for c in order),
         tones=tuple(_STATES[c["state"]] for c in order),
     )
-    closed = Prose("What could not be assessed does not pass.", quiet=True)
+    closed = Prose("A check without an assessment does not pass.", quiet=True)
     said, stated = Prose(ruled["headline"]), tuple(record.of_policy(ruled))
     blocks: list[Block] = [said, *[Facts(stated)] * bool(stated), table, closed]
     return Section.of("policy", "The ruling of the policy", blocks)
@@ -94,7 +94,7 @@ def verdict(found: Doc) -> Section:
     """Why this verdict."""
     findings, said = found["findings"], found["verdict"]
     table = Grid(
-        "What was found, and what the verdict rests on",
+        "Findings, and the basis of the verdict",
         ("Part", "What was found", "Taken as"),
         tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
@@ -110,7 +110,7 @@ def verdict(found: Doc) -> Section:
         folded=True,
     )
     worst = Prose(
-        "The worst finding counts: a leak shown anywhere is one. A remark decides nothing.",
+        "The worst finding counts: one leak decides. A remark decides nothing.",
         quiet=True,
     )
     because: list[Block] = [Items(tuple(held))] if held else reasons(found, "reconstruction")
@@ -122,14 +122,14 @@ def inventory(found: Doc) -> Section:
     """What is in the model."""
     blocks: list[Block] = []
     for mark, caption in (
-        ("leaks", "Parts that stem from single rows, or say how rows were drawn"),
+        ("leaks", "Parts that come from single rows, or show how trees drew rows"),
         ("not assessed", "Parts that were not assessed"),
         ("harmless", "Parts that are harmless"),
     ):
         if entries := [e for e in found["inventory"] if e["mark"] == mark]:
             blocks.append(_entries(caption, entries, folded=mark == "harmless"))
         elif mark == "leaks":
-            blocks.append(Prose("Nothing was found that stems from single rows."))
+            blocks.append(Prose("No part comes from single rows."))
     return Section.of("inventory", _PARTS["inventory"], blocks)
 
 
@@ -223,8 +223,8 @@ def uncertainty(found: Doc, of: str) -> Section:
     if left is None or left["dist_g"] is None:
         return Section.of(key, title, reasons(found, "uncertainty"))
     spread = Bars(
-        "Known of single rows, from the most exposed on: the more, the more leaks",
-        "share of what there is to know about a row",
+        "Disclosed about single rows, the most exposed first: more is worse",
+        "share of the entropy of a row",
         (("Known", "plain"),),
         tuple(Bar(_part_of_rows(int(q)), (1 - share,)) for q, share in left["quantiles"].items()),
     )
@@ -234,7 +234,7 @@ def uncertainty(found: Doc, of: str) -> Section:
     if left["quantiles"]:
         blocks.append(spread)
     if found["edition"] == "releasable":
-        ends = "Left out: single leaves or rules, and the ends of this spread, which speak of them."
+        ends = "Left out: single leaves or rules, and the extremes, which would disclose them."
         blocks.append(Prose(ends, quiet=True))
     if left["exposed"]:
         rows = [
@@ -264,13 +264,15 @@ def not_assessed(found: Doc) -> Section:
     rows.append(
         (
             "All other attacks",
-            "Only what this report names was tried. Questions to a running service, other models "
-            "of the same data, and attacks not yet known were not.",
+            "The audit tried only what this report names. It did not try questions to a "
+            "running service, other models of the same data, or unknown attacks.",
         )
     )
     tones = (TONES[OPEN],) * len(rows)
     table = Grid("Not assessed", ("Part", "Why"), tuple(rows), tones=tones)
-    said = Prose("What was not assessed is inconclusive: it neither shows nor rules out a leak.")
+    said = Prose(
+        "A part that was not assessed is inconclusive: it neither shows nor rules out a leak."
+    )
     return Section.of("open", "What was not assessed, and why", [said, table])
 
 

@@ -42,7 +42,7 @@ def _how_sure(recovered: Doc) -> Stack:
         ("not proved by the file alone", "open", "grey"),
     )
     return Stack(
-        "Rows by how sure they are, as far as the model itself tells",
+        "Rows by confidence, on every value that splits distinguish",
         f"of {recovered['n_rows']:,} rows",
         tuple(Share(name, recovered[k], percent(recovered[k]), tone) for name, k, tone in parts),
     )
@@ -74,9 +74,9 @@ def against_guesses(found: Doc) -> Section:
     ]  # fmt: skip
     table = Facts(tuple(_of_measured(m)))
     beside = Grid(
-        "What the rebuilt rows were held against",
+        "Compared with",
         ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
-         "Error (DRAFT)", "So large a margin by chance"),
+         "Error (DRAFT)", "Chance of such a margin"),
         tuple(_of_yardstick(y) for y in m["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     ).told(facts.NONE)  # fmt: skip
@@ -101,7 +101,7 @@ def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]
     ]
     lines += [Bar(facts.capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
     return Bars(
-        f"{what}: the more beside the baselines, the more leaks",
+        f"{what}: more than the baselines means more leaks",
         "share of the values, after optimal one-to-one matching",
         (("right", "plain"),),
         tuple(lines),
@@ -123,7 +123,7 @@ def _of_yardstick(y: Doc) -> tuple[str, ...]:
 
 def _of_measured(m: Doc) -> Iterator[Fact]:
     verified = "Training file verified against the leaf counts"
-    yield verified, m["compared"], "to see that these are its training rows"
+    yield verified, m["compared"], "to check that these are its training rows"
     for what, rows, order in (
         ("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"]),
         (
@@ -153,7 +153,7 @@ def _of_measured(m: Doc) -> Iterator[Fact]:
     if (test := m["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
         told = "none: the excess is attributable to the model"
-        yield "Other draws as near as the training rows", near, told
+        yield "Other samples as near as the training rows", near, told
 
 
 _MIXED = "a wrong category counts 1, a number its difference over the column's range"
@@ -170,9 +170,9 @@ def article29(found: Doc) -> Section | None:
     ]
     blocks: list[Block] = [
         Prose(
-            "The risks by which the Article 29 Working Party judges whether data are anonymous "
-            "(opinion 05/2014). Each rate stands beside that of a baseline that does not have the "
-            "model; the risk is the excess over it, from 0% to 100%."
+            "The Article 29 Working Party judges anonymity by these risks (opinion "
+            "05/2014). Each rate has a baseline without the model. The risk is the excess "
+            "over it, from 0% to 100%."
         )
     ]
     if lines:
@@ -183,16 +183,16 @@ def article29(found: Doc) -> Section | None:
         blocks.append(
             Prose(
                 "A rebuilt row singles a person out if it fits exactly one training row. In "
-                "attribute inference, the adversary knows all else of a person and reads the value "
-                "off the rebuilt rows. "
-                "Two records, one with half of the columns and one with the others, are linked if "
-                "the same rebuilt row is nearest to both.",
+                "attribute inference, the adversary knows all other values of a person and "
+                "takes the missing one from the rebuilt rows. Two records, one with half of "
+                "the columns and one with the others, are linked if the same rebuilt row is "
+                "nearest to both.",
                 quiet=True,
             )
         )
     if not risks["inference"]:
-        blocks.append(Prose("Inference: not assessed, for no column was called sensitive "
-                            "(--sensitive)."))  # fmt: skip
+        blocks.append(Prose("Inference: not assessed, because no column was called sensitive "
+            "(--sensitive)."))  # fmt: skip
     if isinstance(risks["linkability"], str):
         blocks.append(Prose(risks["linkability"], lead="Linkability:"))
     title = "Singling out, linkability, inference"
@@ -243,7 +243,7 @@ def columns(found: Doc) -> Section | None:
     blocks.append(Grid(caption, heads, tuple(rows), numeric=frozenset(range(1, 6)), folded=True))
     if exposure["columns_left_out"]:
         n = exposure["columns_left_out"]
-        blocks.append(Prose(f"Left out: {n:,} columns in which few rows differ from the rest.",
+        blocks.append(Prose(f"Left out: {n:,} columns where few rows differ from the rest.",
                             quiet=True))  # fmt: skip
     return Section.of("columns", "What leaks of each column", blocks)
 
@@ -256,7 +256,7 @@ def groups(found: Doc) -> Section | None:
     told = [g for g in exposure["groups"] if g["error"] is not None]
     names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random baseline", "plain"))
     bars = [Bar(facts.group_name(g), (1 - g["error"], 1 - g["guess"])) for g in told]
-    title = "How right the values are, by group: the more, the more leaks"
+    title = "Accuracy of the values, by group: more is worse"
     left_out = max(len(bars) - MOST_BARS, 0)
     chart = Bars(title, "1 - error (DRAFT)", names, tuple(bars), left_out=left_out)
     rows = [

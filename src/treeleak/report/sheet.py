@@ -83,7 +83,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         return said, (ruled["headline"],)
     said = {
         LEAK: "Not as it is: it discloses training rows.",
-        POSSIBLE: "Not yet: first find out whether it discloses single people.",
+        POSSIBLE: "Not yet. First find out whether it discloses single people.",
         NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "This audit cannot say.",
     }[found["verdict"]]
@@ -93,7 +93,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
 def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     kinds = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
-    more = [f"In the file, for attacks to work with: {listed(kinds)}."] if kinds else []
+    more = [f"The file holds material for attacks: {listed(kinds)}."] if kinds else []
     if m is not None:
         share, how = _exact(m, rebuilt)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Sequence
 from treeleak.report.blocks import Block, Facts, Grid, Prose
 from treeleak.report.facts import NONE, Doc, Fact
 
-TITLE = "Rows that the model cannot tell apart"
+TITLE = "Rows that the model treats alike"
 _BY = {
     "leaf": "the leaf they reach",
     "answer": "what the model answers",
     "cell": "their leaf in every tree",
 }
 NOT_GROUPED = (
-    "Which rows the model cannot tell apart follows only from the training rows, from rebuilt rows "
-    "if no others are possible, or from the counts of a single tree."
+    "This needs the training rows, rebuilt rows without alternatives, or the counts of a "
+    "single tree."
 )
-_READ_ON = "Who can only ask the model sees groups by answer; who holds the file, groups by leaf."
+_READ_ON = (
+    "An adversary who can only query the model sees groups by answer. One who has the file sees "
+    "groups by leaf."
+)
 
 
 def of_structure(told: Doc) -> Iterator[Fact]:

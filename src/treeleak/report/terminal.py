@@ -29,7 +29,7 @@ _AGAINST = {
     "measurement": " against the training rows",
     "population": " against the population",
     "exposure": " by group",
-    "inference": " what can be inferred of single people",
+    "inference": " what can be inferred about single people",
 }
 MOST_ROWS = 8
 MOST_NAMES = 4
@@ -62,7 +62,7 @@ def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, A
         yield structure.TITLE, _structure(told["structure"])
     yield "3. Rebuilding the training rows", _reconstruction(audit, told)
     if told["exposure"] is not None:
-        yield "What was recovered, and of whom", _recovered(audit, told)
+        yield "What was recovered, and about whom", _recovered(audit, told)
     if told["membership"] is not None or audit.reason("membership"):
         yield membership.TITLE, _membership(audit, told["membership"])
     if audit.uncertainty is not None or audit.reason("uncertainty"):
@@ -101,13 +101,13 @@ def _source(audit: Audit, told: Doc) -> Group:
 def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
     leaks = facts.by_what(e for e in entries if e["mark"] == "leaks")
     if leaks:
-        yield Text("Leaks: stems from single rows, or says how they were drawn", style="red")
+        yield Text("Leaks: comes from single rows, or shows how trees drew them", style="red")
     for what, same in leaks.items():
         yield Text()
         yield Text.assemble((what, "bold"), f" ({_names(same)})")
         why = dict.fromkeys(t for e in same for t in (e["why"], e.get("told")) if t)
         yield Padding(Text(" ".join(why)), (0, 0, 0, 2), expand=False)
-    yield Text("" if leaks else "Nothing was found that stems from single rows.")
+    yield Text("" if leaks else "No part comes from single rows.")
     if unknown := facts.by_what(e for e in entries if e["mark"] == "not assessed"):
         yield Text("Not assessed", style="yellow")
         yield from bullets(f"{what}: {_names(same)}" for what, same in unknown.items())
@@ -170,9 +170,9 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if draws := facts.of_draws(found):
         yield Text(draws)
     if rebuilt.draws_hidden:
-        beside = ", and how many different ones"
+        beside = ", and the different rows"
         distinct = beside if "distinct" in rebuilt.evidence else ", nothing else"
-        yield Text(f"Used: how many draws of each class every leaf counts{distinct}.")
+        yield Text(f"Used: the draws of each class in every leaf{distinct}.")
     if rebuilt.row_count is not None:
         yield Text(f"Training set: {rebuilt.row_count}.")
     if rebuilt.contradiction is not None:
@@ -203,7 +203,7 @@ def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
         exact = (facts.share(None if m is None else m.exact_rows) for _, m in all_)
         wrong = (facts.share(None if m is None else m.error, 1) for _, m in all_)
         lines += [("Training rows rebuilt exactly", *exact), ("Reconstruction error", *wrong)]
-    heads = ("With less to go by", "all of it", *(v.what for v in audit.variants))
+    heads = ("With less evidence", "all of it", *(v.what for v in audit.variants))
     return table(heads, lines, wraps=False, widest=14)
 
 
@@ -261,8 +261,8 @@ def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
     others = f"{percent(test.errors.mean(), 1)} ± {percent(test.errors.std(), 1)}"
     if test.n_compared < test.n_rows:
         yield f"Error, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
-    yield f"Error, against {len(test.errors):,} draws of both", others
-    yield "draws as near as the training rows", f"{test.as_near:,}"
+    yield f"Error, against {len(test.errors):,} samples of both", others
+    yield "samples as near as the training rows", f"{test.as_near:,}"
     yield "chance of one as near, by a normal law", f"{test.tail:.2g}"
 
 

@@ -51,7 +51,7 @@ class Given:
         if self.parts is not None:
             raise NotCovered(f"{attack} does not use known rows or columns")
         if self.population is not None:
-            raise NotCovered(f"{attack} makes no use of a population")
+            raise NotCovered(f"{attack} does not use a population")
 
     def check(self, geometry: Geometry) -> None:
         """Raise NotCovered if parts are known that the geometry does not count in a tree."""

@@ -279,8 +279,8 @@ def axis_of(attribute: Attribute, cuts: Sequence[float] | FloatArray, float_type
     low, high = attribute.bounds
     if not (math.isfinite(low) and math.isfinite(high)):
         raise BadSchema(
-            f"column {attribute.name!r} has no bounds: give the lowest and highest value that it "
-            "can hold, or nobody can say how much of its range is left"
+            f"column {attribute.name!r} has no bounds: give the lowest and highest value "
+            "that it can hold, or the residual uncertainty of its range has no measure"
         )
     inner = np.unique([float(c) for c in cuts if low <= c < high])
     if isinstance(attribute, Ordinal):

@@ -88,7 +88,7 @@ def from_tree(
             if release.counts_are == "none"
             else f"the tree's counts are {release.counts_are}, not rows"
         )
-    release.check_no_categories("in what one tree leaves to know")
+    release.check_no_categories("for the residual uncertainty of one tree")
     schema = infer_schema(release) if schema is None else checked_schema(schema)
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
@@ -216,8 +216,8 @@ def _leaf_boxes(
     sets: list[list[BoolArray]] = []
     entries = 0
     too_many = NotCovered(
-        f"what this tree leaves to know takes tables of more than {MOST_ENTRIES:,} entries: it has "
-        f"{len(tree.leaves):,} leaves, of {len(space.axes):,} attributes"
+        f"the residual uncertainty of this tree needs tables of more than {MOST_ENTRIES:,} "
+        f"entries: it has {len(tree.leaves):,} leaves, of {len(space.axes):,} attributes"
     )
     if tree.n_nodes * len(space.axes) > MOST_ENTRIES:
         raise too_many

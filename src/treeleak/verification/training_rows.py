@@ -28,10 +28,7 @@ HINT = (
     "Were some rows left out or added, values lost or changed, columns encoded in another way, or, "
     "without names, put in another order?"
 )
-DRAWN_HINT = (
-    " Each tree drew rows by their number: they must stand in the order in which the model was "
-    "trained on them."
-)
+DRAWN_HINT = " Each tree drew rows by number: give them in the order of training."
 
 N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-rows)."
 
@@ -111,7 +108,7 @@ def _behind_noise(
         raise Mismatch(str(error)) from None
     left = noise_left(release, table.to_numpy(), label)
     if not left.compared:
-        return TrainingRows(table, "not compared with the model, which tells too little", notes)
+        return TrainingRows(table, "not compared with the model, which discloses too little", notes)
     if left.doubt is not None:
         raise Mismatch(_other_noise(left.doubt, release, table))
     named = isinstance(noise, LabelNoise)
@@ -123,7 +120,7 @@ def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
     """Say why what rows leave to the noise is none of the stated law."""
     what = "counts differ from those of these rows"
     if isinstance(release.noise, LabelNoise):
-        what = "leaves name other classes than these rows make likely"
+        what = "leaves name classes that are improbable for these rows"
     if doubt.how == "larger":
         suspects = _suspects(release, table.to_numpy())
         return f"the model's {what} by more than its noise explains: {doubt.why}. {suspects}"
@@ -131,8 +128,8 @@ def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
     if isinstance(release.noise, LabelNoise):
         what, how = "leaves name their classes", "with far less noise than"
     return (
-        f"the model's {what} {how} the noise that is stated: {doubt.why}. The noise is not "
-        "there, or these are not the training rows"
+        f"the model's {what} {how} the stated noise: {doubt.why}. The noise is not there, "
+        "or these are not the training rows"
     )
 
 
@@ -276,8 +273,8 @@ def _suspects(release: Release, values: FloatArray) -> str:
         return HINT
     more = f" and {len(same) - 1} others" if len(same) > 1 else ""
     return (
-        f"No threshold of the model parts these rows in column {same[0]!r}{more}: was it encoded "
-        "in another way?"
+        f"No threshold of the model splits these rows in column {same[0]!r}{more}: was it "
+        "encoded in another way?"
     )
 
 

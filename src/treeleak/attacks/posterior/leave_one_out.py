@@ -115,7 +115,7 @@ class MissingRow:
         """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
         release = self.geometry.release
         if np.isneginf(self._says(held)).any():
-            raise Mismatch(own_words("the leaves say what these rows cannot make them say"))
+            raise Mismatch(own_words("these rows cannot give the leaves these values"))
         if not isinstance(release.noise, CountNoise):
             return
         off = np.split(counts_of_leaves(release) - held, self.geometry.leaf_start[1:-1])
@@ -152,8 +152,9 @@ class MissingRow:
         if np.isneginf(best):
             raise Mismatch(
                 own_words(
-                    "no row makes up for what the known rows lack of the counts. They must be all "
-                    "training rows but one; if the counts carry noise, the release must say its law"
+                    "no row explains the difference between the counts and the known rows. "
+                    "They must be all training rows but one; if the counts carry noise, the "
+                    "release must say its law"
                 )
             )
         n_possible = int(np.isfinite(out).sum())
@@ -256,14 +257,16 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
         why = {
             "disjoint": "which tree each known row reached is not known",
             "bootstrap": "how often each tree drew each known row is not known",
-        }.get(release.sampling.kind, "how rows reached the trees is not known")
-        raise NotCovered(f"a missing row is looked for where every tree saw every row; here {why}")
+        }.get(release.sampling.kind, "it is not known how rows reached the trees")
+        raise NotCovered(
+            f"treeleak looks for a missing row if every tree saw every row; here {why}"
+        )
     noise = release.noise
     labels = isinstance(noise, LabelNoise)
     if release.counts_are != ("labels" if labels else "rows"):
         raise NotCovered(
-            "a missing row is looked for in counts of rows by class, or in leaves that name a "
-            f"class; this model holds {release.counts_are!r}"
+            "treeleak looks for a missing row in counts of rows by class, or in leaves "
+            f"that name a class; this model holds {release.counts_are!r}"
         )
     told = counts_of_leaves(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":

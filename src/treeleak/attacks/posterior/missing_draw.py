@@ -26,8 +26,8 @@ _NONE = -1
 Draws = NDArray[np.unsignedinteger[Any]]
 
 NO_PLACE = own_words(
-    "no row makes up for what the known rows lack of the draws, wherever it stood. They must be "
-    "all training rows but one, in the order of training"
+    "no row explains the difference between the draws and the known rows, at any place. "
+    "They must be all training rows but one, in the order of training"
 )
 OTHERS = own_words(
     "the leaves count other draws than these rows have. They must be all training rows, in the "

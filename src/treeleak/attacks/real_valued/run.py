@@ -31,8 +31,9 @@ from treeleak.side_information.given import NOTHING, Given
 MOST_ENTRIES = 2**26
 """Most (cell, tree) pairs: each takes up to 20 bytes."""
 UNEXPLAINED = own_words(
-    "the file holds no numbers of rows, and none were found that explain what its leaves add: they "
-    "leave it open, it was not trained as was assumed, or the schema is not that of its rows",
+    "the file holds no numbers of rows, and the attack found none that explain its leaf "
+    "values. The values may allow several answers, the training may differ from the "
+    "assumptions, or the schema may be wrong",
     "run_unexplained",
 )
 _LATE = 0.5

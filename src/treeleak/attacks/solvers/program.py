@@ -41,7 +41,7 @@ def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
     if geometry.schema.rules:
         raise NotCovered(f"the published {formulation} knows no rules between columns")
     if given.population is not None:
-        raise NotCovered(f"the published {formulation} makes no use of a population")
+        raise NotCovered(f"the published {formulation} does not use a population")
 
 
 def check_parts(parts: KnownParts | None, n_rows: int) -> None:

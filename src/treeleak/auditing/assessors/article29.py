@@ -44,8 +44,8 @@ NO_ROWS = own_words(
     "there are no rebuilt rows that could be compared with the training rows", "article29_no_rows"
 )
 FEW_TO_SINGLE_OUT = own_words(
-    "Singling out was not tried on the control rows: they are fewer than the training rows, and "
-    "fewer rows are singled out more or less easily, whoever they are.",
+    "Singling out was not tried on the control rows, because there are fewer of them than "
+    "training rows. The number of rows alone changes how easy singling out is.",
     "article29_few_to_single_out",
 )
 NOT_TRIED = "Not assessed: no rebuilt row was tried."

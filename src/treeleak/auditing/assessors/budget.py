@@ -13,17 +13,17 @@ from treeleak.release.release import Release
 
 _ADDS = {
     "all": "{n} trees that count every row, {each:.4g} each",
-    "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "
-    "other to another tree)",
+    "disjoint": "as much as one tree, because each row reaches one tree only (if one more row "
+    "moves no other row to another tree)",
 }
 _LARGEST = "Leaves name their largest class, without noise"
 _PRESENT = "Leaves name the classes of which they hold rows, without noise"
 _TIMES = 10
 """Cost over what is stated from which on it is given as a factor, not in percent."""
 _UNBOUNDED = {
-    "bootstrap": "a tree may draw a row several times and then counts it as often; no bound was "
-    "worked out",
-    "unknown": "how rows reached the trees is not known",
+    "bootstrap": "a tree may draw a row several times and then counts it each time; treeleak has "
+    "no bound for this",
+    "unknown": "it is not known how rows reached the trees",
 }
 
 
@@ -89,9 +89,7 @@ class Budget(Described):
         if self.refuted is not None:
             return f"Stated: {self.noise[:1].lower()}{self.noise[1:]}, {stated}. {self.refuted}."
         if self.cost is None:
-            return (
-                f"{self.noise}. Stated: {stated}. No pure epsilon bounds what it costs: {self.why}."
-            )
+            return f"{self.noise}. Stated: {stated}. No pure epsilon bounds its cost: {self.why}."
         more = ""
         if self.stated and self.overspent:
             times = self.cost / self.stated
@@ -145,7 +143,7 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
         return None, noise.loss, why
     stated = noise.epsilon if isinstance(noise, (DiscreteLaplace, Laplace)) else None
     rounded = stated is not None and noise.loss > stated
-    why = "rounding makes zero noise likelier than the law has it" if rounded else ""
+    why = "rounding makes zero noise more probable than the law allows" if rounded else ""
     return stated, noise.loss, why
 
 

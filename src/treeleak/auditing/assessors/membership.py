@@ -37,10 +37,10 @@ MOST_WORK = 1_000_000_000
 NO_ROWS = own_words("no rows were rebuilt", "membership_no_rows")
 TOO_FEW = Kind(
     "membership_too_few",
-    "it asks for {fewest:number} training rows and control rows or more, not {rows:people}",
+    "it needs {fewest:number} training rows and control rows or more, not {rows:people}",
 )
 GIVEN = own_words(
-    "parts of the training rows were given: nobody else can be compared with them",
+    "parts of the training rows were given, so other people are no fair comparison",
     "membership_given",
 )
 REASONS = (NO_ROWS, THE_SAME, TOO_FEW, GIVEN)

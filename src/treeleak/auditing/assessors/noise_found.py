@@ -20,9 +20,9 @@ from treeleak.release.stated_noise import (
 from treeleak.verification.columns import in_model_columns
 
 _NOT_THERE = {
-    "smaller": "The counts do not carry the noise that is stated",
-    "larger": "The counts do not carry the noise that is stated, but more",
-    "other": "The counts do not carry the noise that is stated, but another",
+    "smaller": "The counts do not carry the stated noise",
+    "larger": "The counts do not carry the stated noise, but more",
+    "other": "The counts do not carry the stated noise, but another one",
 }
 
 
@@ -54,7 +54,7 @@ def find_noise(release: Release, X: Any = None, y: Any = None) -> NoiseFound:
     if doubt is None or doubt.how == "larger":
         # Rows that differ by more may just not be the training rows.
         return NoiseFound(None, left.scale, release)
-    what = "what the counts differ by from those of the training rows"
+    what = "the difference between these counts and those of the training rows"
     if isinstance(release.noise, LabelNoise):
         what = "the leaves of the training rows"
     bare = as_counted(release, left.exact) if left.exact else release

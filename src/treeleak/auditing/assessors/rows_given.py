@@ -10,8 +10,9 @@ from treeleak.core.message import own_words
 from treeleak.reconstruction import Reconstruction
 
 THE_SAME = own_words(
-    "the control rows are too like the training rows to be other draws of their population (less "
-    "than once in a thousand times by chance): were the training rows among them?",
+    "the control rows are too similar to the training rows to be other samples of the "
+    "population (by chance less than once in a thousand times): do they contain training "
+    "rows?",
     "rows_given_the_same",
 )
 _DRAWS = 999
@@ -46,7 +47,7 @@ def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
             columns = [name for name, is_known in zip(names, known, strict=True) if is_known]
             where = "" if len(columns) == len(names) else f" in column {columns[0]!r} and others"
             raise Mismatch(
-                f"of what was given as known, {wrong} rows are not among the training rows{where}"
+                f"{wrong} of the rows given as known are not among the training rows{where}"
             )
 
 

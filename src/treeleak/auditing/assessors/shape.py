@@ -89,7 +89,7 @@ def guesses_from_shape(
     while len(found) < wanted and not rebuilt.interrupted:
         if progress is not None:
             done = len(found) / wanted
-            progress(Progress("guessing from the shape of the trees alone", done))
+            progress(Progress("computing the baseline from the shape of the trees", done))
         try:
             guess = reconstruct(
                 release, rebuilt.schema, time_limit=_SHARE * time_limit, seed=seed + len(found),

@@ -29,8 +29,8 @@ Knows = Literal["schema", "model", "people"]
 
 WORDS: Mapping[str, str] = {
     "random": "a random baseline",
-    "thresholds": "a baseline spread as the thresholds are",
-    "shape": "what the attack makes of the shape of the trees alone",
+    "thresholds": "a baseline with the distribution of the thresholds",
+    "shape": "the attack on the shape of the trees alone",
     "mixed": f"a table that mixes every person with the {LIKE} most like them",
     "middle": f"a table with the usual values of the {LIKE} people most like each person",
     "population": "control rows of the population",

@@ -200,7 +200,10 @@ def _ruling(told: dict[str, Any], hidden: Collection[str], reader: Reader) -> di
         key, found = check["key"], check["found"]
         column = key.removeprefix(_OF_COLUMN) if key.startswith(_OF_COLUMN) else None
         if column in hidden:
-            check = check | {"key": f"{_OF_COLUMN}…", "what": "risk of guessing a column"}
+            check = check | {
+                "key": f"{_OF_COLUMN}…",
+                "what": "risk of attribute inference of a column",
+            }
         if check["state"] == "not assessed":
             found = message_of(found).told(reader)
         elif key == "smallest_leaf" and float(found.replace(",", "")) < threshold:
@@ -232,7 +235,7 @@ def _exposure(told: dict[str, Any], kept: Kept, threshold: int) -> dict[str, Any
         groups += [g for g, may in own if may]
         if not all(may for _, may in own):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
-            rest = f"groups under {threshold} rows, and what would tell them"
+            rest = f"groups under {threshold} rows, and figures that would disclose them"
             groups.append({"column": column, "group": rest, **blank})
     left_out = len(told["columns"]) - len(columns)
     return {

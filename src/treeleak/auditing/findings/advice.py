@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
 HARDEN = (
-    "Take out of the file what predictions do not need, with the command treeleak harden MODEL "
-    "--out FILE: counts, impurities or gains, seeds, values of inner nodes, what has one entry per "
-    "row. Predictions stay the same, and the command attacks what is left."
+    "Remove from the file what predictions do not need: counts, impurities or gains, seeds, "
+    "values of inner nodes, arrays with one entry per row. The command treeleak harden "
+    "MODEL --out FILE does this. Predictions stay the same, and the command attacks the "
+    "rest."
 )
 _HARDENED = ("scikit-learn", "xgboost", "lightgbm", "catboost")
 """Libraries whose files `treeleak harden` changes."""
 
 LEAF_VALUES = (
-    " But what leaves add has to stay, and can be enough: of a default XGBClassifier, all rows of "
-    "the COMPAS table came back from leaf values alone (docs/harden.md)."
+    " But leaf values have to stay, and they can be enough: for a default XGBClassifier, "
+    "all rows of the COMPAS table came back from leaf values alone (docs/harden.md)."
 )
 
 
@@ -48,8 +49,8 @@ class Saved:
             left = "it saved nothing, all rows still came back"
         how = f"{self.how}, " if self.how else ""
         return (
-            f" Measured on default forests, on 100 and on 1,000 people, of whom all rows came back "
-            f"before: {how}{left}. Other data give other figures (docs/defences.md)."
+            " Measured on default forests of 100 and of 1,000 people, where all rows came "
+            f"back before: {how}{left}. Other data give other figures (docs/defences.md)."
         )
 
 
@@ -68,9 +69,9 @@ HARDENING = (88, 34)
 """Percent of 100 rows that still came back from a hardened forest: as it is, and with ten rows in a
 leaf (the last line of the steps in docs/harden.md)."""
 OF_HARDENING = (
-    f" Measured on a default forest of 100 people, of whom all rows came back before: "
-    f"{HARDENING[0]}% still did, and {HARDENING[1]}% with ten rows in each leaf besides. Other "
-    "data give other figures (docs/harden.md)."
+    " Measured on a default forest of 100 people, where all rows came back before: "
+    f"{HARDENING[0]}% still did, and {HARDENING[1]}% with ten rows in each leaf as well. "
+    "Other data give other figures (docs/harden.md)."
 )
 
 MORE_CONTROL = (
@@ -80,42 +81,42 @@ MORE_CONTROL = (
 )
 _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "
-    "times as many as training rows): they keep what the model tells of single people apart from "
-    "what it tells of all.",
-    "time": "Give the attack more time (--time-limit): it came to no answer.",
-    "unknown": "Take out what no rule knows (treeleak harden does), or find out what it holds: "
-    "rows may stand there.",
-    "rows": "Do not release the part that stores the training table; use one that keeps "
-    "summaries only.",
-    "noise seeds": "Train again without a seed, and delete every seed from the released file: with "
-    "it, or with a small one that is found by trying, the noise can be drawn again and taken off.",
-    "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "
-    "before release; treeleak harden does.",
+    "times as many as training rows). They separate what the model discloses about single "
+    "people from what it learned about everyone.",
+    "time": "Give the attack more time (--time-limit): it found no answer.",
+    "unknown": "Remove the parts that no rule knows (treeleak harden does), or find out what they "
+    "hold: training rows may be there.",
+    "rows": "Do not release the part that stores the training table. Use one that keeps summaries "
+    "only.",
+    "noise seeds": "Train again without a seed, and delete every seed from the released file. "
+    "With a seed, anyone can draw the noise again and subtract it. A search finds small seeds.",
+    "per_row": "Delete arrays with one entry per training row (weights, out-of-bag predictions) "
+    "before release. treeleak harden does this.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
-    "rule counts": "Publish the rules without counts: to predict, a rule needs its conditions and "
-    "its answer. If readers need its support, round it.",
+    "rule counts": "Publish the rules without counts. To predict, a rule needs its conditions "
+    "and its answer. If readers need its support, round it.",
     "rules": "Publish fewer and shorter rules that each capture more rows (a smallest support of "
     "10 or more, a smaller width).",
     "leaves": "Grow larger leaves (min_samples_leaf=10 or more).",
     "fewer": "Grow fewer and shallower trees (max_depth, n_estimators).",
     "values": "Round, bin or merge rare values before training, so that thresholds, categories "
     "and extremes belong to many rows.",
-    "noise": "Train with differential privacy: of all changes named here, it alone also bounds "
-    "what attacks not yet known can find.",
+    "noise": "Train with differential privacy. Of all changes here, only this one also bounds "
+    "unknown attacks.",
     "law": "Use discrete Laplace noise, as treeleak.learn.DPForestClassifier does: it costs what "
     "it states. The noise of this model costs more, or has no bound.",
     "epsilon": "Spend a smaller epsilon. At 1 a row changes no probability by more than a factor "
     "of 3, at 5 already by 148.",
-    "trees": "Grow fewer and shallower trees: what several trees say of the same row adds up, and "
-    "the noise averages out.",
+    "trees": "Grow fewer and shallower trees. Statements of several trees about one row add up, "
+    "and the noise averages out.",
     "seeds": "Delete all seeds from the released file: that of the forest and those of the trees "
-    "(scikit-learn stores one per tree even if you gave none). That alone is not enough: a small "
-    "seed of the forest, such as 0 or 42, is found again by trying all. So train with "
-    "random_state=None, or with a large seed that you keep secret, and delete n_node_samples, by "
-    "which a right seed shows.",
-    "hidden": "Do not rely on hidden draws: the counts in the leaves are enough without them, so "
-    "that deleting seeds alone does not help.",
+    "(scikit-learn stores one per tree even if you gave none). That alone is not enough: a "
+    "search finds small seeds of the forest, such as 0 or 42. So train with "
+    "random_state=None, or with a large seed that you keep secret. Also delete "
+    "n_node_samples, which confirms the right seed.",
+    "hidden": "Do not rely on hidden draws. The counts in the leaves are enough without them, so "
+    "deleting seeds alone does not help.",
 }
 """In the order in which they are told. What saves little comes last."""
 
@@ -145,7 +146,7 @@ def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
     if verdict in (LEAK, POSSIBLE):
         chosen |= {"noise"} if budget is None or not budget.noisy else {"epsilon", "trees"}
     if not chosen:
-        return ("Nothing that was assessed calls for a change; what was not assessed may.",)
+        return ("No assessed part calls for a change. A part that was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."
     texts = (_text(key, found) + hidden * (key == "hidden") for key in _CHANGES if key in chosen)
     return (*texts, again)

@@ -249,7 +249,7 @@ def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Messa
             of_class=" of the class" * labelled,
             usual_of="its" if labelled else "the",
             usual=m.in_order.usual,
-            little="" if sure else ": the numbers of the rows tell a little of the people",
+            little="" if sure else ": the order of the rows discloses a little about the people",
         )
     ]
 

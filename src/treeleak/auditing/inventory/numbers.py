@@ -35,16 +35,20 @@ def of_borders(value: Any, owner: StoredObject) -> str:
     if not full:
         return told
     return (
-        f"{told} Of {len(full):,} columns they are the middles of all neighbouring values, "
-        f"{sum(full):,} different ones in all and up to {max(full):,} in a column: who knows one "
-        "of them, or that they are whole numbers, has them all."
+        f"{told} In {len(full):,} columns they are the middles of all neighbouring values, "
+        f"{sum(full):,} different ones in all and up to {max(full):,} in a column. Anyone "
+        "who knows one value, or knows that they are whole numbers, has them all."
     )
 
 
 def of_rounds(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Count the rounds that a score is told of."""
     held = numbers_in(value)
-    return "" if held is None or held.size < 2 else f"One after each of {held.size:,} rounds."
+    return (
+        ""
+        if held is None or held.size < 2
+        else (f"There is one after each of {held.size:,} rounds.")
+    )
 
 
 def of_ranges(value: Any, owner: StoredObject) -> str:  # noqa: ARG001

@@ -12,30 +12,32 @@ from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules_of_boosting import OF_BOOSTING
 
 _COUNTS = (
-    "Tells how many training rows lie in a small part of the data; many such counts together "
-    "determine the rows."
+    "Each number counts the training rows in a small part of the data. Many such counts "
+    "together determine the rows."
 )
 _SEEDS = (
-    "Whoever has a seed of the forest or of its trees can repeat the draws. Then every count tells "
-    "of rows with known numbers, and the rows can be rebuilt in their order."
+    "Anyone who has a seed of the forest or of its trees can repeat the draws. Then every "
+    "count is about rows with known numbers, and an attack can rebuild the rows in their "
+    "order."
 )
 SEED_NAMES = (
     "random_state random_state_ _random_state *__random_state *seed *seeds _rng rng _feature_*rng"
 )
-_TABLE = "The training rows themselves stand in the file."
-_PER_ROW = "Holds one entry for every training row."
+_TABLE = "The file holds the training rows themselves."
+_PER_ROW = "It holds one entry for every training row."
 
 # fmt: off
-SETTING = Rule("*", "harmless", "settings", "Chosen before training, without looking at rows.")
+SETTING = Rule("*", "harmless", "settings", "These were chosen before training, without looking "
+    "at rows.")
 INTERNAL = Rule("*", "not assessed", "other values",
-                "treeleak has no rule for these; look at them yourself.")
-UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows it; it may hold rows.",
+                "treeleak has no rule for these. Look at them yourself.")
+UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows this part. It may hold rows.",
                unknown=True)
 STORED = Rule("*", "leaks", "training rows in an unknown part",
-              "The training rows that were given were found there, value by value.",
+              "treeleak found the given training rows there, value by value.",
               change="rows", rows=True)
-SUSPICIOUS = Rule("*", "not assessed", "as many entries as there are training rows",
-                   "May hold one value for every row; treeleak has no rule for it.",
+SUSPICIOUS = Rule("*", "not assessed", "as many entries as training rows",
+                   "It may hold one value for every row. treeleak has no rule for it.",
                    when=conditions.one_per_row, change="per_row", unknown=True)
 
 _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
@@ -44,123 +46,127 @@ RULES: tuple[Rule, ...] = (
     *OF_BOOSTING,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
-         "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
-         "and no budget bounds what they disclose.",
+         "Anyone who has a seed can draw the noise again and subtract it. Then the counts "
+             "are exact, and no budget bounds what they disclose.",
          when=conditions.noisy, change="noise seeds", form=forms.seeds),
     Rule("values counts statistics", "leaks", "class counts, or the class of each leaf, with noise",
-         "Stems from the rows. The noise bounds what it says of any single row, by the budget; "
-         "attacks make use of what is left.",
+         "It comes from the rows. The noise bounds what it discloses about any single row, "
+             "by the budget. Attacks use the rest.",
          owner="Tree release", when=conditions.noisy, form=forms.tree_values),
     Rule("noise noise_ epsilon epsilon_spent_ mechanism accountant", "harmless",
-         "budget and law of the noise", "Meant to be known; the noise itself is not.",
+         "budget and law of the noise", "These are meant to be public; the noise itself is not.",
          owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier", when=conditions.noisy,
          form=forms.short),
     Rule("_BudgetAccountant__spent_budget", "harmless", "budget and law of the noise",
-         "Meant to be known; the noise itself is not.",
+         "These are meant to be public; the noise itself is not.",
          owner="BudgetAccountant", form=forms.repeated),
     Rule("schema", "harmless", "names of columns and classes",
-         "What a row can be, as it was stated before training.",
+         "This is what a row can be, as stated before training.",
          owner="DPForestClassifier", form=forms.in_rules),
     Rule("name members values low high attributes rules missing at_most_one", "harmless",
-         "names of columns and classes", "What a row can be, as it was stated before training.",
+         "names of columns and classes", "This is what a row can be, as stated before training.",
          owner="Schema Binary Ordinal Categorical Numeric OneHot", form=forms.in_rules),
     # -- trees
     Rule("n_node_samples weighted_n_node_samples impurity count gain bin_threshold", "harmless",
-         "counts that are left empty", "All zero.",
+         "counts that were emptied", "All zero.",
          owner="Tree TreePredictor", when=conditions.empty, form=forms.per_node),
     Rule("n_node_samples distinct count", "leaks", "rows in each node",
-         _COUNTS + " Where rows were drawn at random these are the different rows of each node. By "
-         "the number at the root, a seed that was only guessed is known to be the right one.",
+         _COUNTS + " If trees drew rows at random, these are the different rows of each node. The "
+             "number at the root confirms a guessed seed.",
          owner="Tree release TreePredictor", change="counts", form=forms.per_node),
     Rule("weighted_n_node_samples totals", "leaks", "rows, draws or weights in each node",
-         "The same counts, with draws or weights added up.",
+         "These are the same counts, with draws or weights added up.",
          owner="Tree release", change="counts", form=forms.per_node),
     Rule("values", "leaks", "mean target, or step, of each node",
-         "In a leaf of one row, or of rows that are alike, the target is that of the row itself. "
-         "Of a boosted model it is what earlier trees left to explain, which everybody can work "
-         "out: one equation on the rows of each node.",
+         "In a leaf of one row, or of equal rows, this is the target of the row itself. In "
+             "a boosted model it is what earlier trees left to explain, and anyone can compute "
+             "that: one equation on the rows of each node.",
          owner="Tree", when=conditions.plain_values, change="counts",
          form=boosting.of_regression_values),
     Rule("impurity", "leaks", "variance in each node",
-         "With the mean it is the sum of squares over the rows of a node; zero says that all of "
-         "them have one target.",
+         "With the mean it gives the sum of squares over the rows of a node. Zero means "
+             "that all of them have one target.",
          owner="Tree", change="counts", form=boosting.of_regression_nodes),
     Rule("values", "leaks", "what each leaf predicts",
-         "Needed to predict. In a tree that was grown to the end it is the class of the few rows "
-         "in each leaf, and many such trees together determine the rows.",
+         "Predictions need it. In a fully grown tree it is the class of the few rows in "
+             "each leaf. Many such trees together determine the rows.",
          owner="Tree", when=conditions.of_leaves, change="leaves", form=forms.tree_values),
     Rule("values counts statistics", "leaks",
          "class counts, class shares or mean target in each node",
-         "What the rows in the node have for a label. In a node of one row it is that row's own.",
+         "These are the labels of the rows in the node. In a node of one row it is that "
+             "row's own.",
          owner="Tree release", change="counts", form=forms.tree_values),
     Rule("value", "leaks", "prediction of each leaf",
-         "Computed from the rows of the leaf alone, on top of the earlier trees.",
+         "It is computed from the rows of the leaf alone, on top of the earlier trees.",
          owner="TreePredictor", change="leaves", form=forms.per_node),
     Rule("gain", "leaks", "gain of each split",
-         "With the values of the two children it gives the sum of second derivatives in each, to "
-         "15 digits: one more equation on the rows of each node.",
+         "With the values of the two children it gives the sum of second derivatives in "
+             "each, to 15 digits. That is one more equation on the rows of each node.",
          owner="TreePredictor", change="counts", form=forms.per_node),
     Rule("impurity gain", "leaks", "impurity of each node",
-         "Computed from the counts, which can be computed back from it.",
+         "It is computed from the counts, and gives them back.",
          owner="Tree TreePredictor", change="counts", form=forms.per_node),
     Rule("threshold num_threshold", "harmless", "thresholds, all 0.5",
-         "Every column tested is 0/1; the threshold says nothing more.",
+         "Every tested column is 0/1, so the threshold adds nothing.",
          owner="Tree release TreePredictor", when=conditions.half, form=forms.tests),
     Rule("threshold num_threshold bin_threshold", "not assessed", "thresholds",
-         "Noise on counts does not cover them: they must have been drawn without looking at rows.",
+         "Noise on counts does not protect them: training must draw them without looking at "
+             "rows.",
          owner="Tree release TreePredictor", when=conditions.noisy, form=forms.tests),
     Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
-         "Placed between two values that occur in training rows, mostly half-way.",
+         "Each lies between two values of training rows, mostly half-way.",
          owner="Tree release TreePredictor", change="values", form=forms.tests,
          of_columns=values_told.of_thresholds),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
-         "Noise on counts does not cover it: it must have been drawn without looking at rows.",
+         "Noise on counts does not protect it: training must draw it without looking at "
+             "rows.",
          owner="Tree release TreePredictor", when=conditions.missing_behind_noise,
          form=forms.per_node),
     Rule("missing_go_to_left missing_left maybe_missing", "leaks", "where missing values go",
-         "Shows in which columns training rows had no value.",
+         "It shows the columns in which training rows had no value.",
          owner="Tree release TreePredictor", when=conditions.missing, form=forms.per_node),
     Rule("missing_go_to_left missing_left maybe_missing", "harmless", "where missing values go",
          "No tree saw a missing value.",
          owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.per_node),
     Rule("feature feature_idx left right left_child right_child is_leaf leaves depth "
          "is_categorical bitset_idx *_bitsets", "not assessed", "shape of the trees",
-         "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
-         "alone are not part of this audit.",
+         "Predictions need it. The choice of splits depends on the rows. This audit does "
+             "not attack the shape alone.",
          owner="Tree release TreePredictor", form=forms.shape),
     Rule("node_count max_depth args max_n_classes n_* format version", "harmless", "sizes",
-         "Says how large the trees are.",
+         "It gives the size of the trees.",
          owner="Tree TreePredictor", form=forms.short),
     # -- rules
     Rule("counts covered", "leaks", "training rows of each class that each rule captures", _COUNTS,
          owner="rules", change="rule counts"),
     Rule("above upto", "leaks", "bounds in rules",
-         "Mostly placed at or between values that occur in training rows.",
+         "Most lie at or between values of training rows.",
          owner="rules", change="values"),
     Rule("column is in then", "not assessed", "the rules themselves",
-         "Needed to predict. Which were chosen depends on the rows; attacks on the choice alone "
-         "are not part of this audit.",
+         "Predictions need them. Their choice depends on the rows. This audit does not "
+             "attack the choice alone.",
          owner="rules", form=forms.in_rules),
     # -- how rows were drawn
     Rule("_random_seed random_state", "leaks", "seed of the rows that were held back",
-         "Early stopping kept part of the rows from the trees: by the seed and the number of rows, "
-         "everybody knows which.",
+         "Early stopping kept part of the rows from the trees. The seed and the number of "
+             "rows disclose which.",
          owner="HistGradientBoosting* GradientBoosting*", when=conditions.given,
          change="seeds", form=boosting.seed_of_split),
     Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
          when=conditions.drawn, change="seeds", form=forms.seeds),
-    Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row: the seed names none of them.",
+    Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row, so the seed names none of "
+        "them.",
          when=conditions.not_drawn, form=forms.seeds),
     Rule(SEED_NAMES, "not assessed", "seeds",
-         "If this model draws rows at random, the seed can tell which.",
+         "If this model draws rows at random, the seed can disclose which.",
          change="seeds", form=forms.seeds),
     Rule("estimators_samples_ _estimators_samples", "leaks", "row numbers that each tree drew",
-         "Names the rows behind every count.",
+         "It names the rows behind every count.",
          when=conditions.filled, change="seeds", form=forms.per_row),
     Rule("_n_samples _n_samples_bootstrap _max_samples n_rows n_draws", "leaks",
          "numbers of rows and draws",
-         "With a seed, one that was found by trying included, they repeat the draw of every tree.",
+         "With a seed, even one found by a search, they repeat the draw of every tree.",
          when=conditions.drawn, change="seeds", form=forms.short),
     Rule("_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
          "n_samples_seen_ n_samples_ n_features_in_ n_outputs_ n_classes_ max_features_ n_iter_ "
@@ -169,36 +175,37 @@ RULES: tuple[Rule, ...] = (
          "Numbers of rows, columns, classes and trees.",
          form=forms.columns),
     Rule("_sample_weight sample_weight row_weights", "leaks", "weights of the training rows",
-         _PER_ROW + " Weights can tell rows apart and say how they were drawn.",
+         _PER_ROW + " Weights can distinguish rows and show how trees drew them.",
          when=conditions.filled, change="per_row", form=forms.per_row),
     Rule("oob_decision_function_ oob_prediction_", "leaks", "out-of-bag predictions",
-         _PER_ROW + " Also says which trees did not see the row.",
+         _PER_ROW + " It also shows which trees did not see the row.",
          when=conditions.filled, change="per_row", form=forms.per_row),
     Rule("train_score_ validation_score_ oob_improvement_ oob_scores_", "harmless",
          "scores after each round",
-         "Each is an average over all rows, or those that were held back, in all digits of a "
-         "float: one equation on all of them together.",
+         "Each is an average over all rows, or over those held back, in all digits of a "
+             "float: one equation on all of them together.",
          owner="HistGradientBoosting* GradientBoosting*", form=forms.scores,
          told=numbers.of_rounds),
     Rule("_baseline_prediction", "harmless", "where predictions begin",
-         "Tells the mean target, or the share of each class in all rows: with their number, how "
-         "many rows each class has.",
+         "It discloses the mean target, or the share of each class in all rows. With the "
+             "number of rows, it gives the rows of each class.",
          owner="HistGradientBoosting*", form=forms.scores),
     Rule("class_prior_ constant_", "harmless", "where predictions begin",
-         "Tells the mean target, or the share of each class in all rows: with their number, how "
-         "many rows each class has.",
+         "It discloses the mean target, or the share of each class in all rows. With the "
+             "number of rows, it gives the rows of each class.",
          owner="Dummy*", form=forms.columns),
     Rule("n_bins_non_missing_ missing_values_bin_idx_ is_categorical_ _is_categorical_remapped",
          "harmless", "sizes",
-         "How many different values each column has, up to the number of bins.",
+         "These are the numbers of different values of each column, up to the number of "
+             "bins.",
          owner="_BinMapper HistGradientBoosting*", form=forms.columns),
     Rule("low high low_inclusive high_inclusive n_classes", "harmless", "settings",
-         "Between which numbers the loss is defined.",
+         "The loss is defined between these numbers.",
          owner="Interval Half* AbsoluteError PinballLoss HuberLoss ExponentialLoss",
          form=forms.short),
     Rule("oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
          "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
-         "harmless", "scores", "Averages over many rows.",
+         "harmless", "scores", "These are averages over many rows.",
          form=forms.scores),
     # -- the training table, stored
     Rule("_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
@@ -221,17 +228,17 @@ RULES: tuple[Rule, ...] = (
     Rule("categories_ vocabulary_ _infrequent_indices infrequent_categories_ feature_log_prob_ "
          "_default_to_infrequent_mappings stop_words_", "leaks",
          "values that occur in the training rows",
-         "A value that a single person has is in the list, too.",
+         "The list includes values that only one person has.",
          when=conditions.filled, change="values", form=forms.distinct),
     Rule("encodings_ X_thresholds_ y_thresholds_ f_", "leaks", "means of small groups",
-         "For a value that few rows have, the mean gives their label away.",
+         "For a value that few rows have, the mean discloses their label.",
          change="values", form=forms.encodings),
-    Rule("bin_thresholds_", "harmless", "borders that are left empty", "None.",
+    Rule("bin_thresholds_", "harmless", "borders that were emptied", "None.",
          owner="_BinMapper", when=conditions.all_none, form=boosting.borders),
     Rule("bin_thresholds_ borders", "leaks", "borders of all values of the columns",
-         "The middle of every two neighbouring values of a column, whether a tree tests it or not; "
-         "of columns with more values than bins, some of these. A value that a single person has "
-         "stands between two of them.",
+         "These are the middles of every two neighbouring values of a column, even if no "
+             "tree tests it. For columns with more values than bins, they are some of these. "
+             "Two of them enclose each value that only one person has.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
          told=numbers.of_borders, of_columns=values_told.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
@@ -239,21 +246,21 @@ RULES: tuple[Rule, ...] = (
          "These are values of single rows.",
          when=conditions.filled, change="values", form=forms.edges),
     Rule("scale_", "leaks", "smallest, largest or ranked values",
-         "Computed from values of single rows.",
+         "They are computed from values of single rows.",
          owner="MinMaxScaler MaxAbsScaler", change="values", form=forms.per_column),
     Rule("mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
          "harmless", "means and spreads of columns",
-         "Taken over all rows. (With very few rows even these say much.)",
+         "They cover all rows. (With very few rows even these disclose much.)",
          form=forms.columns),
     # -- names and labels
     Rule("feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
          "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
          "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
          "harmless", "names of columns and classes",
-         "Which columns and labels there are, not which row has them.",
+         "They name columns and labels, not the rows that have them.",
          form=forms.names),
     Rule("data", "harmless", "names of columns and classes",
-         "Which columns and labels there are, not which row has them.",
+         "They name columns and labels, not the rows that have them.",
          owner="_RemainderColsList", form=forms.names),
     Rule("_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
          "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
@@ -264,13 +271,14 @@ RULES: tuple[Rule, ...] = (
          form=forms.short),
     Rule("_columns _remainder transformers_ transformers remainder", "harmless",
          "names of columns and classes",
-         "Which columns and labels there are, not which row has them.",
+         "They name columns and labels, not the rows that have them.",
          when=conditions.plain, form=forms.names),
     # -- known, but not assessed
     Rule("coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
          "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
          "explained_variance_* singular_values_ best_threshold_", "not assessed",
-         "fitted parameters", "Computed from all rows together; treeleak does not attack them.",
+         "fitted parameters", "They are computed from all rows together. treeleak does not "
+             "attack them.",
          form=forms.fitted),
     SUSPICIOUS,
 )

@@ -12,71 +12,72 @@ _BOOSTERS = "Booster CatBoost CatBoostClassifier CatBoostRegressor CatBoostRanke
 # fmt: off
 OF_BOOSTING: tuple[Rule, ...] = (
     Rule("sum_hessian loss_changes base_weights leaf_weights", "harmless",
-         "numbers that are left empty", "All zero.",
+         "numbers that were emptied", "All zero.",
          owner="XGBoostTree CatBoostTree", when=boosting.all_zero, form=boosting.of_tree),
     Rule("leaf_count internal_count leaf_weights", "leaks", "rows in each node",
-         "Tells how many training rows lie in a small part of the data; every tree counts all of "
-         "them, and many such counts together determine the rows.",
+         "Each number counts the training rows in a small part of the data. Every tree "
+             "counts all of them, and many such counts together determine the rows.",
          owner="LightGBMTree CatBoostTree", change="counts", form=boosting.of_tree),
     Rule("sum_hessian leaf_weight internal_weight", "leaks", "sums of second derivatives",
-         "In the first trees, and for squared errors in all, they count the rows of each node. In "
-         "later ones the second derivative of a row follows from the trees before: one equation "
-         "on the rows of each node, to 7 (XGBoost) or 15 digits.",
+         "In the first trees, and in all trees for squared errors, they count the rows of "
+             "each node. In later trees, earlier ones give the second derivative of a row: one "
+             "equation on the rows of each node, to 7 (XGBoost) or 15 digits.",
          owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
-    Rule("importances", "harmless", "importance of columns", "How many splits test each column.",
+    Rule("importances", "harmless", "importance of columns", "These are the numbers of splits "
+        "that test each column.",
          owner="Booster", when=boosting.whole_numbers, form=boosting.of_tree),
     Rule("loss_changes split_gain importances", "leaks", "gain of each split",
-         "With the values of the nodes it gives the sums of second derivatives, and so the numbers "
-         "of rows, even where these were taken out.",
+         "With the values of the nodes it gives the sums of second derivatives. So it gives "
+             "the numbers of rows, even if these were removed.",
          owner=f"{_TREES} Booster", change="counts", form=boosting.of_tree),
     Rule("base_weights internal_value", "leaks", "values of nodes that are no leaves",
          "Predictions do not need them. With the gains they give the sums of second derivatives.",
          owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
     Rule("leaf_value leaf_values leaf_const leaf_coeff", "leaks", "what each leaf adds",
-         "Needed to predict. Computed from the rows of the leaf alone, on top of the earlier "
-         "trees; in CatBoost a leaf that adds nothing at all held no row.",
+         "Predictions need it. It is computed from the rows of the leaf alone, on top of "
+             "the earlier trees. In CatBoost, a leaf that adds nothing held no row.",
          owner=_TREES, change="leaves", form=boosting.of_tree),
     Rule("split_conditions", "leaks", "thresholds, and what each leaf adds",
-         "Needed to predict. With tree_method=hist a threshold is the value of a training row; "
-         "what a leaf adds is computed from its rows alone.",
+         "Predictions need them. With tree_method=hist a threshold is the value of a "
+             "training row. A leaf's value is computed from its rows alone.",
          owner="XGBoostTree", change="values", form=boosting.of_tree,
          of_columns=values_told.of_thresholds),
     Rule("threshold border", "leaks", "thresholds",
-         "Placed between two values that occur in training rows.",
+         "Each lies between two values of training rows.",
          owner="LightGBMTree CatBoostSplits", change="values", form=boosting.of_tree,
          of_columns=values_told.of_thresholds),
     Rule("borders", "leaks", "borders between values of each column",
-         "The middle of two neighbouring values of the training rows.",
+         "Each is the middle of two neighbouring values of the training rows.",
          owner="CatBoostColumn", when=conditions.filled, change="values", form=boosting.numbers),
     Rule("borders", "harmless", "borders between values of each column", "None.",
          owner="CatBoostColumn", form=boosting.numbers),
     Rule("default_left", "leaks", "where missing values go",
-         "Shows in which columns training rows had no value, if any had.",
+         "It shows the columns in which training rows had no value, if any.",
          owner="XGBoostTree", form=boosting.of_tree),
     Rule("has_nans", "leaks", "columns with missing values",
-         "Shows in which columns training rows had no value.",
+         "It shows the columns in which training rows had no value.",
          owner="CatBoostColumn", when=conditions.true),
     Rule("has_nans nan_value_treatment", "harmless", "where missing values go",
-         "What a test says of them.", owner="CatBoostColumn", form=forms.short),
-    Rule("feature_infos", "harmless", "values of each column, taken out", "Says nothing.",
+         "This is the rule of a test for them.", owner="CatBoostColumn", form=forms.short),
+    Rule("feature_infos", "harmless", "values of each column, removed", "Says nothing.",
          owner="Booster", when=conditions.none_said, form=boosting.ranges),
     Rule("feature_infos", "leaks", "smallest and largest value of each column",
-         "These are values of single rows, in all their digits; of columns of categories, all "
-         "that occur.",
+         "These are values of single rows, in all their digits. For columns of categories, "
+             "they are all categories of the rows.",
          owner="Booster", change="values", form=boosting.ranges, told=numbers.of_ranges,
          of_columns=values_told.of_ranges),
     Rule("pandas_categorical", "harmless", "categories, of which there are none", "Says nothing.",
          owner="Booster", when=boosting.no_categories),
     Rule("pandas_categorical values enc", "leaks", "values that occur in the training rows",
-         "A value that a single person has is in the list, too; needed to predict from texts.",
+         "The list includes values that only one person has. Predictions from texts need it.",
          owner="Booster CatBoostColumn XGBoostCategories", when=conditions.filled, change="values",
          form=boosting.category_lists, told=boosting.told_categories),
     Rule("enc feature_segments sorted_idx values pandas_categorical", "harmless", "sizes",
-         "How many categories each column has.",
+         "They are the numbers of categories of each column.",
          owner="XGBoostCategories CatBoostColumn Booster", form=boosting.numbers),
     Rule("ctr_data ctrs", "leaks", "statistics of the target for each category",
-         "For each category, or combination of some, how many rows have it, and of which class or "
-         "target. Needed to predict.",
+         "For each category, or combination of some, they count its rows, by class or "
+             "target. Predictions need them.",
          owner=_BOOSTERS + " CatBoostColumns", when=conditions.filled, change="values"),
     Rule("training _evals_result evals_result_ best_score _best_score", "harmless",
          "scores after each round",
@@ -84,40 +85,43 @@ OF_BOOSTING: tuple[Rule, ...] = (
          owner="CatBoostInfo XGBoostAttributes LGBM* XGB* Booster", form=boosting.settings,
          told=numbers.of_history),
     Rule("base_score scale_and_bias", "harmless", "where predictions begin",
-         "Tells the mean target, or the share of each class in all rows: with their number, how "
-         "many rows each class has.",
+         "It discloses the mean target, or the share of each class in all rows. With the "
+             "number of rows, it gives the rows of each class.",
          owner=f"XGBoostSettings {_BOOSTERS}", form=forms.short),
     Rule("params parameters Config _other_params output_options class_params", "not assessed",
          "parameters of the training",
-         "Chosen before training, seeds among them. Where rows were sampled, they say how.",
+         "They were chosen before training, and include seeds. If trees sampled rows, they "
+             "show how.",
          owner=f"CatBoostInfo LightGBMParameters {_BOOSTERS} LGBM*", form=boosting.settings),
-    Rule("catboost_version_info", "harmless", "technical notes", "How the library was built.",
+    Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
+        "library.",
          owner="CatBoostInfo", form=boosting.settings),
-    Rule("weight_drop", "harmless", "weights of the trees", "Drawn without looking at rows.",
+    Rule("weight_drop", "harmless", "weights of the trees", "They were drawn without looking at "
+        "rows.",
          owner="XGBoostBooster", form=boosting.numbers),
     Rule("tree_info iteration_indptr tree_sizes best_iteration best_ntree_limit "
          "_best_iteration", "harmless", "sizes",
-         "Which tree adds to which output, how long its text is, which round was the best.",
+         "They give the output of each tree, the length of its text, and the best round.",
          owner="XGBoostModel XGBoostAttributes Booster LGBM*", form=boosting.numbers),
     Rule("id num_nodes num_deleted num_feature size_leaf_vector num_leaves num_cat is_linear "
          "shrinkage feature_index flat_feature_index", "harmless", "sizes",
-         "Says how large the trees are, and numbers them and the columns.",
+         "It gives the size of the trees, and numbers them and the columns.",
          owner="XGBoostSettings XGBoostTree LightGBMTree CatBoostColumn", form=forms.short),
     Rule("categories categories_* cat_* left_children right_children parents split_indices "
          "split_type split_feature decision_type left_child right_child split_index "
          "float_feature_index cat_feature_index value ctr_target_border_idx leaf_features "
          "num_features", "not assessed", "shape of the trees",
-         "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
-         "alone are not part of this audit.",
+         "Predictions need it. The choice of splits depends on the rows. This audit does "
+             "not attack the shape alone.",
          owner=f"{_TREES} CatBoostSplits", form=boosting.of_tree),
     Rule("split_type", "not assessed", "shape of the trees", "Needed to predict.",
          owner="CatBoostSplits", form=forms.repeated),
     Rule("_prediction_values_change _loss_value_change", "not assessed", "importance of columns",
-         "Computed from all rows together.",
+         "They are computed from all rows together.",
          owner="CatBoost*", form=boosting.numbers),
     Rule("feature_names feature_types feature_id _classes _class_map", "harmless",
          "names of columns and classes",
-         "Which columns and labels there are, not which row has them.",
+         "They name columns and labels, not the rows that have them.",
          owner="XGBoostLearner Booster CatBoostColumn LGBM*", form=boosting.names),
 )
 # fmt: on

@@ -47,9 +47,9 @@ def _told(cuts: Mapping[str, FloatArray], context: Context, what: str) -> str:
     n, stand, alone = found[most]
     sums = [sum(own[k] for own in found.values()) for k in range(3)]
     return (
-        f"{told} Of {n:,} distinct values of {most}, {stand:,} stand there as they are and "
-        f"{alone:,} lie alone between two of them; of all {sums[0]:,} values of these columns "
-        f"{sums[1]:,} and {sums[2]:,}."
+        f"{told} Of {n:,} distinct values of {most}, the file holds {stand:,} as they are, "
+        f"and {alone:,} lie alone between two of these numbers. For all {sums[0]:,} values "
+        f"of these columns, these numbers are {sums[1]:,} and {sums[2]:,}."
     )
 
 

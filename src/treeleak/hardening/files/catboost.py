@@ -114,7 +114,7 @@ def steps_of(making: Callable[..., Step]) -> tuple[Step, ...]:
         making("parameters", "all other parameters of the training but for the loss",
                "get_all_params, training on from this model",
                ("model_info/params", in_params(only_loss)), (f"model_info/{OPTIONS}", dropped)),
-        making("unknown", "whatever no rule knows: keys and notes of somebody's own", NOTHING,
+        making("unknown", "all parts that no rule knows: other keys and notes", NOTHING,
                ("", only(*_ROOT)), ("features_info", only(*_COLUMNS)),
                ("model_info", only(*KEPT, RESULTS, OPTIONS))),
     )  # fmt: skip

@@ -33,8 +33,8 @@ from treeleak.release.readers.ubj import read_ubj
 from treeleak.release.readers.xgboost_json import is_booster
 
 SNAPSHOT = (
-    "this is what XGBoost keeps of a Booster in memory, with the training's parameters: save the "
-    "model with save_model first"
+    "this is XGBoost's copy of a Booster in memory, with the training's parameters: save "
+    "the model with save_model first"
 )
 
 _BOOSTERS = "learner/gradient_booster", "learner/gradient_booster/gbtree"
@@ -127,7 +127,7 @@ STEPS: tuple[Step, ...] = (
     step("parameters", "weights of classes, and settings of the estimator",
          "training on from this model", ("learner/objective/reg_loss_param/scale_pos_weight", _one),
          ("learner/attributes/scikit_learn", _of_estimator)),
-    step("unknown", "whatever no rule knows: keys and attributes of somebody's own", NOTHING,
+    step("unknown", "all parts that no rule knows: other keys and attributes", NOTHING,
          ("", only("learner", "version")), ("learner", only(*_LEARNER)),
          ("learner/attributes", only(*ATTRIBUTES)), *_in_trees("", only(*_TREE))),
 )  # fmt: skip

@@ -38,18 +38,18 @@ from treeleak.release.stored import StoredObject
 __all__: list[str] = []
 
 MIXED_UP = own_words(
-    "diffprivlib takes a label for its number in a forest whose classes are not 0, 1, 2 and so "
-    "on: its leaves do not tell of their rows",
+    "diffprivlib takes a label for its number in a forest whose classes are not 0, 1, 2 and "
+    "so on: its leaves say nothing about their rows",
     "diffprivlib_mixed_up",
 )
 WARM = own_words(
-    "with warm_start, each call of fit cuts the rows anew, and the file does not tell the calls",
+    "with warm_start, each call of fit cuts the rows anew, and the file does not record the calls",
     "diffprivlib_warm",
 )
 SEEDED = own_words(
-    "The model holds the seed of each tree, from which its splits and the noise of its labels were "
-    "drawn: who has the model can draw them again, and the privacy budget does not bound what it "
-    "discloses.",
+    "The model holds the seed of each tree, which produced its splits and the noise of its "
+    "labels. Anyone who has the model can draw them again, so the privacy budget does not "
+    "bound what it discloses.",
     "diffprivlib_seeded",
 )
 

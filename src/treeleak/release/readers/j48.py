@@ -43,8 +43,9 @@ TOTALS = own_words(
     "j48_totals",
 )
 TWO = own_words(
-    "The classes are those that leaves name, as the text says no more: if there is another one, "
-    "the counts by class are wrong. An ARFF header, or WEKA's whole output, would tell.",
+    "The classes are those that leaves name, as the text says no more: if there is another "
+    "one, the counts by class are wrong. An ARFF header, or WEKA's whole output, would show "
+    "it.",
     "j48_two",
 )
 TESTED_ONLY = own_words(

@@ -22,24 +22,24 @@ from treeleak.release.tree import Tree
 
 RESTORED = Kind(
     "without_sizes_restored",
-    "The numbers of rows were taken out of the file. They follow from the class shares of its "
-    "nodes, as the least numbers for which all are whole{lost:message}.",
+    "The file no longer holds the numbers of rows. They follow from the class shares of its "
+    "nodes: the least numbers that make all of them whole{lost:message}.",
 )
 LOST = Kind(
     "nodes_left_out",
-    "; {nodes:number} nodes whose rows part in a way that shares do not tell are left out",
+    "; {nodes:number} nodes are left out, because shares do not disclose how their rows split",
 )
 PRESENT = own_words(
-    "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
-    "leaf, only the classes that it holds are used.",
+    "The file no longer holds the numbers of rows, and they do not follow from the rest. "
+    "The attack used only the classes that each leaf holds.",
     "without_sizes_present",
 )
 UNSEEN, SURELY_SEEN = 1.0, 8.0
 """How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
 every row it is sure, and as near to that as walks over datasets get along with."""
 NAMED = own_words(
-    "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
-    "leaf, only the class that it predicts is used.",
+    "The file no longer holds the numbers of rows, and they do not follow from the rest. "
+    "The attack used only the class that each leaf predicts.",
     "without_sizes_named",
 )
 

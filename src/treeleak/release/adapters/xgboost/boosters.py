@@ -58,8 +58,8 @@ OTHER_LOSS = (
     "holds no other counts"
 )
 COUNTLESS = own_words(
-    "the sums of hessians, which count rows, were taken out of the XGBoost file, and rebuilding "
-    "rows from what is left is not covered yet",
+    "the XGBoost file no longer holds the sums of hessians, which count rows, and "
+    "rebuilding rows from the rest is not covered yet",
     "xgboost_countless",
 )
 VALUES_ALONE = own_words(
@@ -68,14 +68,14 @@ VALUES_ALONE = own_words(
     "xgboost_values_alone",
 )
 RESTORED = own_words(
-    "The sums of hessians, which count rows, were taken out of the file. The numbers of rows "
+    "The file no longer holds the sums of hessians, which count rows. The numbers of rows "
     "follow from gains and values.",
     "xgboost_restored",
 )
 PARTLY = (
-    "the sums of hessians, which count rows, were taken out of the XGBoost file; from gains and "
-    "values follow the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows from a "
-    "part of them is not covered yet"
+    "the XGBoost file no longer holds the sums of hessians, which count rows. Gains and "
+    "values give the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows "
+    "from a part of them is not covered yet"
 )
 WEIGHTED = own_words(
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
@@ -94,7 +94,7 @@ UNTOLD = own_words(
     "xgboost_untold",
 )
 SEVERAL = Kind(
-    "several_targets", "The model has {targets:number} targets; each tree speaks of one of them."
+    "several_targets", "The model has {targets:number} targets; each tree is about one of them."
 )
 EARLY = Kind(
     "stops_early",
@@ -103,9 +103,7 @@ EARLY = Kind(
 DART = own_words(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
 )
-MISSING = Kind(
-    "value_for_missing", "The model was told to take the value {value} for a missing one."
-)
+MISSING = Kind("value_for_missing", "The model treats the value {value} as missing.")
 
 
 @describes("xgboost", "Booster")
