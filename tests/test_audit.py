@@ -670,16 +670,16 @@ def test_too_few_control_rows_say_how_many_are_needed(rebuilt, audited):
         return said, advice, next(c.found for c in checks if c.key == "possible_leak")
 
     said, advice, check = found(against(0, n_control=119))
-    assert "The 119 control rows are too few to tell: give 120 or more" in said.text
+    assert "The 119 control rows are too few to decide this: give 120 or more" in said.text
     assert "control" in said.fix
-    assert "would tell" not in said.text
+    assert "can decide" not in said.text
     assert "120 or more, better 600" in advice
     assert check.endswith("--control with 120 rows or more may decide")
     said, advice, check = found(against(0))
     assert "--control" not in said.text + advice + check
     assert "control" not in said.fix
     said, advice, check = found(None)
-    assert "(--control) would tell" in said.text
+    assert "(--control) can decide this" in said.text
     assert "ten times as many" in advice
     assert check.endswith("--control may decide")
 

@@ -228,7 +228,7 @@ def test_random_rows_are_possible_and_use_the_whole_domain():
 def test_rules_that_leave_nothing_to_guess_end_with_an_error():
     columns = [f"c{i}" for i in range(30)]
     schema = Schema([Binary(c) for c in columns], [AtMost(tuple(columns), 0)])
-    with pytest.raises(BadSchema, match="one random guess in a thousand"):
+    with pytest.raises(BadSchema, match="one random row in a thousand"):
         random_rows(np.zeros((1, 30)), schema)
 
 

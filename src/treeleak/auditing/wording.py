@@ -176,9 +176,10 @@ SHAPE_OPEN = Kind(
 )
 MAYBE_TOO_FEW = Kind(
     "perhaps_of_all_few_control",
-    "That is better than a baseline without the counts of leaves, but not than an adversary who "
-    "knows the population: it may be what the model tells of all. The {control:people} control "
-    "rows are too few to tell: give {needed:number} or more (--control), better {better:number}.",
+    "This beats baselines without the counts of leaves, but not an adversary who knows the "
+    "population. It may be what the model learned about everyone. The {control:people} control "
+    "rows are too few to decide this: give {needed:number} or more (--control), better "
+    "{better:number}.",
 )
 MAYBE_POPULATION = Kind(
     "perhaps_population",
@@ -187,7 +188,7 @@ MAYBE_POPULATION = Kind(
 )
 MAYBE = Kind(
     "perhaps_of_all",
-    "This beats baselines without the counts of leaves, but no adversary who knows the "
+    "This beats baselines without the counts of leaves, but not an adversary who knows the "
     "population. It may be what the model learned about everyone. Control rows (--control) "
     "can decide this.",
 )
