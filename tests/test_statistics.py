@@ -249,7 +249,9 @@ def categorical() -> Release:
 
 
 def test_tests_for_categories_are_not_covered_everywhere():
-    with pytest.raises(NotCovered, match=r"'a' is one of several categories.*residual uncertainty of one tree"):
+    with pytest.raises(
+        NotCovered, match=r"'a' is one of several categories.*residual uncertainty of one tree"
+    ):
         from_tree(categorical(), Schema([Binary("a")]))
     noisy = replace(categorical(), noise=DiscreteLaplace(1.0))
     with pytest.raises(NotCovered, match=r"'a' is one of several categories.*beside noise"):
