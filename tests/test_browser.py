@@ -150,6 +150,33 @@ EVERY = [
 ]
 
 
+LABELS = """() => [...document.querySelectorAll(".chart text.label")].map(label => {
+    const chart = label.closest(".chart"), own = label.getBoundingClientRect();
+    const beside = [...chart.querySelectorAll("text.figure")].map(f => f.getBoundingClientRect());
+    const level = f => Math.min(f.bottom, own.bottom) - Math.max(f.top, own.top) > 3;
+    const svg = label.ownerSVGElement, clipped = svg.getAttribute("overflow") !== "visible";
+    const room = svg.width.baseVal.value;
+    return {
+        text: label.textContent,
+        cut: clipped && label.getComputedTextLength() > room,
+        over: beside.some(f => level(f) && f.left < own.right),
+    };
+})"""
+
+
+@pytest.mark.parametrize("name", ["forest-internal", "hostile-internal"])
+@pytest.mark.parametrize("on", ["wide", "narrow", "paper"])
+def test_labels_of_bars_are_neither_cut_nor_over_figures(reports, opened, on, name):
+    """On A4 there are 680 pixels between the margins."""
+    views = {"wide": WIDE, "narrow": NARROW, "paper": {"width": 680, "height": 900}}
+    page = opened(reports[name], viewport=views[on]).page
+    if on == "paper":
+        page.emulate_media(media="print")
+    labels = page.evaluate(LABELS)
+    assert len(labels) > 10
+    assert [own for own in labels if own["cut"] or own["over"]] == []
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_goes_wrong_and_nothing_is_asked_for(reports, opened, name):
     shown = opened(reports[name])

@@ -31,7 +31,7 @@ from treeleak.core.plain import plain, shortened
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.sheet import sheet_of
-from treeleak.report.svg import draw
+from treeleak.report.svg import WRAP, draw
 
 LABEL = "outcome"
 N_ROWS = 60
@@ -378,3 +378,24 @@ def test_a_report_speaks_the_words_of_privacy_people():
     assert [words for words in OLD_WORDS if words in said] == []
     for words in ("reconstruction error", "Residual uncertainty", "Small leaves", "baseline"):
         assert words in said
+
+
+LONG = "A table with the usual values of the 10 people most like each person"
+
+
+@pytest.mark.parametrize("label", [LONG, "cat__native_country_Holand-Netherlands", "x" * 60, "ash"])
+def test_long_labels_of_bars_stand_whole_in_lines_above_their_bars(label):
+    chart = Bars("t", "of", (("own", "plain"),), (Bar(label, (0.5,)), Bar("next", (0.2,))))
+    drawn = str(draw(chart, "key"))
+    texts = re.findall(r'y="(\d+)"[^>]*><text class="label" y="13">([^<]*)<', drawn)
+    *lines, (_, last) = texts
+    assert last == "next"
+    assert "".join(line for _, line in lines) == label.replace(" ", "") or (
+        " ".join(line for _, line in lines) == label
+    )
+    assert all(len(line) <= WRAP for _, line in lines)
+    tops = [int(y) for y, _ in texts]
+    bars = [int(y) for y in re.findall(r'class="track" x="[\d.]+%" y="(\d+)"', drawn)]
+    assert tops == sorted(set(tops))
+    assert tops[-2] < bars[0] < tops[-1] < bars[1]
+    assert int(re.search(r'height="(\d+)"', drawn)[1]) > bars[1]

@@ -5,7 +5,10 @@ All colours come from classes, for the page knows whether it is dark.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator
+from textwrap import TextWrapper
 
 from markupsafe import Markup
 
@@ -17,10 +20,13 @@ LINE = 20
 """Height of a line of letters."""
 THICK = 14
 GAP = 12
-LABEL = 70
-"""Letters of a label, where there is room."""
+LABEL = 90
+"""Letters of a label, in all its lines."""
 ROOM = 64
-"""Percent of the width that a label may take before it is cut: beyond stands the figure."""
+"""Percent of the width that a label may take: beyond stands the figure."""
+WRAP, BELOW = 24, 16
+"""Letters of a line of a label, which have room on the narrowest screens, and how far it stands
+below the line before."""
 _LEAST = 0.4
 """Percent of the width that a share above nothing takes at least: it can be seen."""
 
@@ -88,10 +94,11 @@ def _stack(chart: Stack) -> tuple[int, Markup]:
         left += 100 * part.share
     y = 28 + GAP
     for k, part in enumerate(chart.parts):
+        lines = _lines(part.label)
         out.append(_mark(part.tone, k, y + 2))
-        out.append(_text(part.label, y + 12, x=20))
-        out.append(_text(part.said, y + 12, end=True))
-        y += LINE + 2
+        out += _label(lines, y + 12, x=20)
+        out.append(_at_end(part.said, y + 12))
+        y += LINE + 2 + BELOW * (len(lines) - 1)
     return y, Markup("").join(out)
 
 
@@ -99,10 +106,11 @@ def _bars(chart: Bars) -> tuple[int, Markup]:
     out = list(_legend(chart))
     y = LINE + 4 if out else 0
     for bar in _shown(chart):
-        out.append(_text(bar.label, y + 13))
+        lines = _lines(bar.label)
+        out += _label(lines, y + 13)
         said = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
-        out.append(_text(said, y + 13, end=True))
-        y += LINE
+        out.append(_at_end(said, y + 13))
+        y += LINE + BELOW * (len(lines) - 1)
         for k, (_, tone) in enumerate(chart.series):
             value = bar.values[k]
             thick = THICK if len(chart.series) == 1 else THICK - 5
@@ -146,9 +154,25 @@ def _rect(name: str, x: float, width: float, y: float, height: float) -> Markup:
     ).format(name, x, y, width, height)
 
 
-def _text(text: str, y: float, x: float = 0, end: bool = False) -> Markup:
-    if end:
-        return Markup('<text class="figure" x="100%" y="{y}">{t}</text>').format(y=y, t=text)
-    return Markup(
-        '<svg x="{}" y="{}" width="{}%" height="{}"><text class="label" y="13">{}</text></svg>'
-    ).format(x, y - 13, ROOM, LINE, shortened(text, LABEL))
+class _Broken(TextWrapper):
+    """Breaks between words, and within names of columns at their signs."""
+
+    wordsep_re = re.compile(r"(\s+|(?<=[_/])(?=[^\s_/]))")
+
+
+def _lines(label: str) -> list[str]:
+    """Break a label where a narrow screen ends: letters keep their size there."""
+    wide = any(unicodedata.east_asian_width(c) in "WF" for c in label)
+    most = WRAP // 2 if wide else WRAP
+    return _Broken(most).wrap(shortened(label, LABEL)) or [""]
+
+
+def _label(lines: list[str], y: float, x: float = 0) -> Iterator[Markup]:
+    for k, line in enumerate(lines):
+        yield Markup(
+            '<svg x="{}" y="{}" width="{}%" height="{}"><text class="label" y="13">{}</text></svg>'
+        ).format(x, y - 13 + BELOW * k, ROOM, LINE, line)
+
+
+def _at_end(text: str, y: float) -> Markup:
+    return Markup('<text class="figure" x="100%" y="{y}">{t}</text>').format(y=y, t=text)
