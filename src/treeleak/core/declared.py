@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from inspect import cleandoc
 from math import log2
 from types import NoneType, UnionType
 from typing import (
@@ -126,6 +127,9 @@ def _shortened(part: Any) -> Any:
         if not (isinstance(own, float) and (key, own) in idle)
         and not (key == "title" and isinstance(own, str))
     }
+    if isinstance(out.get("description"), str):
+        # Python 3.13 takes the indentation out of docstrings, and others leave it in.
+        out["description"] = cleandoc(out["description"])
     if all(set(own) == {"type"} for own in out.get("anyOf", [{}])):
         types = [own["type"] for own in out.pop("anyOf")]
         out.setdefault("type", types if len(types) > 1 else types[0])
