@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import jsonschema
+import numpy as np
 import pytest
 from msgspec import Meta, field
+from sklearn.ensemble import RandomForestClassifier
 
+import treeleak
 import treeleak.formats
 from treeleak.core.declared import (
     Declared,
@@ -30,9 +33,10 @@ from treeleak.core.declared import (
 )
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.formats.published import PUBLISHED, text_of
+from treeleak.formats.reconstruction import Reconstruction
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.rule_file import rules_from_dict
-from treeleak.schema import Schema
+from treeleak.schema import Binary, Schema
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(treeleak.formats.__file__).parent
@@ -182,3 +186,16 @@ def test_a_document_survives_and_meets_its_json_schema():
 def test_the_error_is_that_which_is_asked_for():
     with pytest.raises(BadInput, match=r"the house\.rooms"):
         read(House, {"rooms": -1}, BadInput, lambda place: f"the house.{place[0]}")
+
+
+def test_a_written_reconstruction_is_read_back():
+    X, y = np.eye(6, 3), [0, 1, 1, 0, 0, 0]
+    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+    found = treeleak.reconstruct(forest, Schema([Binary(f"x{i}") for i in range(3)]))
+    for include_rows in (False, True):
+        text = found.to_json(include_rows=include_rows)
+        assert read(Reconstruction, json.loads(text)) == found.document(include_rows)
+    data = json.loads(text)
+    data["rows"]["confidence"][0][0] = 2
+    with pytest.raises(BadInput, match=r"rows: confidence\[0\]\[0\] is 2, must be a number from 0"):
+        read(Reconstruction, data)

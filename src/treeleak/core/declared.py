@@ -6,9 +6,11 @@ words, with its place.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from inspect import cleandoc
 from math import log2
 from types import NoneType, UnionType
@@ -25,7 +27,9 @@ from typing import (
 )
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
 from treeleak.core.listed import unknown_keys
@@ -37,6 +41,8 @@ EXACT_WHOLE = 2**53
 
 Whole = Annotated[int, Meta(ge=0, le=EXACT_WHOLE - 1)]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Positive = Annotated[float, Meta(ge=0, le=LARGEST)]
 Real = Annotated[int, Meta(ge=-EXACT_WHOLE, le=EXACT_WHOLE)] | Number
 """A number that stays whole if it is."""
 Label = str | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Number
@@ -59,18 +65,50 @@ class Published(Declared, frozen=True):
     title: ClassVar[str]
     also: ClassVar[Mapping[str, Any]] = {}
     """What else the JSON Schema says, of structs by name."""
+    one_of: ClassVar[tuple[type[Declared], ...]] = ()
+    """What the document is, if there are several kinds."""
+
+
+def says(what: str, **more: Any) -> Meta:
+    """Say in the JSON Schema what a field is."""
+    return Meta(description=what, **more)
 
 
 def written(document: Struct) -> dict[str, Any]:
-    """Write a document in objects, lists, texts and numbers that JSON can hold."""
-    made: dict[str, Any] = _with_lists(msgspec.to_builtins(document, enc_hook=lambda x: x.item()))
-    return made
+    """Write a document in objects, lists, texts and numbers that JSON can hold.
+
+    Lists are taken as they are, tuples may hold further objects.
+    """
+    config = document.__struct_config__
+    out: dict[str, Any] = {config.tag_field: config.tag} if config.tag_field else {}
+    for name, key, default in _fields(type(document)):
+        own = getattr(document, name)
+        if own is not UNSET and not (config.omit_defaults and own == default):
+            out[key] = _plain(own)
+    return out
 
 
-def _with_lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _with_lists(own) for key, own in value.items()}
-    return [_with_lists(own) for own in value] if isinstance(value, tuple) else value
+@cache
+def _fields(kind: type[Struct]) -> list[tuple[str, str, Any]]:
+    """List fields, their keys and their defaults."""
+    return [
+        (own.name, own.encode_name, own.default_factory() if _is_made(own) else own.default)
+        for own in msgspec.structs.fields(kind)
+    ]
+
+
+def _is_made(field: FieldInfo) -> bool:
+    return field.default_factory is not msgspec.NODEFAULT
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Struct):
+        return written(part)
+    if isinstance(part, dict):
+        return {key: _plain(own) for key, own in part.items()}
+    if isinstance(part, (tuple, frozenset)):
+        return [_plain(own) for own in part]
+    return part.item() if isinstance(part, np.generic) else part
 
 
 def told(document: Struct) -> dict[str, Any]:
@@ -105,11 +143,20 @@ def read(
 
 def schema_of(kind: type[Published]) -> dict[str, Any]:
     """Make the JSON Schema of a document."""
-    _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    declared = kind.one_of or (kind,)
+    _, parts = msgspec.json.schema_components(declared, ref_template="#/$defs/{name}")
     parts = {name: _shortened(part) | kind.also.get(name, {}) for name, part in parts.items()}
     told = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
-    body = parts.pop(kind.__name__)
-    return {**told, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
+    body: dict[str, Any] = {"description": cleandoc(kind.__doc__ or "")}
+    if kind.one_of:
+        body["oneOf"] = [{"$ref": f"#/$defs/{own.__name__}"} for own in kind.one_of]
+    else:
+        body = parts.pop(kind.__name__)
+    whole = {**told, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
+    # A document that is part of itself.
+    text = json.dumps(whole).replace(f'"#/$defs/{kind.__name__}"', '"#"')
+    made: dict[str, Any] = json.loads(text)
+    return made
 
 
 def _shortened(part: Any) -> Any:

@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from treeleak.core.declared import Published, schema_of
+from treeleak.formats.informed import Informed
+from treeleak.formats.reconstruction import Reconstruction
 from treeleak.formats.release import Release
 from treeleak.formats.rules import Rules
 from treeleak.formats.schema import Schema
 
 MOST_LETTERS = 92
 """In a line, beside its key."""
-PUBLISHED: dict[str, type[Published]] = {"release": Release, "rules": Rules, "schema": Schema}
+PUBLISHED: dict[str, type[Published]] = {
+    "informed": Informed,
+    "reconstruction": Reconstruction,
+    "release": Release,
+    "rules": Rules,
+    "schema": Schema,
+}
 
 
 def text_of(kind: type[Published]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from treeleak.core.declared import Declared, Label, Number, Published, Whole
+from treeleak.core.declared import Declared, Label, Number, Published, Whole, says
 
 Texts = tuple[str, ...]
 Names = Annotated[Texts, Meta(extra_json_schema={"uniqueItems": True})]
@@ -17,10 +17,6 @@ Size = Annotated[float, Meta(ge=1e-9, le=1e9)]
 Rounding = Literal["none", "nearest", "towards zero"]
 
 
-def _says(what: str, **more: Any) -> Meta:
-    return Meta(description=what, **more)
-
-
 class Fitting(Declared, frozen=True):
     """How leaves were fitted: each took the step -G / (H + l2).
 
@@ -29,29 +25,29 @@ class Fitting(Declared, frozen=True):
 
     loss: Literal["logistic", "softmax", "squared"]
     l2: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
-    steps: Annotated[int, _says("Such steps, one after the other.", ge=1, le=1000)] = 1
+    steps: Annotated[int, says("Such steps, one after the other.", ge=1, le=1000)] = 1
     start: Annotated[
         tuple[Moderate, ...] | None,
-        _says(
+        says(
             "What each output is before the first round, if the values of its leaves hold it as "
             "well."
         ),
     ] = None
-    started: Annotated[bool, _says("Whether the predictions before the first round are known.")] = (
+    started: Annotated[bool, says("Whether the predictions before the first round are known.")] = (
         True
     )
     assumed: Annotated[
         bool,
-        _says("Whether l2 and the learning rate are the library's defaults: nothing says them."),
+        says("Whether l2 and the learning rate are the library's defaults: nothing says them."),
     ] = False
-    curvature: Annotated[Moderate, _says("What p (1 - p) is multiplied by in H.")] = 1.0
+    curvature: Annotated[Moderate, says("What p (1 - p) is multiplied by in H.")] = 1.0
     rough: Annotated[
         Moderate,
-        _says("How many times less exactly sums are known than the precision of derivatives says."),
+        says("How many times less exactly sums are known than the precision of derivatives says."),
     ] = 1.0
     margins: FloatType = "float64"
     derivatives: FloatType = "float64"
-    targets: Annotated[FloatType, _says("In which the targets of a regression were held.")] = (
+    targets: Annotated[FloatType, says("In which the targets of a regression were held.")] = (
         "float64"
     )
 
@@ -59,12 +55,12 @@ class Fitting(Declared, frozen=True):
 class Ensemble(Declared, frozen=True):
     """How the outputs of the trees are added up, as in boosting."""
 
-    objective: Annotated[str, _says("The loss, as the library calls it.")]
+    objective: Annotated[str, says("The loss, as the library calls it.")]
     base_scores: Annotated[
-        tuple[Moderate, ...], _says("What each output is before the first tree.", min_length=1)
+        tuple[Moderate, ...], says("What each output is before the first tree.", min_length=1)
     ]
     learning_rate: Annotated[
-        Moderate | None, _says("By which the values of each tree were multiplied.")
+        Moderate | None, says("By which the values of each tree were multiplied.")
     ] = None
     fitting: Fitting | None = None
 
@@ -73,7 +69,7 @@ class HeldBack(Declared, frozen=True):
     """How other rows were kept from all trees, to stop early, by scikit-learn's rule."""
 
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    share: Annotated[float, _says("Of all rows, below 1; else their number.", gt=0, lt=1e8)]
+    share: Annotated[float, says("Of all rows, below 1; else their number.", gt=0, lt=1e8)]
     by_class: bool
 
 
@@ -93,17 +89,17 @@ class Subsample(Declared, frozen=True, tag_field="kind", tag="subsample"):
     n_draws: Whole | None = None
     tree_seeds: tuple[Whole | None, ...] = ()
     forest_seed: Whole | None = None
-    rule: Annotated[str, _says("How a seed becomes draws.")] = ""
+    rule: Annotated[str, says("How a seed becomes draws.")] = ""
     columns_drawn: Annotated[
         Whole | None,
-        _says("Columns that each tree drew before its rows, from the same seed."),
+        says("Columns that each tree drew before its rows, from the same seed."),
     ] = None
-    columns_replaced: Annotated[bool, _says("Whether it drew them with replacement.")] = False
+    columns_replaced: Annotated[bool, says("Whether it drew them with replacement.")] = False
     rows_between: Annotated[
         tuple[Whole, Whole] | None,
-        _says("Least and greatest number of training rows that fit n_draws."),
+        says("Least and greatest number of training rows that fit n_draws."),
     ] = None
-    hidden: Annotated[str, _says("Why the draws do not follow from a seed; empty if they do.")] = ""
+    hidden: Annotated[str, says("Why the draws do not follow from a seed; empty if they do.")] = ""
 
 
 class Bootstrap(Subsample, frozen=True, tag="bootstrap"):
@@ -111,7 +107,7 @@ class Bootstrap(Subsample, frozen=True, tag="bootstrap"):
 
     row_weights: Annotated[
         tuple[Annotated[float, Meta(ge=0, le=1.7976931348623157e308)], ...] | None,
-        _says("Weight of each training row in the draw; null: all equal."),
+        says("Weight of each training row in the draw; null: all equal."),
     ] = None
 
 
@@ -151,7 +147,7 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
     rule: Literal["majority", "permute-and-flip", "exponential", "present"]
     scale: Annotated[
         float,
-        _says("Weight of one row in the exponent; 1e-9 or more but for majority.", ge=0, le=1e9),
+        says("Weight of one row in the exponent; 1e-9 or more but for majority.", ge=0, le=1e9),
     ] = 0.0
 
 
@@ -166,31 +162,31 @@ class Tree(Declared, frozen=True):
 
     feature: Annotated[
         list[Index],
-        _says("Column that each node tests, from 0; -1 at a leaf.", min_length=1),
+        says("Column that each node tests, from 0; -1 at a leaf.", min_length=1),
     ]
     threshold: Annotated[
         list[Number | Literal["inf", "-inf"] | None],
-        _says("Left where value <= threshold; null at a leaf, or beside categories."),
+        says("Left where value <= threshold; null at a leaf, or beside categories."),
     ]
     left: Children
     right: Children
     missing_left: Flags = None
-    strict: Annotated[Flags, _says("Where a node asks for value < threshold.")] = None
+    strict: Annotated[Flags, says("Where a node asks for value < threshold.")] = None
     categories: Annotated[
         list[Annotated[list[Annotated[int, Meta(ge=0, le=2**31 - 1)]], Meta(min_length=1)] | None]
         | None,
-        _says("Left where the value is one of these; ascending."),
+        says("Left where the value is one of these; ascending."),
     ] = None
     output: Annotated[
         Annotated[int, Meta(ge=0, le=9_999)] | None,
-        _says("The output that the tree adds to; left out: all of them."),
+        says("The output that the tree adds to; left out: all of them."),
     ] = None
     counts: list[list[Number]] | None = None
     totals: list[Number] | None = None
     distinct: list[Whole] | None = None
     statistics: Annotated[
         dict[str, list[Number | list[Number] | None]],
-        _says("What else nodes hold, by its name; null where a node does not hold it."),
+        says("What else nodes hold, by its name; null where a node does not hold it."),
     ] = field(default_factory=dict)
 
 
@@ -202,17 +198,17 @@ class Release(Published, frozen=True, kw_only=True):
 
     format: Literal["treeleak-release"]
     version: Literal[1, 2]
-    origin: Annotated[str, _says("Library, its version, and the kind of model.")] = ""
-    columns: Annotated[Names, _says("The model's columns, in order.")]
+    origin: Annotated[str, says("Library, its version, and the kind of model.")] = ""
+    columns: Annotated[Names, says("The model's columns, in order.")]
     classes: Annotated[
-        tuple[Label, ...], _says("Class labels, in the order in which the nodes count them.")
+        tuple[Label, ...], says("Class labels, in the order in which the nodes count them.")
     ]
     n_rows: Annotated[
-        Whole | None, _says("Rows of the training set, null where it is not known.")
+        Whole | None, says("Rows of the training set, null where it is not known.")
     ] = None
     counts_are: Annotated[
         Literal["rows", "draws", "weights", "labels", "none"],
-        _says(
+        says(
             "What counts count, and totals where they can (rows or draws; else rows): training "
             "rows, bootstrap draws, or weights; labels: 1 for the class that a leaf names (or for "
             "each that it holds, under the rule present)."
@@ -222,41 +218,41 @@ class Release(Published, frozen=True, kw_only=True):
     sampling: Sampling
     noise: Annotated[
         Noise | None,
-        _says("What was done to the counts of the leaves before they were released."),
+        says("What was done to the counts of the leaves before they were released."),
     ] = None
     thresholds_are: Annotated[
         Literal["midpoints", "unknown"],
-        _says(
+        says(
             "Whether every threshold is the middle between the two nearest values of the rows that "
             "its node saw."
         ),
     ] = "unknown"
     float_type: Annotated[
-        FloatType, _says("The type in which a value is compared with a threshold.")
+        FloatType, says("The type in which a value is compared with a threshold.")
     ] = "float64"
     maybe_missing: Annotated[
-        frozenset[str], _says("Columns in which the trees saw missing values.")
+        frozenset[str], says("Columns in which the trees saw missing values.")
     ] = frozenset()
     one_hot: Annotated[
-        dict[str, Names], _says("Groups of 0/1 columns of which every row has one 1, by name.")
+        dict[str, Names], says("Groups of 0/1 columns of which every row has one 1, by name.")
     ] = field(default_factory=dict)
     levels: Annotated[
         dict[str, Annotated[Names, Meta(min_length=1)]],
-        _says("Texts that the codes 0, 1, 2 and so on of a column stand for, by column."),
+        says("Texts that the codes 0, 1, 2 and so on of a column stand for, by column."),
     ] = field(default_factory=dict)
     borders: Annotated[
         dict[str, tuple[Number, ...]],
-        _says(
+        says(
             "Of columns of numbers, borders between values of training rows that the file holds, "
             "ascending, tested or not."
         ),
     ] = field(default_factory=dict)
     ranges: Annotated[
         dict[str, tuple[Number, Number]],
-        _says("Of columns of numbers, the least and the greatest value of all training rows."),
+        says("Of columns of numbers, the least and the greatest value of all training rows."),
     ] = field(default_factory=dict)
     not_covered: Annotated[
-        str | None, _says("Why rows cannot be reconstructed from this kind of model.")
+        str | None, says("Why rows cannot be reconstructed from this kind of model.")
     ] = None
     notes: Texts = ()
     trees: Annotated[list[Tree], Meta(min_length=1)]

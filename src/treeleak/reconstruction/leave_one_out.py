@@ -18,10 +18,12 @@ import pandas as pd
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.declared import written as plainly
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.message import Kind, message_of
 from treeleak.core.private import dataclass
+from treeleak.formats import informed as declared
 from treeleak.reconstruction import versions, written
 from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema
@@ -37,7 +39,7 @@ from treeleak.verification.columns import in_model_columns
 __all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
 
 
-INFORMED_VERSION = 1
+INFORMED_VERSION: Literal[1] = 1
 
 DRAWN = Kind("informed_drawn", "The bootstrap samples are known from {origin:foreign}.")
 UNKNOWN_DRAWS = Kind(
@@ -107,32 +109,35 @@ class InformedGuess:
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the guess; rows only where asked for (formats/informed.schema.json)."""
-        out: dict[str, Any] = {
-            "version": INFORMED_VERSION,
-            "status": self.status,
-            "expected_error": self.expected_error,
-            "label_confidence": self.label_confidence,
-            "bits": self.bits,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-            "versions": dict(self.versions),
-        }
-        if include_rows:
-            out["row"] = _plain(self.row)
-            out["label"] = self.label
-            out["confidence"] = self.confidence.to_dict()
-            out["value_by_value"] = _plain(self.value_by_value)
-            out["majority"] = _plain(self.majority)
-            out["valid_majority"] = _plain(self.valid_majority)
-            out["candidates"] = [
-                {"row": _plain(row), "label": label, "probability": probability}
+        rows = {
+            "row": _plain(self.row),
+            "label": self.label,
+            "confidence": self.confidence.to_dict(),
+            "value_by_value": _plain(self.value_by_value),
+            "majority": _plain(self.majority),
+            "valid_majority": _plain(self.valid_majority),
+            "candidates": tuple(
+                declared.Candidate(_plain(row), label, probability)
                 for (_, row), label, probability in zip(
                     self.candidates.iterrows(), self.candidate_labels, self.probabilities,
                     strict=True,
                 )
-            ]  # fmt: skip
-        return out
+            ),
+        }  # fmt: skip
+        return plainly(
+            declared.Guess(
+                version=INFORMED_VERSION,
+                status=self.status,
+                expected_error=self.expected_error,
+                label_confidence=self.label_confidence,
+                bits=self.bits,
+                seed=self.seed,
+                seconds=self.seconds,
+                notes=tuple(self.notes),
+                versions=dict(self.versions),
+                **(rows if include_rows else {}),
+            )
+        )
 
     def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""
