@@ -298,7 +298,7 @@ def _bounds(meta: Meta) -> str:
         return f" above {meta.gt:g}"
     if low is not None and low > -LARGEST:
         bounded = high is not None and high < EXACT_WHOLE - 1
-        return f" from {low:g} to {high:g}" if bounded else f" of {low:g} or more"
+        return f" from {low:g} to {high:.10g}" if bounded else f" of {low:g} or more"
     if high is not None and high < LARGEST:
         return f" of {high:g} or less"
     if meta.min_length is not None:
