@@ -118,12 +118,12 @@ class Ruling:
 
 
 def judge(audit: Audit, policy: Policy | Place) -> Ruling:
-    """Hold an audit against a policy.
+    """Compare an audit with a policy.
 
-    Every policy asks that an attack ended with an answer; that no possible leak is left, unless it
-    allows that; and, unless it names a number of ``unknown_parts`` itself, that every part of the
-    file is known. Then each limit that the policy names is checked, and no other; but if none of
-    them bounds what attacks find, the verdict must not be "leak shown".
+    Every policy asks for three things: the attack ended with an answer; there is no possible leak,
+    unless the policy allows it; and every part of the file is known, unless the policy gives a
+    number of ``unknown_parts``. Then it checks each limit that it names, and no other. If no limit
+    bounds attacks, the verdict must not be "leak shown".
 
     Parameters
     ----------

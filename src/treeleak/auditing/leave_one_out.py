@@ -32,7 +32,7 @@ _ERRORS = ("error", "value_by_value", "majority", "valid_majority")
 
 @dataclass(frozen=True, eq=False)
 class InformedAudit:
-    """How well each of some training rows is told, if all others are known.
+    """How well a model discloses each of some training rows to an adversary who knows all others.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class InformedAudit:
           of the best valid row among those that say nothing of the target;
         - probability: of the true row and class in the posterior, before anything was rounded;
         - label_right: whether the most probable class is right;
-        - bits: what the model told beyond the known rows;
+        - bits: what the model discloses beyond the known rows;
         - outlier: whether an isolation forest calls the row one.
     n_rows : int
         Training rows.
@@ -107,22 +107,22 @@ def informed_audit(
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> InformedAudit:
-    """Take training rows in turn as the missing one, and measure how well each is told.
+    """Take training rows in turn as the missing one, and measure how well the model discloses each.
 
-    The prior of a target is learned from the other rows only: from all but one in twenty, the
-    target among these, so that one fit serves several.
+    The prior of a target comes from other rows only. Each fit leaves out one row in twenty, the
+    target among these, and serves several targets.
 
     Parameters
     ----------
     model, schema, seed_search, trust_pickle
         As for :func:`informed`.
     X : DataFrame or array, shape (n_rows, n_columns)
-        All training rows; of a bootstrap, in the order of training. Who knows all but one is then
-        taken to know where that one stood.
+        All training rows; for a bootstrap, in the order of training. The adversary then knows the
+        place of the missing row.
     y : sequence
         Their labels.
     n_targets : int
-        Rows that are taken, at random; all if there are no more.
+        Number of rows to take, at random; all if there are no more.
     seed : int
         Same model, rows and seed: same targets and answers.
     progress : callable, optional

@@ -66,7 +66,7 @@ class Policy:
     limits : mapping of str to float
         What is bounded (:data:`LIMITS`), and by how much.
     inference_of : mapping of str to float
-        Bounds on the risk of guessing single sensitive columns, beside the limit ``inference`` on
+        Bounds on attribute inference of single sensitive columns, beside the limit ``inference`` on
         all of them.
     forbidden_parts : tuple of str
         Kinds of parts that may not be in the file: of

@@ -149,7 +149,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Audit(Found):
-    """What a model gives away of its training rows: what was found, and what follows from it.
+    """What a model discloses about its training rows: findings, verdict and advice.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class Audit(Found):
         What to change.
     provenance : Provenance
     ruling : Ruling or None
-        Whether it meets a policy, where it was held against one.
+        Whether it meets a policy, if one was given.
     """
 
     _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
@@ -198,7 +198,7 @@ class Audit(Found):
             group under the threshold: see :mod:`treeleak.auditing.disclosure.releasable`.
             The internal one has all that was found, with the rebuilt rows.
         threshold : int, optional
-            Rows that a group must have to be told in the releasable edition; unless given, as the
+            Rows that a group must have to appear in the releasable edition; unless given, as the
             policy says that the audit was held against, else those of a leaf that is not small.
         """
         if edition == "internal":

@@ -82,64 +82,64 @@ def audit(
     groups: Sequence[str] = (),
     on_mismatch: OnMismatch = "raise",
 ) -> Audit:
-    """Find out what a model gives away of its training rows.
+    """Audit what a model discloses about its training rows.
 
     Parameters
     ----------
     model : fitted estimator, path, StoredObject, Release or RuleList
-        Of an estimator that learnt a rule list (``rule_list_``), the list is audited.
+        If an estimator learned a rule list (``rule_list_``), the audit covers the list.
     X : DataFrame or array, optional
-        The training rows, in the columns that enter the trees, or in those that enter its pipeline,
-        and, where the trees drew rows, in the order of training. They are used only to measure the
-        reconstruction, after it is made, and only if the model counted these very rows.
+        The training rows, in the columns that enter the trees or its pipeline. If the trees drew
+        rows, give them in the order of training. They only measure the finished reconstruction, and
+        only if the model counted these very rows.
     y : sequence, optional
         Their labels.
     schema : Schema or path, optional
-        What a row can be; what the model itself says, unless given.
+        What a row can be. Without one, the limits of the model itself.
     time_limit : float or Clock
-        Seconds for the whole audit, or a clock that runs already. The attack gets most of it. What
-        did not fit is listed as not assessed.
+        Seconds for the whole audit, or a running clock. The attack gets most of it. The audit lists
+        parts without time as not assessed.
     seed : int
     bootstrap : {"auto", "none", "known", "hidden"}
-        What to assume of the draws.
+        What to assume about the draws.
     seed_search : int
-        Forest seeds to try, from 0, where the file's seeds were taken out; 0 for none.
+        Forest seeds to try, from 0, if the file has no seeds; 0 for none.
     trust_pickle : bool
-        Also open pickle and joblib files, should ``model`` be a path.
+        Also open pickle and joblib files, if ``model`` is a path.
     progress : callable, optional
         Receives :class:`~treeleak.core.clock.Progress`.
     use_distinct : bool
-        Use the numbers of distinct rows as well. Where the draws are hidden, the audit then tells
-        both with and without them.
+        Use the numbers of distinct rows as well. If the draws are hidden, the audit then reports
+        the answers with and without them.
     known_rows, known_columns, population, earlier, n_rows
         What an adversary may know beside the model: as for :func:`treeleak.reconstruct`. With a
-        population, the audit tells both with and without it.
+        population, the audit reports the answers with and without it.
     control : DataFrame or array, optional
-        Rows of the same population that the model was not trained on, in the same columns, ten
-        times as many as training rows or more. The audit then also tests whether the rebuilt rows
-        are nearer to the training rows than to others like them.
+        Rows of the same population that the model was not trained on, in the same columns: at least
+        ten times as many as training rows. The audit then also tests whether the rebuilt rows are
+        nearer to the training rows than to these.
     threshold : int
         A leaf with fewer rows counts as small.
     sensitive : sequence of str
-        Columns, or attributes of the schema: how often does somebody guess them who knows all else
-        of a person? Needs the training rows.
+        Columns, or attributes of the schema, for attribute inference: how often does an adversary
+        infer them who knows all else of a person? Needs the training rows.
     groups : sequence of str
-        Columns, or attributes of the schema, by whose values errors are told, as they are by class.
-        They may be columns of ``X`` that the model lacks.
+        Columns, or attributes of the schema. The audit reports errors by their values, as it does
+        by class. They may be columns of ``X`` that the model lacks.
     on_mismatch : {"raise", "report"}
         What to do if ``X`` and ``y`` are not the rows that the model was trained on: raise an
-        error, before the attack where that can be told by then; or audit the model without them,
-        and say so in the headline.
+        error, before the attack if possible; or audit the model without them, and say so in the
+        headline.
 
     Returns
     -------
     Audit
-        Whatever cannot be assessed is listed there with the reason.
+        It lists each part that was not assessed, with the reason.
 
     Raises
     ------
     Mismatch
-        If the rows given are not the model's, unless that is to be reported.
+        If the rows given are not the model's, unless ``on_mismatch`` is "report".
     BadInput
         If the model, the file or the schema cannot be used.
     """

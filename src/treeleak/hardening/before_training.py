@@ -88,7 +88,7 @@ def check(
     n_columns: int | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> Checked:
-    """Say which settings of a model decide what it will give away, before it is trained.
+    """Check before training which settings of a model will disclose most.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ def check(
     n_rows, n_columns : int, optional
         Of the training set.
     params : mapping, optional
-        Settings, for a name; what is not named is as the library has it.
+        Settings, for a name. All others have the library's defaults.
 
     Returns
     -------
     Checked
-        This is no audit: what a trained model gives away, only an audit of its file shows.
+        This is no audit. Only an audit of the file shows what a trained model discloses.
 
     Raises
     ------

@@ -114,7 +114,7 @@ class State(Described):
 
 @dataclass(frozen=True, eq=False)
 class Hardened:
-    """A hardened file and what it still gives away.
+    """A hardened file and what it still discloses.
 
     Attributes
     ----------

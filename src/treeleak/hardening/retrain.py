@@ -128,15 +128,15 @@ def retrain(
     model : fitted estimator, path or StoredObject
         A tree or forest of scikit-learn, or a pipeline or the like around one.
     X : DataFrame or array
-        The training rows, in the columns that enter the trees, or in those that enter its pipeline:
-        these are put through its fitted steps once, and only the trees are trained again.
+        The training rows, in the columns that enter the trees or its pipeline. The fitted steps of
+        a pipeline transform them once, and only the trees are trained again.
     y : sequence
         Their labels.
     schema : Schema or path, optional
-        What a row can be. Differential privacy needs it: it must not come from the rows.
+        What a row can be. Differential privacy needs it, and it must not come from the rows.
     time_limit : float or Clock
-        Seconds for all trainings and attacks together. Each way to train gets an equal share of
-        what is left; ways that have no time left are listed as not assessed.
+        Seconds for all trainings and attacks together. Each way to train gets an equal share of the
+        rest. Ways without time are listed as not assessed.
     seed : int
         Of folds, forests and attacks.
     trust_pickle : bool
@@ -146,7 +146,7 @@ def retrain(
     Returns
     -------
     Retraining
-        After an interruption, with what was done until then.
+        After an interruption, it holds the results so far.
 
     Raises
     ------

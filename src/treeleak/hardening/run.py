@@ -55,10 +55,10 @@ def harden(
     n_rows: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Hardened:
-    """Take out of a model's file what predictions do not need, and attack what is left.
+    """Remove from a model's file what predictions do not need, and attack the rest.
 
-    The file is changed as data: nothing of it is run. After each step the file is written, read
-    again and audited, the search for seeds included.
+    treeleak changes the file as data, and runs nothing of it. After each step it writes the file,
+    reads it again and audits it, with the search for seeds.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ def harden(
     out : path
         Where to write the hardened one.
     steps : str or sequence of str, optional
-        Measures in their order; unless given, all of the file's format that change no prediction.
-        Of skops archives these are :data:`STEPS`, and ``round=N``, ``merge=N``, ``majority``.
+        Steps in their order. By default, all steps for the file's format that change no prediction.
+        For skops archives these are :data:`STEPS`; ``round=N``, ``merge=N`` and ``majority`` change
+        predictions.
     X : DataFrame or array, optional
-        The training rows, as for :func:`treeleak.audit`: the leak is then measured.
+        The training rows, as for :func:`treeleak.audit`. They measure the leak.
     y : sequence, optional
         Their labels.
     rows : DataFrame or array, optional
-        Rows on which predictions are compared; the training rows unless given, and without these
-        random ones.
+        Rows for comparing predictions. By default the training rows, and without these random rows.
     tolerance : float
         Share of these rows whose label may change.
     force : bool
@@ -83,15 +83,15 @@ def harden(
     schema : Schema or path, optional
         What a row can be.
     time_limit : float or Clock
-        Seconds for all attacks together. Each state of the file gets an equal share of what is
-        left; one that has no time left is listed as not assessed, but never the last, which is
-        written. What is written does not depend on time.
+        Seconds for all attacks together. Each state of the file gets an equal share of the rest. A
+        state without time is listed as not assessed, but never the last one, which is written. Time
+        does not change the file.
     seed : int
     seed_search : int
         Forest seeds to try.
     n_rows : int, optional
-        How many training rows there were. Somebody may know it, so attacks are told: this number,
-        or what the original file or the training rows say.
+        Number of training rows. An adversary may know it, so attacks get it: this number, or that
+        of the original file or of the training rows.
     progress : callable, optional
         Receives :class:`~treeleak.core.clock.Progress`.
 
@@ -100,10 +100,10 @@ def harden(
     Mismatch
         If ``X`` are not the rows that the model counted.
     BadInput
-        If the file is of no such format, a step is not known, or more labels change than tolerated;
-        nothing is written then.
+        If the file has another format, a step is not known, or too many labels change. Then nothing
+        is written.
     NotCovered
-        If predictions of such a model cannot be compared.
+        If treeleak cannot compare predictions of such a model.
     """
     if not isinstance(model, (str, os.PathLike)):
         raise BadInput(

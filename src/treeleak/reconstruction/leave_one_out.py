@@ -54,7 +54,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, eq=False)
 class InformedGuess:
-    """What somebody who knows all training rows but one can say of that one.
+    """What an adversary who knows all training rows but one can infer about that one.
 
     Attributes
     ----------
@@ -76,7 +76,8 @@ class InformedGuess:
     candidate_labels, probabilities : Series
         Their classes and probabilities.
     bits : float
-        What the model told beyond the known rows: the divergence of the posterior from the prior.
+        What the model discloses beyond the known rows: the divergence of the posterior from the
+        prior.
     majority : Series
         What the known rows alone suggest: the majority of each column.
     valid_majority : Series
@@ -155,28 +156,28 @@ def informed(
     seed_search: int = 1_000_000,
     trust_pickle: bool = False,
 ) -> InformedGuess:
-    """Say what the one training row is that is not known.
+    """Rebuild the one training row that the adversary does not know.
 
     Parameters
     ----------
     model : fitted estimator, path, StoredObject or Release
-        Whose trees all saw every row, or drew rows by a bootstrap whose seeds are known. The counts
-        of the former may carry noise of a known law.
+        Its trees all saw every row, or drew rows by a bootstrap with known seeds. If they saw every
+        row, the counts may carry noise of a known law.
     X : DataFrame or array, shape (n_rows - 1, n_columns)
-        All other training rows, in the model's columns; of a bootstrap, in the order of training.
+        All other training rows, in the model's columns. For a bootstrap, in the order of training.
     y : sequence
         Their labels.
     schema : Schema or path, optional
-        What a row can be. Without one, what the release itself says.
+        What a row can be. Without one, the limits of the model itself.
     seed : int
         Of the fit of the prior.
     position : int, optional
-        Of a bootstrap: where the missing row stood among the training rows, from 0. Unless given,
-        all places are tried, and all at which some row fits are equally probable.
+        For a bootstrap: the place of the missing row among the training rows, from 0. By default,
+        treeleak tries all places, and all places where some row fits are equally probable.
     seed_search : int
-        Of a bootstrap whose file holds no seeds: forest seeds to try.
+        For a bootstrap without seeds in its file: forest seeds to try.
     trust_pickle : bool
-        Also open pickle and joblib files, should ``model`` be a path.
+        Also open pickle and joblib files, if ``model`` is a path.
 
     Returns
     -------
@@ -187,7 +188,7 @@ def informed(
     BadInput
         If the model, the file, the schema or the rows cannot be used.
     NotCovered
-        If the model does not tell of single rows in a way that is covered.
+        If treeleak does not cover single rows of such a model.
     """
     started = time.perf_counter()
     asked = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)

@@ -44,49 +44,49 @@ class Reconstruction:
     Attributes
     ----------
     status : {"unique", "feasible", "likely", "infeasible", "unknown"}
-        What is proved of the rows; :data:`MEANING` has it in words.
+        What is proved about the rows; :data:`MEANING` has it in words.
     X : DataFrame, shape (n_rows, n_features), or None
-        The rows, in the columns of :attr:`space`; None if infeasible, or if time ran out before
-        there were any. Of a number that is known as an interval only, the most likely value.
+        The rows, in the columns of :attr:`space`; None if infeasible, or if time ran out too early.
+        For a number known only as an interval, the most likely value.
     lower, upper : DataFrame or None
-        Like ``X``: the ends of the interval in which each value lies, equal to it where it is the
-        only one. An interval begins above the threshold that it begins with, and holds the one that
-        it ends with; an end that is no threshold is that of the domain, and inside. NaN for a
-        missing value, and in columns of a pipeline's input that hold no numbers.
+        Like ``X``: the ends of the interval of each value, equal to the value if it is the only
+        one. An interval excludes a threshold at its lower end, and includes one at its upper end.
+        Ends of the domain are included. NaN for a missing value, and in columns of a pipeline's
+        input that hold no numbers.
     midpoints_met : float or None
-        Of the tests of numbers with rows on both sides, the share whose threshold is the middle
-        between the nearest values of these rows, as it was between those of the training set. It
-        tells without the truth how right rows are: near 1 if they are, far less if they only meet
-        the counts. None where thresholds are no midpoints or it is not known what each tree saw.
+        Share of the tests of numbers, with rows on both sides, whose threshold is the middle
+        between the nearest values of these rows. In the training set, all are. So it shows without
+        the truth how right rows are: near 1 if they are right, far less if they only meet the
+        counts. None if thresholds are no midpoints, or if it is not known what each tree saw.
     y : Series or None
-        Class labels; of a regression, targets: those that leaves tell, and for the other rows what
-        is likeliest given the model and its sums, or NaN. None where leaves tell nothing of them.
+        Class labels. For a regression, targets: those that leaves disclose, and for other rows the
+        likeliest given the model and its sums, or NaN. None if leaves disclose none.
     y_lower, y_upper : Series or None
-        Of a regression: between which ends the target of each row lies if the rows are right;
-        infinite where sums of targets leave it open.
+        For a regression: the bounds of each row's target, if the rows are right. Infinite where
+        sums of targets give none.
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved.
     label_confidence : Series or None
-        The same of ``y``; of targets, 0 where none is told.
+        The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None
-        Rows that stand in every dataset that meets the counts, in all that the trees can tell
-        apart.
+        Rows of every dataset that meets the counts, on every value that the model's splits
+        distinguish.
     ordered : bool
         Whether row k is row k of the training set.
     draws : Draws or None
-        How often each tree drew each row, and where that is known from; None if every tree saw
+        How often each tree drew each row, and the source of this knowledge; None if every tree saw
         every row.
     misfit : float
-        Sum over all leaves and classes of the difference between the released count and that of
-        these rows; what that is for other evidence, :attr:`misfit_means` says.
+        The count residual: sum over all leaves and classes of the difference between the released
+        count and that of these rows. :attr:`misfit_means` names it for other evidence.
     contradiction : str or None
-        Where and why the counts cannot be met.
+        Where and why no rows can meet the counts.
     evidence : str
-        What kind of counts it rests on.
+        The kind of counts behind it.
     free_columns : tuple of str
-        Columns that no tree tests: the model says nothing of them.
+        Columns that no tree tests: the model holds no evidence about them.
     interval_columns : tuple of str
-        Columns of numbers: the model tells between which thresholds a value lies, never the value.
+        Columns of numbers: the model discloses the thresholds around a value, never the value.
     schema : Schema
     seed : int
     seconds : float
@@ -100,31 +100,30 @@ class Reconstruction:
         What the reader should know.
     versions : mapping of str to str
     known : DataFrame of bool or None
-        Like ``X``: which values were given. What follows of proofs and errors does not count them.
+        Like ``X``: which values were given. Proofs and errors do not count them.
     in_earlier : Series of bool or None
-        Whether each row is in the training set of the earlier release, where one was given.
+        Whether each row is in the training set of the earlier release, if one was given.
     posterior : Posterior or None
-        Datasets drawn from the posterior, where draws are hidden or counts carry noise.
+        Samples of the posterior, for hidden draws or counts with noise.
     expected_distance : float or None
-        Mean distance of the rows, per value, from the datasets of the posterior, each matched with
-        them.
+        Mean distance per value between the rows and the matched datasets of the posterior.
     most_likely : tuple of DataFrame and Series, or None
-        Rows and labels (None in a model without classes) of the likeliest dataset, where there is a
-        posterior. ``X`` errs less on average.
+        Rows and labels (None in a model without classes) of the likeliest dataset, if there is a
+        posterior. ``X`` has a smaller error on average.
     without_population : Reconstruction or None
-        The same without the population, where one was given.
+        The same without the population, if one was given.
     without_distinct : Reconstruction or None
-        The same from the numbers of draws alone, where draws are hidden and both were asked for.
+        The same from the numbers of draws alone, for hidden draws and ``use_distinct="both"``.
     cells : str
         How the cells were found, see :attr:`Answer.cells`.
     row_count : RowCount or None
-        The number of training rows and where it is from, where draws are hidden or counts noisy.
+        The number of training rows and its source, for hidden draws or noisy counts.
     space : {"model", "input"}
-        Whose columns ``X`` has, and with it all that is said of single values or columns: the
-        model's, or those of the input of the pipeline that it ends. A value read from several of
-        the model's columns is as sure as the least sure of them. Proofs, misfit, schema, posterior
-        (with ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns
-        either way.
+        Columns of ``X``, and of everything about single values or columns: the model's, or those of
+        its pipeline's input. A value that comes from several of the model's columns has the
+        confidence of the least sure of them. Proofs, misfit, schema and posterior (with
+        ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns either
+        way.
     """
 
     _said: ClassVar = ("status", "n_rows", "X", "ordered", "space")
@@ -178,9 +177,8 @@ class Reconstruction:
 
     @property
     def outcomes(self) -> pd.Series[Any] | None:
-        """Labels; of a regression, the targets that leaves tell, and NaN for the other rows.
-
-        None where no row's is told.
+        """Labels. For a regression, the targets that leaves disclose, and NaN for the other rows.
+        None if no row's is disclosed.
         """
         if self.y is None or self.labelled or self.label_confidence is None:
             return self.y

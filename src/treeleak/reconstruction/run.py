@@ -79,55 +79,53 @@ def reconstruct(
     ----------
     model : fitted estimator, path, StoredObject or Release
     schema : Schema or path, optional
-        What a row can be. Without one, what the release itself says: columns whose only
-        threshold is 0.5 are binary, and there are no groups but those of fitted encoders.
+        What a row can be. Without one, the limits of the model itself: columns whose only threshold
+        is 0.5 are binary, and only fitted encoders make groups.
     bootstrap : {"auto", "none", "known", "hidden"}
-        What to assume of the draws. "auto" believes the release: where its trees drew rows, the
-        draws are recomputed from the seeds in the file, or from a forest seed found by search;
-        where neither works, they are taken as hidden, which a note says.
+        What to assume about the draws. "auto" trusts the model. If its trees drew rows, treeleak
+        recomputes the draws from the seeds in the file, or from a forest seed that a search finds.
+        If neither works, it treats them as hidden, and a note says so.
     time_limit : float or Clock
-        Seconds, or a clock that runs already. When they are over, the best rows so far are
-        returned, with status "unknown" if they miss a count. Ctrl-C does the same.
+        Seconds, or a running clock. When they are over, the function returns the best rows so far,
+        with status "unknown" if they miss a count. Ctrl-C does the same.
     seed : int
-        Same model, schema, limits and seed: same rows, unless time ran out. With hidden draws or
-        noise: unless the time was too short for the whole walk, which ``numbers["chains"]`` and
-        ``numbers["sweeps"]`` tell: 8 and 200 of the whole walk, with noise 12 and 9.
+        The same model, schema, limits and seed give the same rows, unless time ran out. With hidden
+        draws or noise, this needs time for the whole walk. ``numbers["chains"]`` and
+        ``numbers["sweeps"]`` are then 8 and 200, with noise 12 and 9.
     method : str
         "auto" for treeleak's own attack; "reference-cp" for the published constraint program,
         "reference-milp" for the published integer program (exact counts only).
     seed_search : int
-        Forest seeds to try, from 0, where the file's seeds were taken out; 0 for none.
+        Forest seeds to try, from 0, if the file has no seeds; 0 for none.
     use_distinct : bool or "both"
-        Where rows were drawn: use the numbers of distinct rows (``n_node_samples``) as well.
-        "both", where the draws are hidden: the answer from the numbers of draws alone comes too, as
-        :attr:`Reconstruction.without_distinct`; each has half of the time.
+        If trees drew rows: use the numbers of distinct rows (``n_node_samples``) as well. With
+        "both" and hidden draws, the answer from the numbers of draws alone comes too, as
+        :attr:`Reconstruction.without_distinct`. Each has half of the time.
     trust_pickle : bool
-        Also open pickle and joblib files, should ``model`` be a path.
+        Also open pickle and joblib files, if ``model`` is a path.
     progress : callable, optional
         Receives :class:`~treeleak.core.clock.Progress`.
     known_rows : DataFrame, optional
-        Rows of the training set that are known: the model's columns and one more, the label. If
-        the index is named "row", it holds their positions in the training set, from 0. Known
-        draws use only rows whose position is known, or follows from ``known_columns``; of others
-        a note says how many stand in the answer.
+        Known rows of the training set: the model's columns and one more, the label. If the index is
+        named "row", it holds their positions in the training set, from 0. Known draws use only rows
+        with a known position, or one that follows from ``known_columns``. For other rows, a note
+        says how many are in the answer.
     known_columns : DataFrame, optional
         One row for each row of the training set: some of the model's columns, and maybe one more,
-        the label. The answer keeps them in this order. With known draws it must be that of the
-        training set.
+        the label. The answer keeps this order. With known draws it must be the order of training.
     population : DataFrame or mapping, optional
         The population that the rows come from, as a prior: other rows of it in the model's columns
         (and maybe one more, the label), or marginals, column -> {value: share}. The answer without
         it comes too, as :attr:`Reconstruction.without_population`; each has half of the time.
     earlier : fitted estimator, path, StoredObject or Release, optional
-        A model that was trained before, on some of the rows. With known draws these must be the
-        first ones.
+        An earlier model of some of the rows. With known draws these must be the first rows.
     n_rows : int, optional
-        Rows of the training set, where draws are hidden or counts carry noise. Without it, what the
-        model says, or what its numbers of distinct rows, or noisy counts, make likely.
+        Number of training rows, for hidden draws or counts with noise. Without it, treeleak uses
+        the model's own number, or infers it from numbers of distinct rows or noisy counts.
     space : {"model", "input"}
-        In which columns the answer is written: those that enter the trees, or those that enter the
-        pipeline that the model is the last step of, with its transformers undone. What is given
-        (the schema, known rows and columns, the population) is in the model's columns either way.
+        Columns of the answer: those that enter the trees, or those that enter the model's pipeline,
+        with its transformers undone. The schema, known rows and columns, and the population are in
+        the model's columns either way.
 
     Returns
     -------
@@ -138,10 +136,10 @@ def reconstruct(
     BadInput
         If the model, the file or the schema cannot be used.
     NotCovered
-        If this kind of model cannot be reconstructed (yet), or a transformer not be undone; the
-        message says why.
+        If treeleak cannot rebuild rows from this kind of model (yet), or cannot undo a transformer.
+        The message gives the reason.
     TimeUp
-        If the model is so large that there was no answer at all in time.
+        If the model is so large that no answer was ready in time.
     """
     clock = Clock.of(time_limit, progress)
     if seed < 0:

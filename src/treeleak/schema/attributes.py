@@ -180,7 +180,7 @@ class Categorical(_Single):
 
 @dataclass(frozen=True)
 class OneHot(Attribute):
-    """A group of 0/1 columns of which exactly one is 1 (or at most one)."""
+    """A group of 0/1 columns: exactly one of them is 1 (or at most one)."""
 
     members: tuple[str, ...]
     at_most_one: bool = False
