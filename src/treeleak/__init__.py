@@ -1,4 +1,4 @@
-"""treeleak: how much of its training data does a tree model give away?
+"""treeleak: how much of its training data does a tree model disclose?
 
 Nothing is imported before it is asked for: what a program does not use costs it no time.
 """

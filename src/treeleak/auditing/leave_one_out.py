@@ -1,4 +1,4 @@
-"""Each training row in turn as the missing one: how well is it told, if all others are known?"""
+"""Each training row in turn as the missing one: how well does the model disclose it?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Other tools for disclosure control: what they write is read, and what they read is written."""
+"""Other tools for disclosure control: reading and writing their files."""

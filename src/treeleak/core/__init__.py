@@ -1,1 +1,1 @@
-"""What every room uses: time, files, plain text, classes that show no value. Knows no model."""
+"""Tools for every room: time, files, plain text, classes that show no value. Knows no model."""

@@ -1,4 +1,4 @@
-"""What a process must not leave behind when it is told to end: drafts, folders, processes.
+"""What a process must not leave behind when a signal ends it: drafts, folders, processes.
 
 ``with`` and ``finally`` tidy up wherever Python gets to run them. A compiled loop, a solver or a
 pool of threads can keep it from that for a minute, so all that has to go stands in one list here,

@@ -1,4 +1,4 @@
-"""Real tables to audit: three that travel with the package, and DRAFT's, fetched on demand."""
+"""Real tables to audit: three in the package, and DRAFT's, which are downloaded on demand."""
 
 from treeleak.datasets.bundled import load_adult, load_compas, load_german_credit
 from treeleak.datasets.dataset import Dataset

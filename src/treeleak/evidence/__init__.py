@@ -1,4 +1,4 @@
-"""What the counts of a release say of its training rows."""
+"""What the counts of a release disclose about its training rows."""
 
 from treeleak.evidence.assumed import BOOTSTRAP_MODES, MAX_ROWS, Assumed
 from treeleak.evidence.exact_counts import ExactCounts

@@ -1,4 +1,4 @@
-"""What is taken for granted of a release, and what all kinds of evidence check of it."""
+"""What is assumed about a release, and what all kinds of evidence check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements: what each leaf says of the rows, linear in how many rows there are of each kind.
+"""Statements: what each leaf says about the rows, linear in the numbers of rows of each kind.
 
 The left side of a statement adds up the rows in a leaf (of one class, or of all), each times a
 coefficient: 1, how often the tree drew the row, or a number that the model gives. The right side is

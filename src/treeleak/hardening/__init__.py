@@ -1,4 +1,4 @@
-"""Changes to a trained model's file that reduce what it gives away, without training again."""
+"""Changes to a trained model's file that reduce what it discloses, without training again."""
 
 from __future__ import annotations
 

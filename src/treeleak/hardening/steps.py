@@ -1,4 +1,4 @@
-"""What can be taken out of a stored model so that it still predicts.
+"""What a stored model can lose and still predict.
 
 Each measure is a pure function from an archive to an archive. What a tree needs to predict are its
 tests and the values of its leaves; all else in it can go.

@@ -1,4 +1,4 @@
-"""Train forests that keep a stated privacy budget, rule lists, and optimal models."""
+"""Train forests with a stated privacy budget, rule lists, and optimal models."""
 
 from treeleak.learn.forest import DPForestClassifier
 from treeleak.learn.optimal_tree import OptimalTreeClassifier

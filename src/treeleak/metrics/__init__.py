@@ -1,4 +1,4 @@
-"""How close a reconstruction is to the truth, and how close a guess would have been."""
+"""How close a reconstruction is to the truth, and how close baselines come."""
 
 from treeleak.metrics.bagging import BaggingBound, bagging_bound, likeliest_draws
 from treeleak.metrics.baseline import (

@@ -1,4 +1,4 @@
-"""What a guess would achieve that knows the schema and nothing of the model."""
+"""Baselines that know the schema, and nothing about the model."""
 
 from __future__ import annotations
 

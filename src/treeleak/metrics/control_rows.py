@@ -1,4 +1,4 @@
-"""Whether a reconstruction tells of the training rows, or only of their population."""
+"""Whether a reconstruction discloses the training rows, or only their population."""
 
 from __future__ import annotations
 

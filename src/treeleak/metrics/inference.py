@@ -1,4 +1,4 @@
-"""How often an attack on single people succeeds, beside somebody who does not know the model."""
+"""How often an attack on single people succeeds, beside a baseline without the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well scores tell members of the training set from other people."""
+"""How well scores separate members of the training set from control people."""
 
 from __future__ import annotations
 

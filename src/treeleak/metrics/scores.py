@@ -1,4 +1,4 @@
-"""How far rows are from the true ones, with categories and numbers told apart."""
+"""How far rows are from the true ones, with separate figures for categories and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atoms: the values of one attribute that no tree of a release can tell apart."""
+"""Atoms: the values of one attribute that no tree of a release distinguishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells: points of feature space that no query of a release can tell apart.
+"""Cells: points of feature space that no query of a release distinguishes.
 
 A grid point is a choice of one atom per attribute. Points that reach the same leaf in every
 tree form a cell; column j of the incidence matrix A is the cell's *signature*, the tuple of its

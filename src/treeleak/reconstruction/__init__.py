@@ -1,4 +1,4 @@
-"""From a model to rows: the main road, and what it hands over."""
+"""From a model to rows: the main road, and its result."""
 
 from treeleak.reconstruction.document import as_json, versions, written
 from treeleak.reconstruction.result import RECONSTRUCTION_VERSION, Reconstruction, Space, Status

@@ -1,4 +1,4 @@
-"""Which steps the values of a column take, told from where a model split it."""
+"""The steps of a column's values, inferred from the places of a model's splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked, held against the model and the schema."""
+"""The user's question, checked against the model and the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets of regression, put beside the rows that lie in the leaves which tell them.
+"""Targets of regression, for the rows in the leaves that disclose them.
 
 A leaf that holds one row stores this row's target as its mean, and so does a leaf whose variance is
 zero for each of its rows. The others say what the targets of their rows add up to, and from many

@@ -1,4 +1,4 @@
-"""A schema, or a table of rows, held against the columns of a model."""
+"""Comparison of a schema, or a table of rows, with the columns of a model."""
 
 from __future__ import annotations
 

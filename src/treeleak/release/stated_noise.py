@@ -1,4 +1,4 @@
-"""What a release states of its noise, held against its counts, and against rows.
+"""Comparison of the noise that a release states with its counts, and with rows.
 
 Nobody is believed who says that counts carry noise: with the training rows, what the counts differ
 by must be noise of that law, no more and no less. Without them, counts that are smaller than their

@@ -1,4 +1,4 @@
-"""What a reader gets to see of an audit."""
+"""What a reader sees of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says, before it is drawn: the document of an audit as a sheet of plain data.
+"""The content of a report before drawing: the document of an audit as a sheet of plain data.
 
 The document is that of the edition (:meth:`Audit.to_dict`), so a report says nothing that its JSON
 does not. What only the internal edition shows, rows, is not built for the other: whatever draws a

@@ -1,4 +1,4 @@
-"""Tables of known rows and columns, read and held against the model; and which row is which."""
+"""Tables of known rows and columns, read and compared with the model; and which row is which."""
 
 from __future__ import annotations
 

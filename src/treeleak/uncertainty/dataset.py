@@ -1,4 +1,4 @@
-"""The probabilistic dataset: what is known of each row, and how much is left to know."""
+"""The probabilistic dataset: what is known about each row, and its residual uncertainty."""
 
 from __future__ import annotations
 

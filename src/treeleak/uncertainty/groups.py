@@ -1,4 +1,4 @@
-"""Groups of rows: where the rows of each may lie, how many there are, what is left to know."""
+"""Groups of rows: where the rows of each may lie, their number, their residual uncertainty."""
 
 from __future__ import annotations
 

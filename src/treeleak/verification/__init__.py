@@ -1,4 +1,4 @@
-"""Rows held against a release's trees, by code that no attack shares."""
+"""Comparison of rows with a release's trees, by code that no attack shares."""
 
 from treeleak.verification.training_rows import counted
 

@@ -1,4 +1,4 @@
-"""The rows that the auditor says the model was trained on, held against what the model counted."""
+"""Comparison of the stated training rows with the model's counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of an audit: what was recovered and how surely, of which columns, groups and rows."""
+"""Part of an audit: what was recovered and how surely, by columns, groups and rows."""
 
 from __future__ import annotations
 

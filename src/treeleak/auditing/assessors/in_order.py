@@ -1,4 +1,4 @@
-"""Whether rows rebuilt in their own places tell of the very people who stand there."""
+"""Whether rows rebuilt in order disclose the people in their places."""
 
 from __future__ import annotations
 

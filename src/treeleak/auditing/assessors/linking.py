@@ -1,4 +1,4 @@
-"""Linkability: whether rebuilt rows tell that two records are of one person.
+"""Linkability: whether rebuilt rows disclose that two records are of one person.
 
 After Giomi and others (2023): two tables have different columns of the same people, and nothing
 else tells who is who. Somebody looks for the rebuilt row nearest to each record, and takes two

@@ -1,4 +1,4 @@
-"""Membership: whether the model tells who is in the training set."""
+"""Membership: whether the model discloses who is in the training set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the attack would guess from the shape of the trees alone, without any count.
+"""The baseline of the attack from the shape of the trees alone, without any count.
 
 It has mild assumptions of its own (rows resemble each other, flags are more often 0 than 1), so it
 beats a uniform guess even where the counts say nothing. That much the model did not tell.

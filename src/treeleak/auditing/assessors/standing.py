@@ -1,4 +1,4 @@
-"""What follows from rebuilt rows held against yardsticks: the rule behind the verdict."""
+"""What follows from comparing rebuilt rows with yardsticks: the rule behind the verdict."""
 
 from __future__ import annotations
 

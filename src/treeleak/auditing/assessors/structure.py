@@ -1,4 +1,4 @@
-"""Rows that a model cannot tell apart, and how many numbers it learnt from them.
+"""Rows that a model treats alike, and how many numbers it learned from them.
 
 These are the figures by which disclosure control judges tables and regressions, taken from the
 trees: residual degrees of freedom, the smallest group (k of k-anonymity), groups that lack a class,

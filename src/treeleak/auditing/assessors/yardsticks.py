@@ -1,4 +1,4 @@
-"""What rebuilt rows are measured against: guesses of somebody who has less than the leaf counts.
+"""Yardsticks for rebuilt rows: baselines of an adversary who has less than the leaf counts.
 
 In the order of what they know: the schema; the trees without their counts; the people, as a
 population, but none of them alone. Only rows clearly nearer than the strongest of them tell of

@@ -1,4 +1,4 @@
-"""Which figures of groups of people can be told together, so that none of few people follows.
+"""Which figures of groups can appear together, so that none about few people follows.
 
 A figure that is told of a set of people is a sum over them. Sums can be added and subtracted: North
 less its largest city is what is left of North. So a set of figures tells of few people if some

@@ -1,4 +1,4 @@
-"""What of an audit's columns and groups may be told in the releasable edition."""
+"""Which of an audit's columns and groups the releasable edition may show."""
 
 from __future__ import annotations
 

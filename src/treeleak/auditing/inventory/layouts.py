@@ -1,4 +1,4 @@
-"""The files of boosting libraries, taken apart into the kinds of parts that rules speak of."""
+"""The files of boosting libraries, split into the kinds of parts that rules name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a part of a model says of its rows in numbers: for the owner, not for others."""
+"""What a part of a model discloses about its rows, in numbers: for the owner, not for others."""
 
 from __future__ import annotations
 

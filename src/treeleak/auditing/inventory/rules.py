@@ -1,4 +1,4 @@
-"""What the parts of a stored model give away: one table, read from the top, first match counts.
+"""What the parts of a stored model disclose: one table, read from the top, first match counts.
 
 A rule speaks of attributes by name, because that is how libraries keep their habits: what ends in
 ``X_train_`` holds training rows wherever it stands.

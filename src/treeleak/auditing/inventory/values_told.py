@@ -1,4 +1,4 @@
-"""What thresholds and borders tell of the values of columns: in numbers, with the rows at hand."""
+"""What thresholds and borders disclose about the values of columns, in numbers, given the rows."""
 
 from __future__ import annotations
 
