@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Given:
-    """What somebody gave to be audited, and how; as for :func:`treeleak.audit`."""
+    """What the user gave for the audit, and how; as for :func:`treeleak.audit`."""
 
     X: Any
     y: Any

@@ -94,7 +94,7 @@ class Found:
     inventory: tuple[Entry, ...] = ()
     """What the model holds that stems from single rows, or says how rows were drawn."""
     counts: Counts | None = None
-    """How few rows stand behind the leaves."""
+    """Small leaves."""
     structure: Structure | None = None
     """How many numbers were learnt, and which rows the model cannot tell apart; None for rules."""
     budget: Budget | None = None
@@ -107,7 +107,7 @@ class Found:
     variants: tuple[Variant, ...] = ()
     """The same with less to go by: without the population, or from the numbers of draws alone."""
     uncertainty: Uncertainty | None = None
-    """What one tree or one rule list leaves to know of each row; None for other models."""
+    """Residual uncertainty of each row for one tree or one rule list; None for other models."""
     exposure: Exposure | None = None
     """What was recovered, of which columns, groups and rows; None where nothing was rebuilt."""
     article29: Article29 | None = None

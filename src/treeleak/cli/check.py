@@ -24,7 +24,7 @@ def check(
     rows: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
     columns: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
 ) -> None:
-    """Say before training which settings will give rows away, and what to change."""
+    """Check before training which settings will disclose rows, and what to change."""
     from treeleak.hardening.before_training import check as checked
 
     found = checked(model, n_rows=rows, n_columns=columns, params=dict(map(_setting, param or ())))

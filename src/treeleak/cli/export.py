@@ -19,7 +19,7 @@ def export(
     trust_pickle: opt.TrustPickle = False,
     force: opt.Force = False,
 ) -> None:
-    """Write trees and counts as a file that no library is needed to read."""
+    """Write trees and counts to a file that needs no library to read."""
     from treeleak.release import to_release
     from treeleak.release.readers.release_file import write_release
 

@@ -72,7 +72,7 @@ def harden(
     force: opt.Force = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Take out of a model's file what predictions do not need, and attack what is left."""
+    """Remove from a model's file what predictions do not need, and attack the rest."""
     import treeleak
     from treeleak.report import render_hardened
 

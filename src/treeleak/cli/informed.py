@@ -32,12 +32,12 @@ def informed(
     trust_pickle: opt.TrustPickle = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say how well a model tells one training row to somebody who knows all others.
+    """Measure how well a model discloses one training row to an adversary who knows all others.
 
-    For models whose trees all saw every row, with counts that are exact, carry noise of a known
-    law, or only name a class; and for bootstrap forests with exact counts whose seeds are in the
-    file or found by search, if the rows stand in the order of training. Not for boosting.
-    Rows must be few enough to list: 2^26 pairs of a possible row and a tree at most.
+    For models whose trees all saw every row. Their counts are exact, carry noise of a known law, or
+    only name a class. Also for bootstrap forests with exact counts, if the seeds are in the file or
+    found by search, and the rows are in the order of training. Not for boosting. treeleak must list
+    all possible rows: at most 2^26 pairs of a row and a tree.
     """
     import treeleak
     from treeleak.report import render_informed

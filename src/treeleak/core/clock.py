@@ -118,12 +118,12 @@ class Clock:
 
     @property
     def stopped(self) -> bool:
-        """Whether the time is up or somebody stopped the clock."""
+        """Whether the time is up or the clock was stopped."""
         return self.left <= 0.0
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody stopped the clock before its time was up."""
+        """Whether the clock was stopped before its time was up."""
         return self._stop or (self.parent is not None and self.parent.interrupted)
 
     def stop(self) -> None:

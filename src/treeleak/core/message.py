@@ -1,6 +1,6 @@
 """Sentences that know what they are made of: a code, and values each of a stated kind.
 
-A message is a text for whoever owns the data. What others may read of it follows from the kinds of
+A message is a text for the owner of the data. What others may read of it follows from the kinds of
 its values and from how many people stand behind each, never from its words. A text that is no
 message came from outside, or from an error that says no more: nothing is known of it.
 """
@@ -33,7 +33,7 @@ class Of:
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who may not read all."""
+    """A reader who may not read all."""
 
     threshold: int
     """People who must stand behind a figure."""
@@ -67,7 +67,7 @@ class Message(str):
     kind : Kind
     values : mapping of str to value
     instead : Message or None
-        What somebody reads who may not read all, where the same with less in it is not enough.
+        What a reader of the releasable edition sees, where the same with less in it is not enough.
     """
 
     kind: Kind

@@ -69,7 +69,7 @@ def _mode(path: Path, private: bool) -> int:
 
 
 def _take_free_name(draft: Path, path: Path) -> None:
-    """Give a draft its name unless somebody took that in the meantime."""
+    """Give a draft its name unless that was taken in the meantime."""
     try:
         # Unlike a rename, a link cannot take a name that is taken.
         os.link(draft, path)

@@ -41,7 +41,7 @@ class Leak(Described):
     """Share of the training rows that were rebuilt without any difference that a tree could
     tell."""
     guess: float | None
-    """Share of values that are wrong in a random guess."""
+    """Share of values that are wrong in a random baseline."""
     shape: float | None
     """The same for a guess from the shape of the trees alone, where leaves name classes only."""
     draws: str | None

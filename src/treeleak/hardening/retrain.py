@@ -57,7 +57,7 @@ class Alternative(Described):
     """Of the reconstruction; None where there was no attack."""
     error: float | None
     guess: float | None
-    """Share of the rebuilt values that is wrong, and of those of a random guess."""
+    """Share of the rebuilt values that is wrong, and of those of a random baseline."""
     exact_rows: float | None
     """Share of the training rows rebuilt exactly."""
     why: str | None
@@ -68,7 +68,7 @@ class Alternative(Described):
 
     @property
     def as_a_guess(self) -> float | None:
-        """Error as a share of that of a random guess; 1 if no better than one."""
+        """Error as a share of that of a random baseline; 1 if no better than it."""
         if self.error is None or self.guess is None:
             return None
         return min(self.error / self.guess, 1.0) if self.guess > 0 else 1.0

@@ -28,7 +28,7 @@ MOST_TRIES = 1_000
 
 @shows_no_value
 class Baseline(NamedTuple):
-    """Error of a random guess: mean and standard deviation over the guesses."""
+    """Error of a random baseline: mean and standard deviation over its draws."""
 
     mean: float
     std: float

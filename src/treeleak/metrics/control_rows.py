@@ -41,8 +41,8 @@ class Significance:
     errors : float array, shape (n_draws,)
         Between the rebuilt rows and each of the other draws.
     baseline : float array
-        Between the training rows and control rows, as many: what somebody reaches who knows the
-        population and nothing of the model (``train_vs_other_draws`` of DRAFT-DP's results).
+        Between the training rows and control rows, as many: the baseline of an adversary who knows
+        the population and nothing of the model (``train_vs_other_draws`` of DRAFT-DP's results).
     n_rows, n_compared, n_control : int
         Training rows; rebuilt rows that ``error`` and ``errors`` compare; control rows.
     """

@@ -69,7 +69,7 @@ class Individual:
 
     @property
     def outliers(self) -> Group:
-        """Rows that stand apart."""
+        """Outliers."""
         return self._group(self.outlier)
 
     def _group(self, member: BoolArray) -> Group:

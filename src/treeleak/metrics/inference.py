@@ -96,7 +96,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Risk:
-    """An attack's success beyond what somebody reaches without the model.
+    """An attack's success beyond a baseline without the model.
 
     After Giomi and others (2023): where a guess succeeds anyway, success says nothing of the model.
 

@@ -1,6 +1,6 @@
 """Tables in which nobody is left alone: every value comes from the people most like the person.
 
-They are what somebody could write down at best who knows the population as well as the training
+They are the best baselines of an adversary who knows the population as well as the training
 rows show it, and no single person: yardsticks for what a model tells of people beyond that.
 """
 

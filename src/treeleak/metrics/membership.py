@@ -110,7 +110,7 @@ def caught(members: FloatArray, others: FloatArray, false_positives: float) -> C
 
 
 def auc(members: FloatArray, others: FloatArray, level: float = LEVEL) -> Bounded:
-    """Area under the curve: how often a member's score is above that of somebody else.
+    """Area under the curve: how often a member's score is above that of a control person.
 
     Equal scores count half. The interval is DeLong's; where scores part all members from all others
     its width would be nothing, so the exact one of as many tries as there are people on the smaller

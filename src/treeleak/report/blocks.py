@@ -9,7 +9,7 @@ from typing import Any, Literal
 from treeleak.core.private import dataclass
 
 Tone = Literal["leak", "open", "calm", "grey", "plain"]
-"""leak: somebody's data; open: perhaps; calm: nothing shown; grey: not known; plain: neither."""
+"""leak: a person's data; open: perhaps; calm: nothing shown; grey: not known; plain: neither."""
 
 
 @dataclass(frozen=True)

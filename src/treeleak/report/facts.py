@@ -43,7 +43,7 @@ def by_what(entries: Iterable[Doc]) -> dict[str, list[Doc]]:
 
 
 def of_counts(counts: Doc) -> Iterator[Fact]:
-    """Say how few rows stand behind leaves or rules: number, and share of all."""
+    """Count small leaves or rules: number, and share of all."""
     total, leaves = counts["total"], counts["total"]["leaves"] or 1
     unit = "rows" if counts["unit"] == "rows" else "draws (a row may count twice)"
     yield _ALL[counts["of"]], f"{total['leaves']:,}", ""
@@ -123,7 +123,7 @@ def of_unlike(individual: Doc | None) -> Iterator[Fact]:
 
 
 def of_uncertainty(left: Doc) -> Iterator[Fact]:
-    """Say what one tree or one rule list leaves to know."""
+    """State the residual uncertainty for one tree or one rule list."""
     bits = f"{left['mean_bits']:.1f} of {left['row_bits']:.1f} bits"
     yield "Residual uncertainty of a row (Dist_G)", percent(left["dist_g"], 1), bits
     yield "Residual uncertainty of a value (Dist)", percent(left["dist"] or 0, 1), ""

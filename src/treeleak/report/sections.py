@@ -154,7 +154,7 @@ def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
 
 
 def counts(found: Doc) -> Section:
-    """How few rows stand behind leaves or rules."""
+    """Small leaves or rules."""
     told, key = found["counts"], "counts"
     if told is None:
         said = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []

@@ -56,7 +56,7 @@ class KnownTable:
         return self.values[:, np.argsort(self.columns)]
 
     def row(self, k: int) -> str:
-        """Name a row, by its index unless that may be somebody's name."""
+        """Name a row, by its index unless that may be a person's name."""
         own = self.index[k]
         return f"{self.what}, row {own if isinstance(own, int) else k}"
 

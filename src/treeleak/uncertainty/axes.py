@@ -269,7 +269,7 @@ class Axis:
 def axis_of(attribute: Attribute, cuts: Sequence[float] | FloatArray, float_type: str) -> Axis:
     """Cut the domain of an attribute.
 
-    Raises BadSchema if the domain has no bounds: nobody can say how much of it is left.
+    Raises BadSchema if the domain has no bounds: its residual uncertainty has no measure.
     """
     missing = [np.full((1, 1), np.nan)] if getattr(attribute, "missing", False) else []
     if listable(attribute):

@@ -101,7 +101,7 @@ class Groups:
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """One line for each group: where its rows lie, how many, and what is left to know."""
+        """One line for each group: where its rows lie, how many, and their residual uncertainty."""
         where = [self.say(g) for g in range(len(self.names))]
         by_class = {f"rows of {c}": self.counts[:, i] for i, c in enumerate(self.classes)}
         return pd.DataFrame(

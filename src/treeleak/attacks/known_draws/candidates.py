@@ -52,8 +52,7 @@ class RowProblem:
     column: NDArray[np.int32]
     """Shape (n_candidates,)."""
     pair: IntArray
-    """Shape (n_columns,). Pair of each column; only those are columns that are somebody's
-    candidate."""
+    """Shape (n_columns,). Pair of each column; only candidates of some row are columns."""
     equation: NDArray[np.int32]
     """Shape (n_trees, n_columns). leaf * n_classes + class of each column in every tree."""
     draws: NDArray[np.unsignedinteger[Any]]

@@ -1,8 +1,8 @@
 """What the attack on noisy forests answers if the counts say nothing: its assumptions, laid bare.
 
 That attack takes rows to resemble each other, and flags to be 0 more often than 1. So it does
-better than rows drawn uniformly even if the model tells nothing. What a model gives away begins
-where its counts improve on this.
+better than rows drawn uniformly even if the model tells nothing. A model discloses what its counts
+add to this.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ NOT_TRIED = "Not assessed: no rebuilt row was tried."
 
 @dataclass(frozen=True)
 class Inference:
-    """How often somebody who knows all else of a person guesses one column from the rebuilt rows.
+    """How often an adversary who knows all else of a person infers one column from the rebuilt
+    rows.
 
     Attributes
     ----------

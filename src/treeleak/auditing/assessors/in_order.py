@@ -26,8 +26,8 @@ class InOrder(Described):
     error: float
     """Mean distance of a value that was not given from that of the person in its place."""
     usual: float
-    """The same for the usual values of the person's class: what somebody writes down who knows the
-    population and the class of each person."""
+    """The same for the usual values of the person's class: the baseline of an adversary who knows
+    the population and the class of each person."""
     others: float
     """The same for the rebuilt rows against other people of the same class."""
     nearer_than_usual: float

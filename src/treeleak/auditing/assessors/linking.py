@@ -1,7 +1,7 @@
 """Linkability: whether rebuilt rows disclose that two records are of one person.
 
 After Giomi and others (2023): two tables have different columns of the same people, and nothing
-else tells who is who. Somebody looks for the rebuilt row nearest to each record, and takes two
+else shows who is who. An adversary looks for the rebuilt row nearest to each record, and takes two
 records for one person's if it is the same row.
 """
 

@@ -29,8 +29,8 @@ class Standing:
 
     tells: Literal["people", "perhaps", "nothing"]
     """people: nearer to the training rows than any yardstick, those included that know the
-    population. perhaps: nearer than guesses of somebody who lacks the counts of leaves, or than to
-    others of the population, but no nearer than somebody who knows the population."""
+    population. perhaps: nearer than baselines without the counts of leaves, or than to others of
+    the population, but no nearer than an adversary who knows the population."""
     ways: tuple[Way, ...] = ()
     """Tuple of {"values", "rows", "places"}. In what they are: in the error of values, in rows that
     are right throughout, or row by row in their places."""

@@ -1,4 +1,4 @@
-"""Part of an audit of one tree or one rule list: how much it leaves to know of each row."""
+"""Part of an audit of one tree or one rule list: the residual uncertainty of each row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILLED = wording.FILLED()
 
 @dataclass(frozen=True)
 class Exposed:
-    """A leaf or a rule, and what is left to know of its rows.
+    """A leaf or a rule, and the residual uncertainty of its rows.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Exposed:
     rows : int
     by_class : mapping of str to int
     bits : float
-        Left to know of each of its rows.
+        Residual uncertainty of each of its rows.
     left : float
         The same, as a share of what there is to know.
     """
@@ -68,7 +68,7 @@ class Exposed:
 
 @dataclass(frozen=True)
 class Uncertainty(Described):
-    """What one tree or one rule list leaves to know of its training rows.
+    """Residual uncertainty of the training rows of one tree or one rule list.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Uncertainty(Described):
     as_exposed, rows_as_exposed : int
         How many of them leave as little as the first, and how many rows they hold.
     told : int
-        Rows of which nothing is left to know.
+        Rows without any residual uncertainty.
     told_in_small : int
         Those of them that share their leaf or rule with fewer than ten rows in all.
     schema : str
@@ -156,7 +156,7 @@ class Uncertainty(Described):
 
 
 def of_trees(case: Case) -> Case:
-    """Say what one tree leaves to know, as a part of an audit; of several, nothing."""
+    """State the residual uncertainty for one tree, as a part of an audit; for several, nothing."""
     release, given, truth = case.found.release, case.given, case.found.truth
     if release is None or len(release.trees) != 1:
         return case
@@ -168,7 +168,7 @@ def of_trees(case: Case) -> Case:
 
 
 def of_rules(case: Case) -> Case:
-    """Say what rules leave to know, as a part of an audit."""
+    """State the residual uncertainty for rules, as a part of an audit."""
     X = None if case.found.truth is None else case.found.truth.X
     return case.plus(uncertainty=left_by_rules(case.rules, case.given.schema, X, case.given.y))
 
@@ -184,7 +184,7 @@ def left_by_tree(
     X: pd.DataFrame | None = None,
     y: Sequence[Any] | None = None,
 ) -> Uncertainty:
-    """Say what one tree leaves to know.
+    """State the residual uncertainty for one tree.
 
     ``X`` and ``y``: the training rows in the model's columns, held against the model already; y
     only with X. Raises NotCovered if the tree tells too little, or a column has no bounds. Raises
@@ -222,7 +222,9 @@ def left_by_rules(
     X: pd.DataFrame | None = None,
     y: Sequence[Any] | None = None,
 ) -> Uncertainty:
-    """Say what one rule list, or one rule set, leaves to know; the rest as in `left_by_tree`."""
+    """State the residual uncertainty for one rule list, or one rule set; the rest as in
+    `left_by_tree`.
+    """
     filled = rules.default.counts is None
     if filled and (X is None or y is None):
         raise NotCovered(wording.COUNTS_MISSING(who="the rules do not say", what="they capture"))

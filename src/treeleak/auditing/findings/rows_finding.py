@@ -45,7 +45,7 @@ def of_rows(
     training rows, they tell of the people (:mod:`treeleak.auditing.assessors.standing`). Rows that
     were given do not count.
 
-    Possible leak if they are nearer than guesses of somebody who lacks the counts of leaves, but
+    Possible leak if they are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population.
 
     Otherwise no leak shown if they meet every count; not assessed if they do not (time ran out, or

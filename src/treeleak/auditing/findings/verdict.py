@@ -34,7 +34,7 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     - *Reconstruction*: by :func:`~treeleak.auditing.findings.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
-      leak shown if nothing is left to know of any row, or of rows that share their rule with fewer
+      leak shown if any row has no residual uncertainty, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
 

@@ -24,7 +24,7 @@ class Context:
     noise: bool = False
     """Whether the counts, or the classes of the leaves, carry noise."""
     release: Release | None = None
-    """What somebody outside sees of the model, where it could be read."""
+    """What an adversary sees of the model, where it could be read."""
     rows: Any = None
     """The training rows, where they were given."""
 

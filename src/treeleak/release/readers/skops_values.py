@@ -43,7 +43,7 @@ class Archive:
     """An archive on its way to one value.
 
     References (a mark, the name of a member) let a few bytes stand for a value that is
-    exponentially large or deep once somebody walks, hashes or prints it. So size and depth are
+    exponentially large or deep for code that walks, hashes or prints it. So size and depth are
     counted as if every reference were written out.
     """
 

@@ -107,7 +107,7 @@ def _told_by_leaves(
     """Say which classes leaves name: all that they hold, or the largest one.
 
     Most leaves must be of one class for the first to say more; and if all are, in trees that were
-    not grown to the end, somebody kept the largest class only.
+    not grown to the end, only the largest class was kept.
     """
     pure = np.concatenate(
         [(s[n.is_leaf] > 0).sum(axis=1) == 1 for n, s in zip(shapes, shares, strict=True)]
