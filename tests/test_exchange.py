@@ -324,6 +324,8 @@ def test_labels_from_numpy_are_written_as_plain_ones():
     release = release_from_dict(stump() | {"trees": stump()["trees"][:1], "classes": []})
     object.__setattr__(release, "classes", (np.int64(3), np.str_("x"), np.bool_(True)))
     assert json.loads(json.dumps(release_to_dict(release)["classes"])) == [3, "x", True]
+    object.__setattr__(release, "classes", (2**64, -(2**63) - 1))
+    assert release_from_dict(release_to_dict(release)).classes == (2**64, -(2**63) - 1)
     object.__setattr__(release, "classes", ((1, 2),))
     with pytest.raises(BadInput, match="class label"):
         release_to_dict(release)
@@ -351,6 +353,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("surprise",), 1, "surprise"),
         (("classes",), [None, 1], "classes[0] is None, must be text, true or false or a number"),
         (("classes",), [1, 1.0], "two classes"),
+        (("classes",), [10**400, 1], "class label 1000"),
         (("classes",), [1], "tree 1, node 0: counts"),
         (("counts_are",), "apples", "counts_are is 'apples'"),
         (("float_type",), "object", "float_type is 'object'"),

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import cache
 from inspect import cleandoc
 from math import log2
@@ -45,7 +46,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(ge=0, le=LARGEST)]
 Real = Annotated[int, Meta(ge=-EXACT_WHOLE, le=EXACT_WHOLE)] | Number
 """A number that stays whole if it is."""
-Label = str | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Number
+Label = str | bool | int | Number
 Document = TypeVar("Document")
 Place = Sequence[str | int]
 """Keys, and numbers of items in lists."""
@@ -84,7 +85,7 @@ def written(document: Struct) -> dict[str, Any]:
     for name, key, default in _fields(type(document)):
         own = getattr(document, name)
         if own is not UNSET and not (config.omit_defaults and own == default):
-            out[key] = _plain(own)
+            out[key] = plain(own)
     return out
 
 
@@ -101,20 +102,23 @@ def _is_made(field: FieldInfo) -> bool:
     return field.default_factory is not msgspec.NODEFAULT
 
 
-def _plain(part: Any) -> Any:
+def plain(part: Any) -> Any:
+    """Describe a struct, a dataclass, several of them, a text or a number as JSON can hold it."""
     if isinstance(part, Struct):
         return written(part)
-    if isinstance(part, dict):
-        return {key: _plain(own) for key, own in part.items()}
+    if is_dataclass(part):
+        return {own.name: plain(getattr(part, own.name)) for own in fields(part)}
+    if isinstance(part, Mapping):
+        return {key: plain(own) for key, own in part.items()}
     if isinstance(part, (tuple, frozenset)):
-        return [_plain(own) for own in part]
+        return [plain(own) for own in (part if isinstance(part, tuple) else sorted(part))]
     return part.item() if isinstance(part, np.generic) else part
 
 
 def told(document: Struct) -> dict[str, Any]:
     """List the fields that a document says something of."""
-    fields = ((name, getattr(document, name)) for name in document.__struct_fields__)
-    return {name: own for name, own in fields if own is not UNSET and own is not None}
+    given = ((name, getattr(document, name)) for name in document.__struct_fields__)
+    return {name: own for name, own in given if own is not UNSET and own is not None}
 
 
 def in_words(place: Place) -> str:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,17 +44,6 @@ def read_json(
         return make(_parsed(text, constants, number))
     except (ValueError, RecursionError) as error:
         raise BadModel(f"{where}{error}") from error
-
-
-def plain(value: Any) -> Any:
-    """Describe a number, a text, several of them, or a dataclass, as JSON can hold it."""
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: plain(own) for name, own in value.items()}
-    if isinstance(value, (tuple, frozenset)):
-        return [plain(v) for v in (value if isinstance(value, tuple) else sorted(value))]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.declared import Place, in_words, read, told
+from treeleak.core.declared import Place, in_words, plain, read, told
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.formats import release as declared
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
-from treeleak.release.checked_json import label, located, plain, read_json
+from treeleak.release.checked_json import label, located, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.foreign import name_of_json, no_model
 from treeleak.release.noise.laws import (
@@ -147,6 +147,7 @@ def release_from_dict(data: Any) -> Release:
     release = Release(
         trees=tuple(made_of(tree, t, counted) for t, tree in enumerate(found.trees)),
         feature_names=found.columns,
+        classes=tuple(map(label, found.classes)),
         sampling=sampling,
         noise=None if found.noise is None else _noise(found.noise),
         ensemble=None if found.ensemble is None else _ensemble(found.ensemble),
@@ -158,7 +159,7 @@ def release_from_dict(data: Any) -> Release:
 
 
 _TOLD = (
-    "classes", "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
+    "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
     "float_type", "thresholds_are", "origin", "notes",
 )  # fmt: skip
 """What a file says as a release has it, under the same name."""

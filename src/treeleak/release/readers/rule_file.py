@@ -95,7 +95,8 @@ def rules_from_dict(data: Any) -> RuleList:
         DecisionRule(_conditions(rule, f"rule {j}: "), *_predicted(rule))
         for j, rule in enumerate(found.pop("rules"), 1)
     )
-    return RuleList(rules=tuple(rules), default=default, **found)
+    classes = tuple(map(label, found.pop("classes")))
+    return RuleList(classes=classes, rules=tuple(rules), default=default, **found)
 
 
 def _in_words(place: Place) -> str:
