@@ -33,9 +33,9 @@ def of_inputs(source: Doc) -> Iterator[Fact]:
 def of_use(source: Doc) -> Iterator[Fact]:
     """Say when the audit was made, against whom, who may see it, and until when it holds."""
     yield "Made", source["time"].replace("T", " ").replace("Z", " UTC"), ""
-    yield "Attacks stand for", source["threat_model"], ""
-    yield "May be seen by", source["readers"], ""
-    yield "To be reviewed", source["review"], ""
+    yield "Adversary assumed", source["threat_model"], ""
+    yield "Readers", source["readers"], ""
+    yield "Review", source["review"], ""
 
 
 def frameworks(found: Doc) -> Section:

@@ -41,7 +41,7 @@ _VERDICTS = (
         LEAK,
         "The file holds training rows as they are; or it proves rows; or the rebuilt rows "
         "are nearer to the training rows than any baseline that knows the population.",
-        "It does not say that every row leaks, or that the leaking values are sensitive.",
+        "That every row leaks, or that the leaking values are sensitive.",
     ),
     (
         POSSIBLE,
@@ -62,7 +62,7 @@ _VERDICTS = (
         "No attack fits this model yet, or none found an answer in time. Or counts and "
         "schema contradict each other. Or rows are only likely, and there are no training "
         "rows to compare them with.",
-        "Anything about a leak, either way.",
+        "Anything about leaks, either way.",
     ),
 )
 
@@ -95,7 +95,7 @@ def verdict(found: Doc) -> Section:
     findings, said = found["findings"], found["verdict"]
     table = Grid(
         "Findings, and the basis of the verdict",
-        ("Part", "What was found", "Taken as"),
+        ("Part", "Finding", "Counts as"),
         tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
     )

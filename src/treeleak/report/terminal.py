@@ -208,7 +208,7 @@ def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
 
 
 def _measurement(m: Measurement, individual: Doc | None, rebuilt: Reconstruction) -> Group:
-    same = ": the same as the model's"
+    same = ": verified, the same as the model's"
     same *= not (rebuilt.draws_hidden or rebuilt.behind_noise)
     given = ", of what was not given" * bool(rebuilt.given.any())
     head = Text(f"Against the training rows{given} ({m.compared}{same})")
