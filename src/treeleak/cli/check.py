@@ -19,10 +19,10 @@ def check(
     ],
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting; as often as you like."),
+        typer.Option(metavar="NAME=VALUE", help="A setting. Repeat it as needed."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
-    columns: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="Number of training rows.")] = None,
+    columns: Annotated[int | None, typer.Option(metavar="N", help="Number of columns.")] = None,
 ) -> None:
     """Check before training which settings will disclose rows, and what to change."""
     from treeleak.hardening.before_training import check as checked

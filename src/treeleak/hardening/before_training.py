@@ -232,7 +232,7 @@ def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
         found, key=lambda e: (abs((e["depth"] or 0) - (depth or 0)), abs(e["n_trees"] - trees))
     )
     deep = "of any depth" if near["depth"] is None else f"of depth {near['depth']}"
-    how = "drawn rows, seeds taken out" if draws else "every row in every tree"
+    how = "drawn rows, seeds removed" if draws else "every row in every tree"
     guide = " Your model has other rows: use this as a guide, not as a forecast."
     same = "" if n_rows == stored["n_rows"] else guide
     said = f"{percent(near['error'], 1)} of the values were wrong"

@@ -28,7 +28,9 @@ MOST_PAIRS = 10_000_000
 FEWEST_PEOPLE = 500
 """People that are tried, however many rebuilt rows there are."""
 
-GIVEN = "Not assessed: parts of the rows were given, and who has these need not link them."
+GIVEN = (
+    "Not assessed: parts of the rows were given, and an adversary who has them need not link them."
+)
 ONE_COLUMN = "Not assessed: to link two tables, each needs a column that trees test."
 
 
