@@ -34,10 +34,12 @@ def informed(
 ) -> None:
     """Measure how well a model discloses one training row to an adversary who knows all others.
 
-    For models whose trees all saw every row. Their counts are exact, carry noise of a known law, or
-    only name a class. Also for bootstrap forests with exact counts, if the seeds are in the file or
-    found by search, and the rows are in the order of training. Not for boosting. treeleak must list
-    all possible rows: at most 2^26 pairs of a row and a tree.
+    For models whose trees all saw every row. Their counts are exact, carry
+    noise of a known law, or only name a class. Also for bootstrap forests with
+    exact counts, if the seeds are in the file or found by search, and the rows
+    are in the order of training. Not for boosting.
+
+    treeleak must list all possible rows: at most 2^26 pairs of a row and a tree.
     """
     import treeleak
     from treeleak.report import render_informed
