@@ -330,7 +330,7 @@ def before_anything(land, belief, rng, times):
 def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
     """Geweke (2004): a wrong conditional law would drift from what was as_prior before."""
     land = land_for(*LIKE[name])
-    belief = chains._hierarchy(land, 1)
+    belief = chains.hierarchy_of(land.values, 1)
     rng = np.array([11], dtype=np.uint64)
     width = 4 + 5 * len(land.radix)
     atoms = np.zeros((land.n_rows, len(land.radix)), dtype=np.int16)
@@ -359,7 +359,7 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
 @examples(30, fast=3)
 def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
     land = land_for(*LIKE[name])
-    belief, rng = chains._hierarchy(land, 1), np.random.default_rng(seed)
+    belief, rng = chains.hierarchy_of(land.values, 1), np.random.default_rng(seed)
     atoms = rng.integers(land.radix, size=(n_rows, len(land.radix))).astype(np.int16)
     if n_rows:
         atoms[:, -2] = atoms[:, 0] % land.radix[-2]
@@ -382,7 +382,7 @@ def test_pairs_of_attributes_too_large_for_a_table_are_never_taken():
     land = land_for(Schema([Ordinal("o", 0, 3), Ordinal("p", 0, 3), Binary("b")]), 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chains, "_MOST_PAIRS", 10)
-        belief = chains._hierarchy(land, 1)
+        belief = chains.hierarchy_of(land.values, 1)
     x = np.random.default_rng(0).integers(4, size=50)
     atoms = np.column_stack([x, x, x % 2, x // 2]).astype(np.int16)
     state, met = np.array([1], dtype=np.uint64), set()
@@ -395,7 +395,7 @@ def test_pairs_of_attributes_too_large_for_a_table_are_never_taken():
 
 def test_rows_are_drawn_as_often_as_the_model_says():
     land = land_for(*LIKE["a group"])
-    belief, rng = chains._hierarchy(land, 1), np.array([2], dtype=np.uint64)
+    belief, rng = chains.hierarchy_of(land.values, 1), np.array([2], dtype=np.uint64)
     atoms = np.zeros((40, len(land.radix)), dtype=np.int16)
     imagine(rng, atoms, land.ground, belief, 60)
     belief.parent[:] = [2, 0, -1, 1]
@@ -424,7 +424,7 @@ def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
     for _ in range(4000):
         chain.walked(6.0, Clock(60.0))
         atoms.append(chain.state.atoms.copy())
-    belief, rng = chains._hierarchy(land, 1), np.array([4], dtype=np.uint64)
+    belief, rng = chains.hierarchy_of(land.values, 1), np.array([4], dtype=np.uint64)
     own = np.zeros((5, len(land.radix)), dtype=np.int16)
     imagined = []
     for _ in range(10_000):
@@ -807,7 +807,7 @@ def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, tim
     expected, real = [], []
     for seed in range(times):
         rng = np.random.default_rng(seed)
-        belief = chains._hierarchy(land, 1)
+        belief = chains.hierarchy_of(land.values, 1)
         atoms = np.zeros((n_rows, len(land.radix)), dtype=np.int16)
         state = np.array([seed + 1], dtype=np.uint64)
         imagine(state, atoms, land.ground, belief, 100)

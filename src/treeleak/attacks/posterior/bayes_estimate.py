@@ -19,6 +19,7 @@ from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.partition import rules_hold
 from treeleak.partition.values import Values
 
@@ -28,10 +29,42 @@ _MOST, _MOST_ROWS = 60, 24_000
 """Samples of which an estimate is taken value by value, at most, and rows in all of them."""
 
 
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """The dataset that errs least on average over samples."""
+
+    chosen: IntArray
+    """Shape (n_rows, n_attributes + 1). Values, numbered over all attributes."""
+    share: FloatArray
+    """Shape (n_rows, n_values). Probability of each value in each row."""
+    n_samples: int
+    """How many it was made of."""
+    error: float
+    """Mean distance, per row and column, from the samples that judge it, each matched with it."""
+
+
 def bayes_estimate(
     samples: Samples, target: PosteriorTarget, clock: Clock, judges: Samples, seed: int
 ) -> tuple[Rows, float]:
     """Find the dataset that errs least on average over the samples, and how sure each value is.
+
+    Parameters as for :func:`middle`.
+
+    Returns
+    -------
+    Rows
+    float
+        See :attr:`Middle.error`.
+    """
+    found = middle(samples, target, clock, judges, seed)
+    rows = _weighed(found.chosen, found.share, found.n_samples, samples.values, target)
+    return rows, found.error
+
+
+def middle(
+    samples: Samples, target: PosteriorTarget, clock: Clock, judges: Samples, seed: int
+) -> Middle:
+    """Find the dataset that errs least on average over the samples.
 
     Two are compared. The first takes the likeliest value wherever leaves do not tell values apart,
     which is then the same one in many rows. The second begins with values drawn there: rows that
@@ -42,12 +75,6 @@ def bayes_estimate(
     ----------
     judges : Samples
         May be others. Values are drawn for their atoms.
-
-    Returns
-    -------
-    Rows
-    float
-        Mean distance, per row and column, from the judges, each matched with the dataset.
     """
     clock.tell("settling on one dataset", 1.0)
     values = samples.values
@@ -57,7 +84,7 @@ def bayes_estimate(
         # Rows are then matched in parts, at little cost where they are equal: drawn ones are not.
         others = [judges.numbered(k) for k in range(len(judges))]
         far = partial(_distance, values, others, judges.value_prior, target)
-        return _weighed(*best, len(samples), values, target), far(best[0])
+        return Middle(*best, len(samples), far(best[0]))
     alone, certain = values.listed, np.ones(values.n_values)
     most, rng = min(_MOST_ROWS // max(target.n_rows, 1), _MOST), np.random.default_rng(seed)
     few, judging = samples.thinned(most), judges.thinned(most)
@@ -70,7 +97,15 @@ def bayes_estimate(
         varied = _central(alone, drawn, certain, target, clock, start)
         if (reached := far(varied[0])) < error:
             best, error, made_of = varied, reached, len(few)
-    return _weighed(*best, made_of, values, target), error
+    return Middle(*best, made_of, error)
+
+
+def distance(chosen: IntArray, judges: Samples, target: PosteriorTarget, seed: int) -> float:
+    """Mean distance of samples, with a value drawn for each atom, from one dataset of values."""
+    judging = judges.thinned(min(_MOST_ROWS // max(target.n_rows, 1), _MOST))
+    values, rng = judging.values, np.random.default_rng(seed)
+    others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
+    return _distance(values.listed, others, np.ones(values.n_values), target, chosen)
 
 
 def _distance(

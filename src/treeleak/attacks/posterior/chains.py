@@ -32,6 +32,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
@@ -80,9 +81,9 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     return Prior(*tree, none, hierarchy.order)
 
 
-def _hierarchy(target: PosteriorTarget, every: int) -> HierarchicalPrior:
-    """Lay out what a chain is to learn."""
-    radix, values = target.radix, target.values
+def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
+    """Lay out what a chain is to learn; ``every`` as in :class:`HierarchicalPrior`."""
+    radix = np.diff(values.atom_start)
     n_bins = np.array([own[-1] + 1 for own in values.bins], dtype=np.int32)
     room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
     offset = np.cumsum([0, *room])
@@ -128,9 +129,8 @@ class Chain:
         moves, start = target.moves, target.values.atom_start
         state_rng = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
-        hierarchy = _hierarchy(
-            target, 0 if prior is not None else max(int(_RELEARN * target.n_rows), 1)
-        )
+        every = 0 if prior is not None else max(int(_RELEARN * target.n_rows), 1)
+        hierarchy = hierarchy_of(target.values, every)
         if prior is None:
             imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
         if target.weights is not None:

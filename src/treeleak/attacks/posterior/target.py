@@ -91,6 +91,16 @@ class PosteriorTarget:
         )
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
 
+    @classmethod
+    def without_walk(
+        cls, geometry: Geometry, values: Values, likelihood: Likelihood, parts: KnownParts
+    ) -> PosteriorTarget:
+        """Lay out only what is asked of samples that are drawn elsewhere: no table is made."""
+        radix = np.append(geometry.radix, likelihood.n_classes)
+        ground = ground_without_table(geometry, radix, values)
+        moves = _moves(parts.group, parts.allowed, values, None)
+        return cls(geometry, values, likelihood, len(parts.group), ground, moves, None)
+
     def expecting(self, weights: FloatArray) -> PosteriorTarget:
         """Let rows start where they are expected, and jump there.
 
@@ -149,14 +159,28 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
             allowed.append((valid, stride))
     else:
         allowed += [_of_rule(rule, geometry) for rule in rules]
+    return ground_without_table(geometry, radix, values)._replace(
+        stride=stride,
+        table=table,
+        rule_start=np.cumsum([0, *(len(valid) for valid, _ in allowed)], dtype=np.int64)[:-1],
+        rule_stride=np.array([own for _, own in allowed], dtype=np.int64).reshape(
+            -1, len(geometry.parts)
+        ),
+        valid=np.concatenate([np.zeros(0, dtype=bool), *(valid for valid, _ in allowed)]),
+    )
+
+
+def ground_without_table(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+    """Lay out what a row can be, with no table of leaves and no rules."""
+    none = np.zeros(0, dtype=np.int64)
     return Ground(
         radix.astype(np.int32),
         values.atom_start.astype(np.int32),
-        stride,
-        table,
-        np.cumsum([0, *(len(valid) for valid, _ in allowed)], dtype=np.int64)[:-1],
-        np.array([own for _, own in allowed], dtype=np.int64).reshape(-1, len(geometry.parts)),
-        np.concatenate([np.zeros(0, dtype=bool), *(valid for valid, _ in allowed)]),
+        none,
+        np.zeros((0, len(geometry.release.trees)), dtype=np.int32),
+        none,
+        np.zeros((0, len(geometry.parts)), dtype=np.int64),
+        np.zeros(0, dtype=bool),
         _until(geometry),
         *geometry.compiled,
     )
