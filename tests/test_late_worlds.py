@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from treeleak.attacks.exact.worlds import World, WorldSearch
+from treeleak.attacks.exact.world import World
+from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.partition.values import values_of
 
 

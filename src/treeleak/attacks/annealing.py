@@ -179,7 +179,7 @@ class SearchSpace:
         drawn = np.bincount(self.signature[self.cell[rows]].ravel(), minlength=len(self.target))
         return int(np.abs(drawn - self.target).sum())
 
-    def _residual(self, rows: IntArray) -> IntArray:
+    def residual(self, rows: IntArray) -> IntArray:
         """A m - n, for the distinct equations; 0 for the others."""
         own = self.packed[self.cell[rows]]
         drawn = np.bincount(own[own >= 0], minlength=len(self.target)).astype(np.int64)
@@ -217,7 +217,7 @@ class SearchSpace:
     ) -> Chain:
         rows = np.array(start, dtype=np.int64)
         best = rows.copy()
-        residual = self._residual(rows)
+        residual = self.residual(rows)
         misfit, own_cost = float(np.abs(residual).sum()), 0.0
         if cost is None:
             log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))

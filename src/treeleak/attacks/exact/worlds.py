@@ -10,9 +10,11 @@ import numpy as np
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
+from treeleak.attacks.exact.certain import certain
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.exact.world import World
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
+from treeleak.core.arrays import FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import run_all
@@ -38,18 +40,6 @@ _AGAIN, _LONGER = 6, 2
 """Most runs that are tried again because they missed counts, and how many times longer."""
 _LATE = 5
 """Worlds that are aligned where the time is up."""
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """A dataset proposed by a search."""
-
-    points: IntArray
-    """Shape (n_open,). Positions of the open rows in the search space."""
-    values: IntArray
-    """Shape (n_anchored + n_open, n_attributes + 1). Values of the anchored rows, then of the open
-    ones."""
-    misfit: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +148,13 @@ class WorldSearch:
         """
         rng = np.random.default_rng(seed)
         if self.space.too_large and exact:
-            return [self._world(self._spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
+            return [self._world(self.spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
         if self.space.too_large:
             raise NotCovered(
                 f"{len(self.space.code):,} points stay possible, each with {self.space.n_atoms} "
                 "neighbours: too many to search"
             )
-        if not self._can_move:
+        if not self.can_move:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
         # Made once, before the threads ask for them.
         _ = self.space.neighbour, self.space.packed_target
@@ -187,7 +177,7 @@ class WorldSearch:
                 chains += more
         worlds = [self._world(c.points, rng) for c in chains]
         if all(w.misfit for w in worlds):
-            worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
+            worlds += [self._world(self.spots(m, rng), rng) for m in exact[:1]]
         return self._in_time(worlds, clock)
 
     def _in_time(self, worlds: Sequence[World], clock: Clock) -> list[World]:
@@ -211,13 +201,13 @@ class WorldSearch:
         for turn in range(2):
             cost = self.values.expected_cost(shares(self.values, final.values, held))
             points, misfit = final.points, final.misfit
-            if self._can_move and not clock.stopped:
+            if self.can_move and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
-                own_cost = self._atom_cost(cost[len(self.anchored) :])
+                own_cost = self.atom_cost(cost[len(self.anchored) :])
                 chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
-            chosen = self.values.cheapest(self.atoms[self._live(points)], cost)
+            chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
             final = World(points, chosen, misfit)
         return final
 
@@ -230,7 +220,9 @@ class WorldSearch:
         if len(final.values):
             sure[len(self.settled) :] = self._confidence(final, worlds)
         proved = copies_before(cell) < known.lower[cell]
-        sure[self._certain(live, cell, proved)] = 1.0
+        sure[certain(self.atoms, self.system.cell[self.live], live, cell, proved, self.values)] = (
+            1.0
+        )
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
         return Rows(values, sure, proved, unique, final.misfit)
 
@@ -243,10 +235,11 @@ class WorldSearch:
         return self.system.cell[self.live[self._live_of(world)]]
 
     def _live_of(self, world: World) -> IntArray:
-        return np.concatenate([self.settled, self._live(world.points)])
+        return np.concatenate([self.settled, self.live_points(world.points)])
 
     @property
-    def _can_move(self) -> bool:
+    def can_move(self) -> bool:
+        """Whether anything is open that moves of rows can change."""
         space = self.space
         return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
 
@@ -276,7 +269,7 @@ class WorldSearch:
         runs = max(int(share), 2)
         return runs, max(int(steps * min(1.0, share / runs)), _TRIAL)
 
-    def _live(self, points: IntArray) -> IntArray:
+    def live_points(self, points: IntArray) -> IntArray:
         """Live points of the anchored and the open rows."""
         return np.concatenate([self.anchored, self.live_of[points]])
 
@@ -331,12 +324,12 @@ class WorldSearch:
         return chains, [m for d in done if not isinstance(d, Chain) for m in d]
 
     def _world(self, points: IntArray, rng: np.random.Generator) -> World:
-        atoms = self.atoms[self._live(points)]
+        atoms = self.atoms[self.live_points(points)]
         prior = self.value_prior if self.population is None else self.population.within(atoms)
         values = self.values.draw(atoms, np.atleast_2d(prior), rng)
         return World(points, values, self.space.misfit(points))
 
-    def _spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
+    def spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw points of the space for a histogram over the system's cells, settled rows apart."""
         cell = self.system.cell[self.live]
         fixed = np.concatenate([self.settled, self.anchored])
@@ -351,7 +344,7 @@ class WorldSearch:
         u = low + rng.random(len(where)) * (edge[end[where] - 1] - low)
         return order[np.clip(np.searchsorted(edge, u), begin[where], end[where] - 1)]
 
-    def _atom_cost(self, cost: FloatArray) -> FloatArray:
+    def atom_cost(self, cost: FloatArray) -> FloatArray:
         """Cost of each atom that can move: that of its cheapest value."""
         lowest = np.minimum.reduceat(cost, self.values.first, axis=1)
         first = np.repeat(
@@ -369,8 +362,10 @@ class WorldSearch:
         n, n_worlds = len(final.values), len(worlds)
         if n > MAX_ALIGNED:
             # Too many rows to align: count how often the whole row stands in another world.
-            live = self._live(final.points)
-            held = [np.bincount(self._live(w.points), minlength=len(self.live)) for w in worlds]
+            live = self.live_points(final.points)
+            held = [
+                np.bincount(self.live_points(w.points), minlength=len(self.live)) for w in worlds
+            ]
             share = np.mean([h[live] > copies_before(live) for h in held], axis=0)[:, None]
         else:
             table = shares(self.values, final.values, [w.values for w in worlds])
@@ -378,21 +373,6 @@ class WorldSearch:
         # An interval is listed as one value and holds many: it is never certain.
         n_open = np.maximum(np.diff(self.values.start), 2)
         return confidence(share, n_worlds, 2.5 / n_worlds, n_open)
-
-    def _certain(self, live: IntArray, cell: IntArray, proved: BoolArray) -> BoolArray:
-        """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""
-        if not len(live):
-            return np.zeros((0, self.atoms.shape[1]), dtype=bool)
-        everywhere = self.atoms.min(axis=0) == self.atoms.max(axis=0)
-        own = self.system.cell[self.live]
-        order = np.argsort(own, kind="stable")
-        cells, first = np.unique(own[order], return_index=True)
-        low = np.minimum.reduceat(self.atoms[order], first, axis=0)
-        high = np.maximum.reduceat(self.atoms[order], first, axis=0)
-        alike = (low == high)[np.searchsorted(cells, cell)]
-        same = everywhere[None, :] | (alike & proved[:, None])
-        certain: BoolArray = same & self.values.settled[self.atoms[live]]
-        return certain
 
 
 def _worlds_of(steps: int) -> int:
