@@ -40,7 +40,12 @@ LOOSE = Schedule(6.0, 0.7, 0.3, 0.2)
 TIGHT = Schedule(3.0, 0.8, 0.5, 0.05)
 """Meets counts that few datasets meet: swaps keep what is right already."""
 
-_SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
+SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
+"""Goes from a dataset to a near one at little cost."""
+
+NEAR = Schedule(1.2, 0.4, 0.5, 0.05)
+"""The same for systems that many datasets meet: it ends warm enough to pass through some of
+these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,13 +202,20 @@ class SearchSpace:
         return self._run(self.spread(w, rng), w, None, steps, schedule, rng, clock)
 
     def near_rows(
-        self, start: IntArray, cost: FloatArray, w: FloatArray, steps: int, seed: int, clock: Clock
+        self,
+        start: IntArray,
+        cost: FloatArray,
+        w: FloatArray,
+        steps: int,
+        seed: int,
+        clock: Clock,
+        schedule: Schedule = SETTLE,
     ) -> Chain:
         """Search for the cheapest rows that meet the counts as well as ``start`` does.
 
         ``cost``, shape (n_rows, n_atoms): expected distance of each atom, row by row.
         """
-        return self._run(start, w, cost, steps, _SETTLE, np.random.default_rng(seed), clock)
+        return self._run(start, w, cost, steps, schedule, np.random.default_rng(seed), clock)
 
     def _run(
         self,

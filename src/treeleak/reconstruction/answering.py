@@ -155,7 +155,7 @@ def _written(
         numbers=answer.numbers,
         cells=answer.cells,
         notes=(*release.notes, *task.notes),
-        expected_distance=answer.expected_distance,
+        expected_distance=_over_all(answer, task),
         row_count=task.counted,
     )
     if answer.rows:
@@ -164,6 +164,13 @@ def _written(
     if answer.samples is not None and answer.likeliest is not None:
         out = _with_posterior(out, task, answer.samples, answer.likeliest, geometry)
     return out
+
+
+def _over_all(answer: Answer, task: Task) -> float | None:
+    """Mean distance over all rows: rows that were taken out before the attack are right."""
+    if answer.expected_distance is None or task.hidden:
+        return answer.expected_distance
+    return answer.expected_distance * len(task.known.others) / task.known.n_rows
 
 
 def _with_rows(

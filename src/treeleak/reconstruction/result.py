@@ -247,9 +247,9 @@ class Reconstruction:
     def expected_error(self) -> float | None:
         """Share of values that the attack itself expects to be wrong.
 
-        Where there is a posterior: the mean distance of its datasets from the rows, each matched
-        with them, over the values not given, those of numbers, too. An error after matching is to
-        be compared with it.
+        Where chains drew datasets: their mean distance from the rows, each matched with them, over
+        the values not given, those of numbers, too. An error after matching is to be compared with
+        it.
 
         Else from the confidence of the values not given, without the columns of numbers, where it
         is that of an interval; None if there are no others.

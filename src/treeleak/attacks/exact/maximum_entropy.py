@@ -10,6 +10,9 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import mean_skew
 
+_MOST_TILT = 30.0
+"""Where w is as good as zero, its log is taken to be this far below the greatest."""
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:
@@ -21,6 +24,13 @@ class Weights:
     """Shape (n_points,). What it was fitted from: a product of marginals, or the population."""
     residual: float
     """Largest |A w - n|."""
+
+    @property
+    def tilt(self) -> FloatArray:
+        """Log of w over the prior, up to a constant: a sum over the equations of each point."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tilt = np.log(self.w) - np.log(self.prior)
+        return np.asarray(np.nan_to_num(np.clip(tilt - np.nanmax(tilt), -_MOST_TILT, 0.0)))
 
 
 def maximum_entropy(

@@ -2,19 +2,22 @@
 
 Propagation of bounds settles deep forests at once. What it leaves open goes to the integer
 solver while small, which also proves how much of the answer stands in every solution, and to
-annealing, whose several worlds say where the answer is free. The answer is the middle of these
-worlds, moved to the nearest dataset that meets every count. Where the grid is too large to list,
-rows walk over it instead.
+walks, whose several worlds say where the answer is free. Walks learn what rows are like, unless a
+population says it. The answer is the middle of what they saw, moved to the nearest dataset that
+meets every count. Where the grid is too large to list, rows walk over it instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
+from treeleak.attacks.exact.learned_worlds import Learned, learned_worlds
+from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.large_grid.column_generation import fixed_point
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -22,19 +25,20 @@ from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
-from treeleak.partition.values import Values, values_of
-from treeleak.side_information.density import Density
+from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given
 
 _MODEL_TERMS = 2_000_000
 """Terms up to which the integer model is built."""
-_PROMISING = 12
-"""Open cells per equation up to which the integer solver is asked at all."""
-_FIRST_TRY, _PROOF = 1.0, 1.5
-"""Work for the integer solver (about seconds): before annealing, and for proofs after it."""
+_PROMISING, _WIDE = 12, 3
+"""Open cells per equation up to which the integer solver is asked at all, and from which it is not
+asked first where walks learn what rows are like."""
+_FIRST_TRY, _PROOF, _WIDE_PROOF = 1.0, 1.5, 0.3
+"""Work for the integer solver (about seconds): before walks, and for proofs after them."""
 
 
 def exact(
@@ -85,18 +89,37 @@ def exact(
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
     prior = given.density(geometry, seed)
-    rows: list[Rows] = []
+    # Of a population it is known what rows are like; elsewhere classes are told apart by counts.
+    learns = prior is None and isinstance(evidence, ExactCounts)
+    learns = learns and all(s.only is None for s in systems)
+    opened, rows = [], list[Rows]()
     for k, problem in enumerate(problems):
+        part = clock.part(clock.left * _time_share(problems[k:]))
+        try:
+            tried = not (learns and _wide(problem))
+            search_of = partial(WorldSearch.of, geometry=geometry, values=values, population=prior)
+            opened.append(_opened(problem, search_of, tried, part, seed + 1000 * k))
+        except NoSolution:
+            clash = _unmet(problem, geometry, clock, seed)
+            return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+    learned = None
+    if learns:
+        learned = learned_worlds([o.search for o in opened], geometry, values, clock, seed)
+    worlds = []
+    for k, (problem, own) in enumerate(zip(problems, opened, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         try:
-            rows.append(_solve(problem, geometry, values, prior, part, seed + 1000 * k))
+            solved, world = _solved(own, learned, k, part, seed + 1000 * k)
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-        part.record(rows[-1].misfit)
-    return Answer(status_of(rows), values, tuple(rows), numbers=numbers)
+        rows.append(solved)
+        worlds.append(world)
+        part.record(solved.misfit)
+    error = None if learned is None else learned.error(worlds, seed)
+    return Answer(status_of(rows), values, tuple(rows), numbers=numbers, expected_distance=error)
 
 
 def _contradicted(
@@ -132,39 +155,92 @@ def _time_share(problems: list[IntegerProblem]) -> float:
     return 0.5 / len(rows) + 0.5 * problems[0].system.n_rows / sum(rows)
 
 
-def _solve(
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A system, and what the integer solver says of it."""
+
+    problem: IntegerProblem
+    search: WorldSearch
+    """For what stays open."""
+    exact: list[IntArray]
+    """Histograms over the cells that meet all counts."""
+    known: Bounds
+    proved: bool
+
+    @property
+    def helper(self) -> IntegerProblem | None:
+        """What may help to find a solution."""
+        return self.problem if _tractable(self.problem) else None
+
+    @property
+    def stage(self) -> str:
+        """For messages."""
+        return f"rebuilding the rows of {self.problem.system.name}"
+
+
+def _opened(
     problem: IntegerProblem,
-    geometry: Geometry,
-    values: Values,
-    prior: Density | None,
+    search_of: Callable[[CountSystem, Bounds], WorldSearch],
+    tried: bool,
     clock: Clock,
     seed: int,
-) -> Rows:
+) -> _Opened:
+    """See what of a system stays open once the integer solver was asked, if that is to be."""
     system = problem.system
-    stage = f"rebuilding the rows of {system.name}"
-    clock.tell(stage, 0.0)
-    exact_worlds: list[IntArray] = []
-    tractable = problem.n_terms <= _MODEL_TERMS
-    promising = tractable and len(problem.free) < _PROMISING * len(problem.equations)
+    clock.tell(f"rebuilding the rows of {system.name}", 0.0)
+    exact: list[IntArray] = []
     if problem.bounds.settled:
-        exact_worlds = [problem.bounds.lower]
-    elif promising:
-        exact_worlds = problem.solutions(clock, _FIRST_TRY, seed)
+        exact = [problem.bounds.lower]
+    elif tried and _promising(problem):
+        exact = problem.solutions(clock, _FIRST_TRY, seed)
     common, proved = problem.bounds.lower, problem.bounds.settled
-    if exact_worlds and not proved:
-        common, proved, more = problem.always(exact_worlds, clock, _FIRST_TRY, seed)
-        exact_worlds += more
+    if exact and not proved:
+        common, proved, more = problem.always(exact, clock, _FIRST_TRY, seed)
+        exact += more
     known = _known(problem.bounds, common, proved, system.n_rows)
-    search = WorldSearch.of(system, known, geometry, values, prior)
-    found = search.worlds(exact_worlds, problem if tractable else None, clock, stage, seed)
-    final = search.bayes_estimate(found, clock, stage, seed)
-    if not proved and promising and final.misfit == 0:
-        clock.tell(f"proving rows of {system.name}", 0.9)
-        histograms = [search.histogram(w) for w in (*found, final) if w.misfit == 0]
-        common, proved, _ = problem.always([*exact_worlds, *histograms], clock, _PROOF, seed)
-        known = _known(problem.bounds, common, proved, system.n_rows)
+    return _Opened(problem, search_of(system, known), exact, known, proved)
+
+
+def _solved(
+    own: _Opened, learned: Learned | None, k: int, clock: Clock, seed: int
+) -> tuple[Rows, World]:
+    """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
+    search, problem, stage = own.search, own.problem, own.stage
+    sure, found = None, list[World]()
+    if learned is not None:
+        clock.tell(stage, 0.5)
+        rng = np.random.default_rng(seed)
+        more = [search.spots(m, rng) for m in own.exact]
+        if not learned.met(k, clock) and not more:
+            found = search.worlds(own.exact, own.helper, clock, stage, seed)
+            more = [w.points for w in found if w.misfit == 0]
+        final, sure = learned.world(k, more, clock, seed)
+    else:
+        found = search.worlds(own.exact, own.helper, clock, stage, seed)
+        final = search.bayes_estimate(found, clock, stage, seed)
+    known = own.known
+    if not own.proved and _promising(problem) and final.misfit == 0:
+        clock.tell(f"proving rows of {problem.system.name}", 0.9)
+        worlds = (*found, *([] if learned is None else learned.worlds(k)), final)
+        histograms = [search.histogram(w) for w in worlds if w.misfit == 0]
+        limit = _WIDE_PROOF if learned is not None and _wide(problem) else _PROOF
+        common, proved, _ = problem.always([*own.exact, *histograms], clock, limit, seed)
+        known = _known(problem.bounds, common, proved, problem.system.n_rows)
     clock.tell(stage, 1.0, final.misfit)
-    return search.rows(final, found, known)
+    return search.rows(final, found, known, sure), final
+
+
+def _tractable(problem: IntegerProblem) -> bool:
+    return problem.n_terms <= _MODEL_TERMS
+
+
+def _promising(problem: IntegerProblem) -> bool:
+    return _tractable(problem) and len(problem.free) < _PROMISING * len(problem.equations)
+
+
+def _wide(problem: IntegerProblem) -> bool:
+    """Whether walks find worlds sooner than the integer solver does."""
+    return len(problem.free) >= _WIDE * len(problem.equations)
 
 
 def _known(found: Bounds, common: IntArray, proved: bool, n_rows: int) -> Bounds:

@@ -38,6 +38,8 @@ _STEP_WORK = 1e-7
 """Work of the integer solver that goes with one step of a run."""
 _AGAIN, _LONGER = 6, 2
 """Most runs that are tried again because they missed counts, and how many times longer."""
+_ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
+"""Rounds of maximum entropy, fewer from so many incidences on."""
 _LATE = 5
 """Worlds that are aligned where the time is up."""
 
@@ -65,8 +67,10 @@ class WorldSearch:
     live_of: IntArray
     """Live point of each point of the space."""
     w: FloatArray
+    tilt: FloatArray
     value_prior: FloatArray
-    """Expected open rows per point of the space; probability of each value given its atom."""
+    """Expected open rows per point of the space, and what the counts add to the log prior of a row
+    there; probability of each value given its atom."""
     population: Density | None
     """Where given, what the values within atoms are drawn from instead."""
 
@@ -97,10 +101,10 @@ class WorldSearch:
         numbered = atoms + values.atom_start[:-1]
         fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
         own = numbered[movable[space.origin]]
-        w = np.zeros(len(space.code))
+        w, tilt = np.zeros((2, len(space.code)))
         if space.n_rows:
             at = live[movable[space.origin]]
-            w = maximum_entropy(
+            fitted = maximum_entropy(
                 own,
                 values.atom_sizes,
                 space.cell.astype(np.int64),
@@ -112,7 +116,9 @@ class WorldSearch:
                 if population is None
                 else population.log_prior(system.points[at], system.label[at]),
                 told=values.told,
-            ).w
+                rounds=_ROUNDS if space.signature.size <= _LARGE else _FEW_ROUNDS,
+            )
+            w, tilt = fitted.w, fitted.tilt
         marginal = fixed_atoms.copy()
         for a in range(own.shape[1]):
             marginal += np.bincount(own[:, a], w, minlength=values.n_atoms)
@@ -127,6 +133,7 @@ class WorldSearch:
             space=space,
             live_of=movable[space.origin],
             w=w,
+            tilt=tilt,
             value_prior=values.prior(marginal),
             population=population,
         )
@@ -211,14 +218,26 @@ class WorldSearch:
             final = World(points, chosen, misfit)
         return final
 
-    def rows(self, final: World, worlds: Sequence[World], known: Bounds) -> Rows:
-        """Put settled and open rows together, each value with its probability."""
+    def rows(
+        self,
+        final: World,
+        worlds: Sequence[World],
+        known: Bounds,
+        open_sure: FloatArray | None = None,
+    ) -> Rows:
+        """Put settled and open rows together, each value with its probability.
+
+        ``open_sure``, of the shape of the values of ``final``: their probabilities; without them,
+        the worlds tell.
+        """
         live, cell = self._live_of(final), self.cells(final)
         settled = self.values.first[self.atoms[self.settled]]
         values = np.concatenate([settled, final.values])
         sure = np.ones(values.shape)
         if len(final.values):
-            sure[len(self.settled) :] = self._confidence(final, worlds)
+            if open_sure is None:
+                open_sure = self._confidence(final, worlds)
+            sure[len(self.settled) :] = open_sure
         proved = copies_before(cell) < known.lower[cell]
         sure[certain(self.atoms, self.system.cell[self.live], live, cell, proved, self.values)] = (
             1.0

@@ -1,0 +1,256 @@
+"""Where counts leave several datasets: those that rows are like, as the counts themselves tell.
+
+Chains walk over datasets of all classes at once and learn on the way what rows are like, as behind
+noise. A dataset that misses counts is not ruled out but made unlikely: worlds that meet them all
+lie apart, and only through others does a walk get from one to the next. Each chain ends with a
+world, and the answer is the world nearest to the middle of all that the chains saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from treeleak.attacks.annealing import NEAR
+from treeleak.attacks.consensus import MAX_ALIGNED, confidence
+from treeleak.attacks.exact.world import World
+from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
+from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.kernels import pair_costs
+from treeleak.attacks.posterior.bayes_estimate import Middle, distance, middle
+from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
+from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_all
+from treeleak.core.private import dataclass
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.side_information.given import KnownParts
+
+PLAN = Plan()
+_LEAST_SWEEPS = 10.0
+"""Sweeps of a stage with fewer of which nothing is learned."""
+_SHARE = 0.5
+"""Of the time left, for which walks are planned."""
+_AT_LAST = 2
+"""Chains that look on for a world when the first look found none."""
+_PLACED, _SETTLING = 2, 0.5
+"""Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
+_DOUBT = 0.5
+"""Samples' worth of doubt in every share."""
+_JUDGES = 4
+"""One of so many chains judges how far the answer errs."""
+_MOST_SAMPLES, _MOST_ROWS = 180, 20_000
+"""Samples of which the middle is taken, and rows in all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What chains saw."""
+
+    land: Land
+    target: PosteriorTarget
+    samples: Samples
+    middle: Middle
+    chains: tuple[WorldChain, ...]
+    plan: Plan
+
+    def met(self, s: int, clock: Clock) -> bool:
+        """Look for worlds of system ``s``; says whether some chain ended at one."""
+        if not self.land.searches[s].can_move:
+            return self.chains[0].misfit_of(s) == 0
+        for longer in self.plan.longer:
+            nearest = sorted(self.chains, key=lambda chain: chain.misfit_of(s))
+            if nearest[0].misfit_of(s) == 0 or clock.stopped:
+                break
+            few = nearest if longer == self.plan.longer[0] else nearest[:_AT_LAST]
+            run_all([partial(chain.frozen, s, longer, self.plan, clock) for chain in few])
+        return any(chain.misfit_of(s) == 0 for chain in self.chains)
+
+    def worlds(self, s: int) -> list[World]:
+        """Give the worlds of system ``s`` at which chains ended; none has values."""
+        none = np.zeros((0, len(self.land.values.start) - 1), dtype=np.int64)
+        return [World(c.points[s], none, 0) for c in self.chains if c.misfit_of(s) == 0]
+
+    def world(
+        self, s: int, more: Sequence[IntArray], clock: Clock, seed: int
+    ) -> tuple[World, FloatArray]:
+        """Find the world of system ``s`` that is nearest to the middle, and how sure it is.
+
+        ``more``: points of open rows that meet all counts, beside those that chains ended with.
+        """
+        search, values = self.land.searches[s], self.land.values
+        share = self.middle.share[self._open_rows(s)]
+        cost = values.expected_cost(share)
+        ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
+        least = min([m for _, m in ends] + [0] * len(more))
+        starts = [p for p, m in ends if m == least] + (list(more) if least == 0 else [])
+        points = starts[0]
+        if search.can_move:
+            own = search.atom_cost(cost[len(search.anchored) :])
+            near = _placed(own, search, starts)[:_PLACED]
+            steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
+            settle = search.space.near_rows
+            jobs = [
+                partial(settle, p, own, search.w, steps, seed + i, clock, NEAR)
+                for i, p in enumerate(near)
+            ]
+            ended = [(c.misfit, _cost(own, search, c.points), c.points) for c in run_all(jobs)]
+            points = min(ended, key=lambda end: end[:2])[2]
+        misfit = search.space.misfit(points)
+        chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
+        # An interval is listed as one value and holds many: it is never certain.
+        n_open = np.maximum(np.diff(values.start), 2)
+        likely = np.take_along_axis(share, chosen, axis=1)
+        sure = confidence(likely, self.middle.n_samples, _DOUBT, n_open)
+        return World(points, chosen, misfit), sure
+
+    def error(self, worlds: Sequence[World], seed: int) -> float:
+        """Mean distance of the worlds of all systems, per row and column, from the samples."""
+        chosen = self.middle.chosen.copy()
+        for s, world in enumerate(worlds):
+            chosen[self._open_rows(s)] = world.values
+        judges = _of_judges(self.samples)
+        return distance(chosen, judges, self.target, seed)
+
+    def _open_rows(self, s: int) -> slice:
+        """Places of the anchored and the open rows of a system in a sample."""
+        sizes = [
+            len(f) + search.space.n_rows
+            for f, search in zip(self.land.fixed, self.land.searches, strict=True)
+        ]
+        begin = sum(sizes[:s])
+        return slice(begin + len(self.land.searches[s].settled), begin + sizes[s])
+
+
+def learned_worlds(
+    searches: Sequence[WorldSearch],
+    geometry: Geometry,
+    values: Values,
+    clock: Clock,
+    seed: int,
+    plan: Plan = PLAN,
+) -> Learned | None:
+    """Walk over the datasets of all systems, and take the middle of what the chains saw.
+
+    Returns None where nothing can move, where there are too many rows or points, or too little
+    time.
+    """
+    if not any(s.can_move for s in searches) or any(s.space.too_large for s in searches):
+        return None
+    if np.diff(values.atom_start).max() > MAX_ATOMS:
+        return None
+    stage = "learning what rows are like"
+    clock.tell(stage, 0.0)
+    land = Land.of(searches, geometry, values)
+    if land.n_rows > MAX_ALIGNED:
+        return None
+    sweeps = _affordable(land, plan, clock, seed)
+    if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
+        return None
+    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
+    told: list[int] = []
+
+    def each(_: object) -> None:
+        told.append(1)
+        clock.tell(stage, len(told) / plan.chains)
+
+    jobs = [partial(_walked, land, plan, sweeps, clock, int(s)) for s in seeds]
+    found = run_all(jobs, each)
+    if clock.stopped or not all(drawn for _, drawn in found):
+        return None
+    target = _target(land)
+    samples = _samples(land, [drawn for _, drawn in found])
+    most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
+    judges = _of_judges(samples)
+    centre = middle(samples.thinned(most), target, clock, judges.thinned(most // 4), seed)
+    return Learned(land, target, samples, centre, tuple(chain for chain, _ in found), plan)
+
+
+def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
+    """Sweeps of a stage, fewer where the time left would not do."""
+    chain = WorldChain.started(land, seed)
+    start = clock.seconds
+    chain.walked(1e-9, plan.hot, plan.swaps)
+    chain.learn()
+    clock.forgive(clock.seconds - start)
+    start = clock.seconds
+    chain.walked(plan.sweeps, plan.hot, plan.swaps)
+    chain.learn()
+    stage = clock.seconds - start
+    runs = _SHARE * clock.left / max(stage * plan.stages / 2, 1e-9)
+    return plan.sweeps * min(1.0, runs / plan.chains)
+
+
+Drawn = list[NDArray[np.int16]]
+
+
+def _walked(
+    land: Land, plan: Plan, sweeps: float, clock: Clock, seed: int
+) -> tuple[WorldChain, Drawn]:
+    """Let one chain cool, learn, and draw samples."""
+    chain, drawn = WorldChain.started(land, seed), Drawn()
+    for k in range(plan.stages):
+        if clock.stopped:
+            break
+        way = min(k / max(plan.cooling - 1, 1), 1.0)
+        chain.learn()
+        chain.walked(sweeps, plan.hot * (plan.warm / plan.hot) ** way, plan.swaps)
+        beyond = k + 1 - plan.cooling - plan.between
+        if beyond > 0 and beyond % plan.thin == 0:
+            drawn.append(chain.atoms)
+    return chain, drawn
+
+
+def _target(land: Land) -> PosteriorTarget:
+    """Lay out what is asked of samples: rows of a system are exchanged with each other only."""
+    group, allowed = [], np.zeros((2 * len(land.searches), land.values.n_atoms), dtype=bool)
+    for s, search in enumerate(land.searches):
+        sizes = len(search.settled), len(search.anchored) + search.space.n_rows
+        group.append(np.repeat([2 * s, 2 * s + 1], sizes))
+        allowed[2 * s : 2 * s + 2, np.unique(search.atoms)] = True
+    parts = KnownParts(np.concatenate(group), allowed)
+    n_classes = int(land.ground.radix[-1])
+    # It says nothing: counts are checked where the worlds are.
+    named = np.zeros((int(land.geometry.leaf_start[-1]), n_classes), dtype=bool)
+    silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), land.n_rows)
+    return PosteriorTarget.without_walk(land.geometry, land.values, silent, parts)
+
+
+def _samples(land: Land, drawn: Sequence[Drawn]) -> Samples:
+    """Put what the chains drew together."""
+    values = land.values
+    atoms = np.array([a for own in drawn for a in own])
+    chain = np.repeat(np.arange(len(drawn)), [len(own) for own in drawn])
+    numbered = (atoms + values.atom_start[:-1]).ravel()
+    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(atoms)
+    radix = np.diff(values.atom_start)
+    rows = atoms.reshape(-1, atoms.shape[2]).astype(np.int64)
+    prior = TreePrior.fitted(rows, land.n_rows, radix, values.atom_weights, values.bins)
+    return Samples(values, atoms, chain, np.zeros(len(atoms)), values.prior(marginal), prior)
+
+
+def _of_judges(samples: Samples) -> Samples:
+    return samples.of_chains(slice(max(int(samples.chain.max() + 1) // _JUDGES, 1)))
+
+
+def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -> list[IntArray]:
+    """Worlds with each row where it costs least, and those first that cost least."""
+    out, rows = [], np.arange(len(cost))
+    for points in starts:
+        own = search.space.value[points].astype(np.int64)
+        _, j = linear_sum_assignment(pair_costs(np.ascontiguousarray(cost), rows, own, rows))
+        out.append(points[j])
+    return sorted(out, key=partial(_cost, cost, search))
+
+
+def _cost(cost: FloatArray, search: WorldSearch, points: IntArray) -> float:
+    return float(np.take_along_axis(cost, search.space.value[points].astype(np.int64), 1).sum())

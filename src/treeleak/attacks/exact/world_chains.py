@@ -1,0 +1,164 @@
+"""Chains over the datasets that almost meet exact counts, of all classes at once.
+
+A chain holds one dataset and learns on the way what rows are like, as chains behind noise do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.exact.world_kernels import Places, set_log_priors, walk
+from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.posterior.chains import as_prior, hierarchy_of
+from treeleak.attacks.posterior.draw_kernels import Ground, Prior
+from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, relearn
+from treeleak.attacks.posterior.target import ground_without_table
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long the chains walk, in stages of so many sweeps (steps per row)."""
+
+    chains: int = 8
+    cooling: int = 40
+    """Stages from hot to warm."""
+    between: int = 40
+    """Stages after that, before the first sample."""
+    samples: int = 24
+    thin: int = 2
+    """Stages between two samples."""
+    sweeps: float = 40.0
+    hot: float = 6.0
+    warm: float = 1.0
+    """Temperatures, as in :func:`~treeleak.attacks.exact.world_kernels.walk`; of samples, the
+    last."""
+    frozen: int = 40
+    """Stages in which a chain then looks for a world,"""
+    thaw: float = 1.2
+    frost: float = 0.6
+    """from one temperature to another;"""
+    longer: tuple[int, ...] = (1, 4, 16, 64)
+    """so many times longer, until some chain has found one."""
+    swaps: float = 0.3
+
+    @property
+    def stages(self) -> int:
+        """Of each chain."""
+        return self.cooling + self.between + self.samples * self.thin
+
+
+@dataclass(frozen=True, eq=False)
+class Land:
+    """What all chains share."""
+
+    searches: tuple[WorldSearch, ...]
+    geometry: Geometry
+    values: Values
+    places: tuple[Places, ...]
+    fixed: tuple[NDArray[np.int16], ...]
+    """Atoms of the rows of each system that do not move, counted from 0 in each attribute."""
+    ground: Ground
+
+    @classmethod
+    def of(cls, searches: Sequence[WorldSearch], geometry: Geometry, values: Values) -> Land:
+        """Lay out the points that rows of each system may take."""
+        begin, places, fixed = values.atom_start[:-1], [], []
+        for search in searches:
+            space, still = search.space, np.concatenate([search.settled, search.anchored])
+            atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
+            neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
+            places.append(
+                Places(space.packed, space.cell, space.value, neighbour, atoms, search.tilt)
+            )
+            fixed.append((search.atoms[still] - begin).astype(np.int16))
+        radix = np.append(geometry.radix, np.diff(values.atom_start)[-1])
+        ground = ground_without_table(geometry, radix, values)
+        return cls(tuple(searches), geometry, values, tuple(places), tuple(fixed), ground)
+
+    @property
+    def n_rows(self) -> int:
+        """Of all systems."""
+        return sum(len(f) + s.space.n_rows for f, s in zip(self.fixed, self.searches, strict=True))
+
+
+@dataclass(eq=False)
+class WorldChain:
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place."""
+
+    land: Land
+    points: list[IntArray]
+    """Of each system, the points of its open rows."""
+    residual: list[IntArray]
+    log_prior: list[FloatArray]
+    hierarchy: HierarchicalPrior
+    prior: Prior
+    rng: NDArray[np.uint64]
+
+    @classmethod
+    def started(cls, land: Land, seed: int, prior: Prior | None = None) -> WorldChain:
+        """Start near the maximum of entropy; without a prior, it is learned."""
+        rng = np.random.default_rng(seed)
+        points = [s.space.spread(s.w, rng).astype(np.int64) for s in land.searches]
+        residual = [s.space.residual(p) for s, p in zip(land.searches, points, strict=True)]
+        hierarchy = hierarchy_of(land.values, 0 if prior is not None else 1)
+        chain = cls(
+            land, points, residual, [np.zeros(len(p)) for p in points], hierarchy,
+            as_prior(hierarchy) if prior is None else prior,
+            rng.integers(1, 2**63, size=1, dtype=np.uint64),
+        )  # fmt: skip
+        chain.learn()
+        return chain
+
+    @property
+    def atoms(self) -> NDArray[np.int16]:
+        """The rows of all systems, in each those that do not move first."""
+        both = zip(self.land.fixed, self.land.places, self.points, strict=True)
+        return np.concatenate([own for f, at, p in both for own in (f, at.atoms[p])])
+
+    def misfit_of(self, s: int) -> int:
+        """Sum over the distinct equations of a system of |A m - n|."""
+        return int(np.abs(self.residual[s]).sum())
+
+    def learn(self) -> None:
+        """Redraw what rows are like, given those that the chain holds, unless it was told."""
+        if self.hierarchy.every:
+            relearn(self.rng, self.atoms, self.land.ground, self.hierarchy)
+        radix = self.land.ground.radix
+        for at, own, log_prior in zip(self.land.places, self.points, self.log_prior, strict=True):
+            set_log_priors(own, at, self.prior, radix, log_prior)
+
+    def walked(
+        self, sweeps: float, temperature: float, swaps: float, until_met: bool = False
+    ) -> None:
+        """Move on by so many steps per row."""
+        for s in range(len(self.points)):
+            self.walked_in(s, sweeps, temperature, swaps, until_met)
+
+    def walked_in(
+        self, s: int, sweeps: float, temperature: float, swaps: float, until_met: bool
+    ) -> int:
+        """Move rows of one system only; returns how many of its counts are missed."""
+        land, steps = self.land, max(int(sweeps * len(self.points[s])), 1)
+        if not land.searches[s].can_move:
+            return int(np.abs(self.residual[s]).sum())
+        return walk(
+            steps, temperature, swaps, until_met, self.points[s], self.log_prior[s],
+            self.residual[s], land.places[s], self.prior, land.ground.radix, self.rng,
+        )  # fmt: skip
+
+    def frozen(self, s: int, longer: int, plan: Plan, clock: Clock) -> int:
+        """Look for a world of one system near by; returns how many counts are missed."""
+        missed = 1
+        for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
+            if clock.stopped or missed == 0:
+                break
+            missed = self.walked_in(s, plan.sweeps, temperature, plan.swaps, True)
+        return missed

@@ -1,0 +1,173 @@
+"""Worlds behind exact counts, drawn while it is learned what rows are like: against all worlds."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.grids import cuts_for, some_rows
+from helpers.releases import counted, random_tree
+from treeleak import metrics
+from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
+from treeleak.attacks.exact.run import exact
+from treeleak.attacks.exact.world_chains import Land, WorldChain
+from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.posterior.chains import as_kernel_prior
+from treeleak.attacks.solvers.integer import bounds
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.clock import Clock
+from treeleak.evidence import evidence_for
+from treeleak.partition import Geometry, enumerate_cells
+from treeleak.partition.values import values_of
+from treeleak.schema import Binary, Ordinal, Schema
+
+SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3)])
+BRIEF = replace(PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0)
+
+
+def opened(seed: int, n_rows: int = 4, n_trees: int = 2, depth: int = 1):
+    """The systems of a small model, with all that they leave open."""
+    rng = np.random.default_rng(seed)
+    names = SMALL.columns
+    X = some_rows(SMALL, names, n_rows, rng)
+    y = np.arange(n_rows) % 2
+    trees = [random_tree(rng, cuts_for(SMALL, names), depth) for _ in range(n_trees)]
+    geometry = Geometry.of(counted(trees, names, X, y, 2), SMALL)
+    evidence = evidence_for(geometry.release)(geometry)
+    values = values_of(geometry.parts, 2)
+    partition = enumerate_cells(geometry, evidence.open_leaves())
+    searches = [WorldSearch.of(s, bounds(s), geometry, values) for s in evidence.systems(partition)]
+    return evidence, geometry, values, searches
+
+
+def a_prior(values, seed: int) -> TreePrior:
+    """A prior under which rows differ widely in how likely they are."""
+    rng = np.random.default_rng(seed)
+    radix = np.diff(values.atom_start)
+    rows = np.column_stack([rng.integers(r, size=6) for r in radix])
+    rows[:4] = rows[0]
+    return TreePrior.fitted(rows, 6.0, radix, values.atom_weights)
+
+
+def all_worlds(land: Land, s: int, prior: TreePrior) -> dict[tuple[int, ...], float]:
+    """Every table of points of a system that meets all counts, and its probability."""
+    space, places = land.searches[s].space, land.places[s]
+    log = prior.log_prior(places.atoms.astype(np.int64))
+    out = {}
+    for rows in itertools.product(range(len(space.code)), repeat=space.n_rows):
+        if space.misfit(np.array(rows, dtype=np.int64)) == 0:
+            out[rows] = float(np.exp(log[list(rows)].sum()))
+    total = sum(out.values())
+    return {rows: p / total for rows, p in out.items()}
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> None:
+    _, geometry, values, searches = opened(seed, n_rows=6, n_trees=4)
+    land = Land.of(searches, geometry, values)
+    prior = a_prior(values, seed)
+    chain = WorldChain.started(land, seed, as_kernel_prior(prior))
+    open_ = [s for s, search in enumerate(searches) if search.can_move]
+    assert open_
+    seen: dict[int, Counter[tuple[int, ...]]] = {s: Counter() for s in open_}
+    for s in open_:
+        for _ in range(30_000):
+            chain.walked_in(s, 2.0, 0.8, 0.4, until_met=False)
+            if chain.misfit_of(s) == 0:
+                seen[s][tuple(chain.points[s].tolist())] += 1
+    for s in open_:
+        expected = all_worlds(land, s, prior)
+        assert len(expected) > 1
+        total = seen[s].total()
+        assert total > 3_000
+        assert set(seen[s]) <= set(expected)
+        for rows, p in expected.items():
+            # Neighbouring looks are alike: they count for some fewer.
+            assert abs(seen[s][rows] / total - p) < 6 * np.sqrt(p * (1 - p) / (total / 6)) + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_chain_keeps_its_books(seed: int) -> None:
+    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
+    land = Land.of(searches, geometry, values)
+    chain = WorldChain.started(land, seed)
+    for temperature in (3.0, 1.0, 0.3):
+        chain.learn()
+        chain.walked(20.0, temperature, 0.3)
+        for s, search in enumerate(searches):
+            space, points = search.space, chain.points[s]
+            assert np.array_equal(chain.residual[s], space.residual(points))
+            assert (chain.misfit_of(s) == 0) == (space.misfit(points) == 0)
+            own = land.places[s].atoms[points].astype(np.int64)
+            assert np.array_equal(
+                own + values.atom_start[:-1], search.atoms[search.live_of[points]]
+            )
+    assert len(chain.atoms) == land.n_rows == 8
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> None:
+    evidence, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
+    clock = Clock(600.0)
+    found = learned_worlds(searches, geometry, values, clock, seed, BRIEF)
+    if found is None:
+        assert not any(search.can_move for search in searches)
+        return
+    held = np.zeros_like(evidence.n)
+    for s, search in enumerate(searches):
+        assert found.met(s, clock)
+        world, sure = found.world(s, [], clock, seed)
+        assert world.misfit == 0
+        assert ((sure > 0) & (sure <= 1)).all()
+        live = np.concatenate([search.settled, search.live_points(world.points)])
+        point, label = (
+            search.system.points[search.live[live]],
+            search.system.label[search.live[live]],
+        )
+        np.add.at(held, (geometry.trace(point), label[:, None]), 1)
+    assert np.array_equal(held, evidence.n)
+
+
+def test_equal_seeds_find_the_same() -> None:
+    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
+    found = [
+        learned_worlds(searches, geometry, values, Clock(600.0), seed, BRIEF) for seed in (1, 1, 2)
+    ]
+    first, again, other = (f.samples.atoms for f in found if f is not None)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_nothing_is_learned_where_time_is_up() -> None:
+    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
+    clock = Clock(600.0)
+    clock.stop()
+    assert learned_worlds(searches, geometry, values, clock, 0, BRIEF) is None
+
+
+def test_columns_that_go_together_are_learned_from_counts_of_other_rows() -> None:
+    """Three columns are copies of each other; no tree tests them together in more than one class.
+
+    Worlds that know nothing of rows tear them apart.
+    """
+    rng = np.random.default_rng(0)
+    schema = Schema([Binary(c) for c in "abcd"])
+    x = rng.integers(2, size=60)
+    X = np.column_stack([x, x, x, rng.integers(2, size=60)]).astype(float)
+    y = rng.integers(2, size=60)
+    names = schema.columns
+    cuts = cuts_for(schema, names)
+    trees = [random_tree(np.random.default_rng(k), cuts, 2) for k in range(12)]
+    geometry = Geometry.of(counted(trees, names, X, y, 2), schema)
+    evidence = evidence_for(geometry.release)(geometry)
+    answer = exact(evidence, geometry, Clock(600.0), 0)
+    assert answer.status in ("feasible", "unique")
+    rows = np.concatenate([r.values for r in answer.rows])
+    table = answer.values.rows(rows[:, :-1], 4)
+    alike = np.mean((table[:, 0] == table[:, 1]) & (table[:, 1] == table[:, 2]))
+    assert alike > 0.9
+    assert metrics.reconstruction_error(table, X, schema) < 0.1
