@@ -44,7 +44,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         6: (
             ("exact",),
             "Where exact counts leave several datasets, chains learn what rows are like: most "
-            "shallow forests err less. Stored studies of exact counts err more until they are run again.",
+            "shallow forests err less. Stored studies of exact counts err more until run again.",
         ),
     }
 )
