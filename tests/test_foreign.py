@@ -92,7 +92,7 @@ def test_of_a_model_of_several_targets_it_is_said_whose_are_told():
     sizes, own = np.unique(tree.apply(rows), return_counts=True)[1], tree.predict(rows)
     exact = (own == targets).all(axis=1).sum()
     assert 0 < exact == (sizes == 1).sum() < 20
-    said = f"{exact} of 20 leaves hold a single training row, and what they predict is the exact"
+    said = f"{exact} of 20 leaves hold a single training row. They predict the exact target of that"
     assert said in " ".join(str(f.text) for f in audit.findings)
 
 

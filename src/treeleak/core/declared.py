@@ -33,7 +33,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import unknown_keys
+from treeleak.core.listed import meant, unknown_keys
 
 LARGEST = 1.7976931348623157e308
 """The largest float; what lies beyond, and what is no number, fails every comparison with it."""
@@ -206,7 +206,10 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
         return f"{before}{unknown_keys(set(value).difference(known), known)}"
     if not value and "of length >= 1" in said:
         return f"{where} is empty"
-    return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}"
+    hinted = ""
+    if get_origin(hint) is Literal and isinstance(value, str):
+        hinted = meant(value[:80], map(str, get_args(hint)))
+    return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}{hinted}"
 
 
 def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any, str | int]:

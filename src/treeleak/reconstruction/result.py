@@ -249,7 +249,7 @@ class Reconstruction:
 
         Where chains drew datasets: their mean distance from the rows, each matched with them, over
         the values not given, those of numbers, too. An error after matching is to be compared with
-        it.
+        it. Behind exact counts, only where no column is one of intervals.
 
         Else from the confidence of the values not given, without the columns of numbers, where it
         is that of an interval; None if there are no others.

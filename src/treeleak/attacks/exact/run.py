@@ -118,7 +118,10 @@ def exact(
         rows.append(solved)
         worlds.append(world)
         part.record(solved.misfit)
-    error = None if learned is None else learned.error(worlds, seed)
+    error = None
+    # An interval is listed as one value: how far values in it lie apart, samples do not know.
+    if learned is not None and not any(a.interval for part in values.parts for a in part.atoms):
+        error = learned.error(worlds, seed)
     return Answer(status_of(rows), values, tuple(rows), numbers=numbers, expected_distance=error)
 
 
