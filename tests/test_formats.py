@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from msgspec import Meta, field
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 import treeleak.formats
@@ -32,6 +33,7 @@ from treeleak.core.declared import (
     written,
 )
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.formats.audit import Audit
 from treeleak.formats.published import PUBLISHED, text_of
 from treeleak.formats.reconstruction import Reconstruction
 from treeleak.release.readers.release_file import release_from_dict
@@ -199,3 +201,35 @@ def test_a_written_reconstruction_is_read_back():
     data["rows"]["confidence"][0][0] = 2
     with pytest.raises(BadInput, match=r"rows: confidence\[0\]\[0\] is 2, must be a number from 0"):
         read(Reconstruction, data)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda data: data.pop("verdict"), "verdict is missing"),
+        (lambda data: data["findings"][0].update(verdict="leak"), "verdict is 'leak', must be one"),
+        (lambda data: data["inventory"][0].update(found=0), "inventory[0]: found is 0"),
+        (lambda data: data["counts"]["total"].update(few=1), "counts: total: unknown keys ['few']"),
+        (lambda data: data["counts"].update(row=1), "counts: unknown keys ['row']"),
+        (lambda data: data["provenance"].update(sha256="x"), "provenance: sha256 is 'x'"),
+        (lambda data: data["uncertainty"]["quantiles"].update({"7": 1}), "unknown keys ['7']"),
+    ],
+)
+def test_a_written_audit_is_read_back_and_a_changed_one_is_not(audited, change, says: str):
+    validator = jsonschema.Draft202012Validator(schema_of(Audit))
+    for edition in ("releasable", "internal"):
+        data = json.loads(json.dumps(audited.to_dict(edition)))
+        assert read(Audit, data).verdict == audited.verdict
+        validator.validate(data)
+        change(data)
+        assert not validator.is_valid(data)
+        with pytest.raises(BadInput, match=re.escape(says)):
+            read(Audit, data)
+
+
+@pytest.fixture(scope="module")
+def audited() -> treeleak.Audit:
+    """An audit of a small tree."""
+    X, y = np.eye(6, 3), [0, 1, 1, 0, 0, 0]
+    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
+    return treeleak.audit(tree, X, y, schema=Schema([Binary(f"x{i}") for i in range(3)]))

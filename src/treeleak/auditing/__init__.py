@@ -9,13 +9,14 @@ from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.shape import Shape
 from treeleak.auditing.assessors.structure import Groups, Structure
 from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
-from treeleak.auditing.disclosure.releasable import Edition
-from treeleak.auditing.findings.finding import Finding, Verdict
+from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.judging import Check, Ruling, judge
 from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit, Provenance
 from treeleak.auditing.run import audit
+from treeleak.formats.audit import Edition
+from treeleak.formats.said import Verdict
 
 __all__ = [
     "Article29",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from dataclasses import asdict, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
@@ -29,6 +29,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.given import Place
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
+from treeleak.formats.audit import State
 from treeleak.reconstruction import Reconstruction
 
 ONLY_LIKELY = own_words(
@@ -66,7 +67,7 @@ class Check:
     what: str
     bound: str
     found: str
-    state: Literal["met", "violated", "not assessed"]
+    state: State
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ def _possible(policy: Policy, audit: Audit) -> Check:
 def _reviewed(review: datetime.date, audit: Audit) -> Check:
     """Check that the policy is not out of date."""
     day = audit.provenance.time[:10]
-    state: Literal["met", "violated"] = "met" if day <= review.isoformat() else "violated"
+    state: State = "met" if day <= review.isoformat() else "violated"
     what = "the policy's day of review has not passed"
     return Check("review", what, f"by {review.isoformat()}", day, state)
 

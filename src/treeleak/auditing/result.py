@@ -24,8 +24,8 @@ from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.described import Described
 from treeleak.auditing.disclosure.kept import keep
-from treeleak.auditing.disclosure.releasable import Edition, Kept, releasable
-from treeleak.auditing.findings.finding import Finding, Verdict
+from treeleak.auditing.disclosure.releasable import Kept, releasable
+from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
@@ -35,6 +35,8 @@ from treeleak.core.message import Reader, message_of
 from treeleak.core.notebook import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
+from treeleak.formats.audit import Edition
+from treeleak.formats.said import Verdict
 from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
 from treeleak.schema import Binary, OneHot

@@ -56,7 +56,7 @@ class Means(Declared, frozen=True):
 
 
 class Group(Declared, frozen=True):
-    """Some of the targets; null where there are none."""
+    """Some of the rows; null where there are none."""
 
     n_rows: Whole
     error: Share | None
@@ -65,7 +65,7 @@ class Group(Declared, frozen=True):
 
 
 class Individual(Declared, frozen=True):
-    """Errors of all targets, of inliers and of outliers."""
+    """Errors of all rows, of inliers and of outliers."""
 
     all: Group
     inliers: Group

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from treeleak.core.declared import Published, schema_of
+from treeleak.formats.audit import Audit
 from treeleak.formats.informed import Informed
 from treeleak.formats.reconstruction import Reconstruction
 from treeleak.formats.release import Release
@@ -19,6 +20,7 @@ from treeleak.formats.schema import Schema
 MOST_LETTERS = 92
 """In a line, beside its key."""
 PUBLISHED: dict[str, type[Published]] = {
+    "audit": Audit,
     "informed": Informed,
     "reconstruction": Reconstruction,
     "release": Release,

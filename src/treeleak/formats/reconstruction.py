@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from treeleak.core.declared import Declared, Positive, Published, Share, Whole, says
 
 Texts = tuple[str, ...]
+Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
 Cell = float | str | bool | None
 Values = Annotated[
     list[list[Cell]], says("Texts and truth values only in the columns of a pipeline's input.")
@@ -102,10 +103,7 @@ class Reconstruction(Published, frozen=True, kw_only=True):
     title: ClassVar[str] = "treeleak reconstruction, version 1"
 
     version: Literal[1]
-    status: Annotated[
-        Literal["unique", "feasible", "likely", "infeasible", "unknown"],
-        says("What is proved of the rows."),
-    ]
+    status: Annotated[Status, says("What is proved of the rows.")]
     meaning: Annotated[str, says("The status in words.")]
     space: Annotated[
         Literal["model", "input"],

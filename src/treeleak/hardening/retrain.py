@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from treeleak.auditing import Audit, audit
 from treeleak.auditing.described import Described
-from treeleak.auditing.findings.finding import Verdict
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.formats.said import Verdict
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.release import Model, to_release
 from treeleak.schema import Schema

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from treeleak._version import __version__
 from treeleak.auditing import Audit
-from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.core.plain import plain
+from treeleak.formats.audit import Edition
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack
 from treeleak.report.sheet import sheet_of

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from treeleak.auditing import Audit, Counts, Measurement, Ruling
 from treeleak.auditing.assessors.yardsticks import WORDS
-from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
+from treeleak.formats.audit import Edition
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction

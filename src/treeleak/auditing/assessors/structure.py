@@ -8,13 +8,14 @@ for them. Who holds the file sees more: in which leaf of each tree a row lies. B
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.formats.held import By
 from treeleak.release.release import Release
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _DIGITS = 12
 
 _CELLS = 200_000_000
 """Rows times trees, above which rows are not sent through the trees."""
-
-By = Literal["leaf", "answer", "cell"]
 
 
 @dataclass(frozen=True)

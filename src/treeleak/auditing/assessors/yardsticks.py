@@ -8,7 +8,6 @@ single people.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ import pandas as pd
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.formats.measured import Knows
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others
@@ -24,8 +24,6 @@ from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.metrics.scores import Scores
 from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
-
-Knows = Literal["schema", "model", "people"]
 
 WORDS: Mapping[str, str] = {
     "random": "a random baseline",

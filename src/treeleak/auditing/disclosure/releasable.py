@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any
 
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
 from treeleak.core.message import ELSEWHERE, Message, Reader, message_of
 from treeleak.core.private import dataclass
-
-Edition = Literal["releasable", "internal"]
 
 _CONTRADICTION = "the counts of the model contradict each other or the schema"
 _LEFT_OUT = "remarks that may name single leaves, columns or values"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.standing import test_of
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE, Verdict
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import in_short
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.formats.said import Verdict
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from treeleak.core.message import Message, Reader, sentences
 from treeleak.core.private import dataclass
+from treeleak.formats.audit import Part
+from treeleak.formats.said import Verdict
 
-Verdict = Literal[
-    "leak shown",
-    "possible leak",
-    "no leak shown by these attacks (this is no proof of safety)",
-    "not assessed",
-]
 LEAK: Verdict = "leak shown"
 POSSIBLE: Verdict = "possible leak"
 NO_LEAK: Verdict = "no leak shown by these attacks (this is no proof of safety)"
 OPEN: Verdict = "not assessed"
-
-Part = Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from treeleak.auditing.assessors.standing import (
     test_of,
 )
 from treeleak.auditing.assessors.yardsticks import WORDS
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.core.message import Message, Of
+from treeleak.formats.said import Verdict
 from treeleak.metrics.margin import FEWEST_PEOPLE
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.listed import listed
 from treeleak.core.message import Message
+from treeleak.formats.said import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 

@@ -18,11 +18,12 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, known_class
 from treeleak.auditing.inventory.layouts import laid_out
-from treeleak.auditing.inventory.rule import Change, Mark, Rule
+from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import INTERNAL, RULES, SETTING, STORED, UNKNOWN
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
+from treeleak.formats.held import Mark
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.readers.rule_file import rules_to_dict
 from treeleak.release.release import Release

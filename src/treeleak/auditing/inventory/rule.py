@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from treeleak.auditing.inventory import conditions, forms, numbers
 from treeleak.core.private import dataclass
+from treeleak.formats.held import Mark
 from treeleak.release.stored import StoredObject
 
-Mark = Literal["leaks", "harmless", "not assessed"]
 Change = Literal[
     "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
 ]
