@@ -11,7 +11,6 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-from referencing import Registry, Resource
 
 
 def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
@@ -22,18 +21,8 @@ def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
 
 @cache
 def _validator(name: str) -> jsonschema.Draft202012Validator:
-    formats = {
-        name: json.loads(
-            resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
-        )
-        for name in ("audit", "hardened", "reconstruction")
-    }
-    for schema in formats.values():
-        jsonschema.Draft202012Validator.check_schema(schema)
-    registry = Registry().with_resources(
-        (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
-    )
-    return jsonschema.Draft202012Validator(formats[name], registry=registry)
+    stored = resources.files("treeleak").joinpath("formats", f"{name}.schema.json")
+    return jsonschema.Draft202012Validator(json.loads(stored.read_text(encoding="utf-8")))
 
 
 def rewrite(source, target, change=None, arrays=None, **options):

@@ -11,6 +11,7 @@ from typing import Any
 
 from treeleak.core.declared import Published, schema_of
 from treeleak.formats.audit import Audit
+from treeleak.formats.hardened import Hardened
 from treeleak.formats.informed import Informed
 from treeleak.formats.reconstruction import Reconstruction
 from treeleak.formats.release import Release
@@ -21,6 +22,7 @@ MOST_LETTERS = 92
 """In a line, beside its key."""
 PUBLISHED: dict[str, type[Published]] = {
     "audit": Audit,
+    "hardened": Hardened,
     "informed": Informed,
     "reconstruction": Reconstruction,
     "release": Release,
