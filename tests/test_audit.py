@@ -840,9 +840,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     assert [part for part, _ in found.not_assessed] == ["population"]
     assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
     assert found.reconstruction.status == "likely"
-    assert "which rows each tree drew is not known" in " ".join(
-        f.text.lower() for f in found.findings
-    )
+    assert "the bootstrap samples are not known" in " ".join(f.text.lower() for f in found.findings)
     assert found.measurement.compared == "every leaf holds the rows that it counts draws of"
     assert found.measurement.exact_in_order is None
 
@@ -927,7 +925,7 @@ def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     assert found.reconstruction.row_count == counted
     assert found.mismatch is None
     (note,) = (n for n in found.notes if "give their number" in n)
-    assert f"{counted.n} rows were rebuilt, 24 are the training rows" in note
+    assert f"The attack rebuilt {counted.n} rows; there are 24 training rows" in note
     assert 0 < found.measurement.error < 0.5
     assert (
         sum(

@@ -184,7 +184,7 @@ def test_a_default_forest_is_measured_row_by_row(default, tmp_path):
         *("--train", default / "train.csv", "--label", LABEL, "--json", report),
     )
     assert result.exit_code == 0
-    assert "40 of 40 rows are proved under the schema, each under the number of its row" in (
+    assert "40 of 40 rows are proved under the schema, each with its number" in (
         unframed(result.stdout)
     )
     assert "known from: the trees' seeds in the file" in unframed(result.stdout)
@@ -287,7 +287,7 @@ def test_an_audit_of_hidden_draws_says_what_was_used_side_by_side(hidden, tmp_pa
     result = run(*of_hidden("audit", hidden, *given, *more))
     assert result.exit_code == 0
     text = unframed(result.stdout)
-    assert "how many draws of each class every leaf counts, and how many different" in text
+    assert "Used: the draws of each class in every leaf, and" in text
     assert "Values given, not counted below 20 of 80" in text
     assert "Against the training rows, of what was not given" in text
     assert "With less evidence" in text

@@ -170,7 +170,7 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if draws := facts.of_draws(found):
         yield Text(draws)
     if rebuilt.draws_hidden:
-        beside = ", and the different rows"
+        beside = ", and the number of different rows"
         distinct = beside if "distinct" in rebuilt.evidence else ", nothing else"
         yield Text(f"Used: the draws of each class in every leaf{distinct}.")
     if rebuilt.row_count is not None:
