@@ -23,6 +23,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
+        "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
         "noisy": "forests with noise on their counts, beside the published figures",
         "n_rows": "the number of rows behind noisy counts",
         "informed": "the adversary who knows all rows but one",

@@ -1,0 +1,94 @@
+"""The benchmark of boosted models on raw tables: what it trains, measures and asks."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.benchmarks import raw_boosted
+from treeleak.core.errors import TimeUp
+
+
+@pytest.fixture
+def cancer():
+    return raw_boosted.sample(raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0))
+
+
+def test_each_line_stands_once_and_names_a_figure():
+    floors = raw_boosted.floors()
+    assert not floors.duplicated(["model", "table", "rows"]).any()
+    assert set(floors.model) <= set(raw_boosted.MODELS)
+    assert set(floors.figure) <= {"near", "exact"}
+
+
+def test_lines_of_other_sizes_and_tables_have_no_floor():
+    asked = raw_boosted.lines(["HistGB"], ["diabetes", "cancer"], [205, 50], quick=False)
+    assert asked[["table", "rows"]].to_numpy().tolist() == [
+        ["diabetes", 205], ["diabetes", 50], ["cancer", 205], ["cancer", 50],
+    ]  # fmt: skip
+    assert asked.share.notna().tolist() == [True, False, False, False]
+    assert len(raw_boosted.lines(["HistGB"], ["cancer"], None, quick=False)) == 1
+    few = raw_boosted.lines(raw_boosted.MODELS, None, None, quick=True)
+    assert 0 < len(few) < len(raw_boosted.floors())
+
+
+def test_the_training_rows_themselves_are_right_by_every_measure(cancer):
+    for measure in (raw_boosted.near, raw_boosted.exact, raw_boosted.between):
+        shuffled = cancer.X.sample(frac=1.0, random_state=0)
+        assert raw_boosted._best(measure, shuffled, cancer) == 1.0
+
+
+def test_numbers_count_as_near_up_to_a_third_of_a_standard_deviation(cancer):
+    off = cancer.X.copy()
+    column = off.columns[3]
+    off[column] += 0.31 * cancer.spread[column]
+    assert raw_boosted._best(raw_boosted.near, off, cancer) == 1.0
+    assert raw_boosted._best(raw_boosted.exact, off, cancer) < 1.0
+    # Far off, no matching brings it near; the other columns stay right.
+    off[column] += 100 * cancer.spread[column]
+    assert raw_boosted._best(raw_boosted.near, off, cancer) == pytest.approx(1 - 1 / off.shape[1])
+
+
+def test_rows_are_matched_where_most_values_are_right():
+    X = pd.DataFrame({"a": [0.0, 10.0, 20.0], "b": [5.0, 6.0, 7.0]})
+    release = SimpleNamespace(thresholds=[np.array([5.0, 15.0]), np.array([])],
+                              float_type="float64", trees=[])  # fmt: skip
+    data = SimpleNamespace(X=X, spread=X.std(ddof=0), release=release)
+    given = pd.DataFrame({"a": [20.0, 0.0, 9.0], "b": [6.0, 5.0, 6.0]})
+    assert raw_boosted._best(raw_boosted.exact, given, data) == pytest.approx(4 / 6)
+    # Nothing tests b: all of its values are on the right side of every threshold.
+    assert raw_boosted._best(raw_boosted.between, given, data) == 1.0
+
+
+def test_a_run_is_measured_beside_what_the_population_gives(capsys):
+    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 5.0)
+    record = raw_boosted.run(case)
+    json.dumps(record)
+    assert record["status"] in ("feasible", "unknown", "unique")
+    assert 0 < record["shuffled"] < 1
+    assert 0 < record["others"] < 1
+    assert 0 < record["near"] <= 1
+    assert 0 <= record["rows"] <= record["between"] <= 1
+    kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
+    line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=True)
+    assert raw_boosted.floor_table(line, [kept]) == 0
+    asked = line.assign(figure="exact", share=1.01, seconds=1e-9)
+    assert raw_boosted.floor_table(asked, [kept]) == 1
+    assert "NOT met" in capsys.readouterr().out
+
+
+def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise TimeUp("too late")
+
+    monkeypatch.setattr(raw_boosted.treeleak, "reconstruct", refuse)
+    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 5.0)
+    kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
+    line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)
+    asked = line.assign(figure="near", share=0.1)
+    assert raw_boosted.floor_table(asked, [kept]) == 1
+    assert "too late" in capsys.readouterr().out
