@@ -24,10 +24,11 @@ HALVES = (
             "leaf_labels",
             "audit_of_rules",
             "found_seed",
+            "raw_numbers",
         ),
     },
     {
-        "test_golden": ("known_draws", "exact_counts", "weights", "raw_numbers"),
+        "test_golden": ("known_draws", "exact_counts", "weights"),
         "compile_kernels": ("narrow_leaves", "sums_of_leaves"),
     },
 )

@@ -77,7 +77,7 @@ def frequencies(
         moves,
         chain.prior,
         chain.hierarchy,
-        room_for_gibbs(land.radix),
+        room_for_gibbs(land.radix) if moves.gibbs_share else None,
     )
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
     return counts / times

@@ -147,7 +147,7 @@ def add_state(count: Any, size: Any, search: Any, points: Any, states: Any) -> A
     new = states.used[0]
     states.used[0] += 1
     states.table[slot] = new
-    states.keys[new] = key
+    put(states.keys[new], key)
     states.leaf[new] = error
     states.best[new] = best
     states.more[new] = splits and _lower_bound(points, key) < (best if search.lists else error)
