@@ -23,6 +23,15 @@ gc.set_threshold(50_000, 20, 20)
 typer.testing._get_command = cache(typer.testing._get_command)
 
 
+@pytest.fixture
+def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits of noise guess a few times from the shape of the trees, each as dear as the attack.
+
+    A dozen tell better how much such guesses differ, which these tests do not ask.
+    """
+    monkeypatch.setattr("treeleak.auditing.assessors.shape.N_GUESSES", 4)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     examples.only_fast = "not slow" in config.getoption("markexpr")
     settings.register_profile(

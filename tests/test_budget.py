@@ -271,6 +271,7 @@ def shown(audit):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
     X, _, _, _ = data
     rows = X.sample(frac=1, random_state=0).reset_index(drop=True)
@@ -301,6 +302,7 @@ def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
     found = audited(monkeypatch, plain, data, data[0], mechanism="draft-dp")
     assert found.budget.overspent
@@ -310,6 +312,7 @@ def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, data):
     _, _, others, _ = data
     rows = others.sample(60, random_state=1).reset_index(drop=True)
@@ -332,6 +335,7 @@ def test_likely_rows_without_training_rows_prove_nothing(monkeypatch, plain, dat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 def test_a_wrong_number_of_rows_is_measured(monkeypatch, plain, data):
     found = audited(monkeypatch, plain, data, data[0][:52], train=True)
     assert found.measurement.individual.all.n_rows == 60

@@ -32,10 +32,11 @@ def data():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_ways():
-    """Each way to train takes seconds: two of a kind are enough."""
+    """Each way to train takes seconds: two of a kind are enough, and a few guesses."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ways, "EPSILONS", (0.3, 3.0))
         patched.setattr(ways, "LEAVES", (5, 10))
+        patched.setattr("treeleak.auditing.assessors.shape.N_GUESSES", 4)
         yield
 
 

@@ -154,7 +154,7 @@ def shown(found):
 
 
 @pytest.mark.slow
-def test_noise_that_hides_everything_shows_no_leak(data):
+def test_noise_that_hides_everything_shows_no_leak(data, few_guesses):
     """A uniform guess alone would call most of these leaks."""
     better = 0
     for seed in range(2):
@@ -168,7 +168,7 @@ def test_noise_that_hides_everything_shows_no_leak(data):
 
 
 @pytest.mark.slow
-def test_noise_that_hides_nothing_shows_a_leak(data):
+def test_noise_that_hides_nothing_shows_a_leak(data, few_guesses):
     found = audited(data, 100.0, control=data[2])
     assert found.verdict == LEAK
     assert found.measurement.significance.rank < 0.05
@@ -205,7 +205,7 @@ def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_population_is_granted_to_the_guess_too(data):
+def test_a_population_is_granted_to_the_guess_too(data, few_guesses):
     X, y, others, schema = data
     found = treeleak.audit(
         fitted(data, 1e-3), X, y, schema=schema, n_rows=60, population=others, time_limit=60
