@@ -1,4 +1,7 @@
-"""Examples run as their readers run them: each in a process of its own, warnings as errors."""
+"""Examples run as their readers run them: each in a process of its own, warnings as errors.
+
+What they print is for readers; here it is enough that they run, in less time.
+"""
 
 import os
 import re
@@ -13,7 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 
 ROOT = Path(__file__).parents[1]
-SMALL = {"defences.py": ["--rows", "40", "--seconds", "2"]}
+SMALL = {"defences.py": ["--rows", "30", "--seconds", "2"]}
+HURRIED = Path(__file__).parent / "helpers" / "hurried.py"
 SCRIPTS = sorted(ROOT.glob("examples/*.py"))
 WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 
@@ -29,7 +33,7 @@ WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 @pytest.mark.each
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(
-        [sys.executable, "-W", "error", str(script), *SMALL.get(script.name, [])],
+        [sys.executable, "-W", "error", str(HURRIED), str(script), *SMALL.get(script.name, [])],
         cwd=tmp_path,
         capture_output=True,
         text=True,
