@@ -55,7 +55,7 @@ def saved(pipe, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def few_ways(monkeypatch):
+def few_ways(monkeypatch, few_guesses):
     monkeypatch.setattr(ways, "LEAVES", (5,))
 
 
