@@ -215,7 +215,7 @@ class Domains:
         jobs = [
             partial(
                 box_kernels.choose_leaves,
-                rows[i::THREADS],
+                np.ascontiguousarray(rows[i::THREADS]),
                 label,
                 *where,
                 boxes.forest,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 
 def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolArray]:
@@ -56,7 +56,8 @@ def spans_of_rows(
     sets = np.empty(members.shape[1], dtype=np.uint64)
     either = np.empty(members.shape[1], dtype=np.uint64)
     for k in range(len(closed)):
-        lows[:], highs[:], sets[:] = 0, radix - 1, ~np.uint64(0)
+        lows[:], sets[:] = 0, ~np.uint64(0)
+        put(highs, radix - 1)
         own = drawn[drawn_start[k] : drawn_start[k + 1]]
         only = np.full(len(own), -1)
         for i in range(len(own)):
