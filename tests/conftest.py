@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -10,6 +12,7 @@ import typer.testing
 from hypothesis import settings
 
 from helpers import examples
+from helpers.once import once
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
@@ -21,6 +24,23 @@ gc.set_threshold(50_000, 20, 20)
 
 # Typer's runner puts the commands together for every line that is run: they are the same.
 typer.testing._get_command = cache(typer.testing._get_command)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def yardsticks_of_the_same_rows() -> Iterator[None]:
+    """Take random guesses and outliers once for the rows that several audits are given.
+
+    They follow from the rows, the schema and the seed, and take longer than many an attack. What
+    measures them for itself asks the functions where they are defined.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        for where, name in (
+            ("treeleak.auditing.assessors.yardsticks", "random_guesses"),
+            ("treeleak.metrics.individual", "find_outliers"),
+        ):
+            function = getattr(importlib.import_module(where), name)
+            patched.setattr(f"{where}.{name}", once(function))
+        yield
 
 
 @pytest.fixture
