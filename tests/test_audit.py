@@ -854,7 +854,7 @@ def test_both_kinds_of_evidence_are_told_and_measured(behind):
     assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
     assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
     (advice,) = (a for a in found.advice if "With n_node_samples deleted" in a)
-    assert percent(variant.measurement.error, 1) in advice
+    assert f"{percent(variant.measurement.error)} error" in advice
     assert percent(found.measurement.error, 1) in advice
 
 

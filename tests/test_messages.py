@@ -9,6 +9,8 @@ from string import Formatter
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -16,6 +18,7 @@ from helpers.documents import valid
 from treeleak.auditing import wording
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import ELSEWHERE, Kind, Message, Of, Reader, message_of
+from treeleak.core.percent import hundredths
 
 SOME = Kind(
     "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."
@@ -33,6 +36,27 @@ def test_figures_of_few_people_and_hidden_columns_are_left_out():
         "rows": None, "all": 100, "share": None, "columns": ["age"],
     }  # fmt: skip
     assert said.described()["values"]["rows"]["value"] == 3
+
+
+SCORES = Kind("scores", "{wrong:share1} wrong, off by {off:sd}")
+
+
+def test_others_read_scores_in_hundredths():
+    said = SCORES(wrong=Of(0.6064, 80), off=0.15678)
+    assert said == "60.6% wrong, off by 0.16"
+    assert said.told(READER) == "61% wrong, off by 0.16"
+    values = said.described(READER)["values"]
+    assert {k: v["value"] for k, v in values.items()} == {"wrong": 0.61, "off": 0.16}
+    assert SCORES(wrong=0.004, off=0.004).told(READER) == "1% wrong, off by 0.01"
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_hundredths_keep_order_and_never_claim_all_or_nothing(a, b):
+    low, high = sorted((a, b))
+    assert hundredths(low) <= hundredths(high)
+    assert abs(hundredths(a) - a) <= 0.01
+    assert (hundredths(a) == 0, hundredths(a) == 1) == (a == 0, a == 1)
+    assert hundredths(a) == round(hundredths(a), 2)
 
 
 @pytest.mark.parametrize("rows", [0, 10, 11])

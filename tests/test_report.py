@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 import treeleak
 from helpers.examples import spread
 from treeleak.cli import app
+from treeleak.core.percent import percent
 from treeleak.core.plain import plain, shortened
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
@@ -205,6 +206,15 @@ def test_rows_are_not_even_built_for_the_releasable_edition(found):
     keys = {e: {s.key for s in sheet_of(found, e).sections} for e in ("releasable", "internal")}
     assert keys["internal"] - keys["releasable"] == {"rows"}
     assert "application/json" not in render_html(found)
+
+
+def test_the_releasable_page_has_scores_in_whole_percents(found):
+    m = found.measurement
+    finer = {percent(m.error, 1), *(percent(y.scores.categories, 1) for y in m.yardsticks)}
+    internal, releasable = (render_html(found, e) for e in ("internal", "releasable"))
+    assert all(figure in internal for figure in finer)
+    assert not [figure for figure in finer if figure in releasable]
+    assert f"The reconstruction error is {percent(m.error)} of the values" in releasable
 
 
 def test_a_ruling_answers_the_first_question(found):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from treeleak.core.listed import listed
-from treeleak.core.percent import percent
+from treeleak.core.percent import hundredths, percent
 from treeleak.core.plain import plain
 from treeleak.core.private import dataclass
 
@@ -152,6 +152,10 @@ def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Ite
             yield _SAID[spec or ""](values[name], reader)
 
 
+_ROUNDED = ("share1", "sd")
+"""Kinds of which others read whole percents and hundredths: scores of the training rows."""
+
+
 def _few(value: Any, reader: Reader | None) -> bool:
     if reader is None:
         return False
@@ -159,16 +163,24 @@ def _few(value: Any, reader: Reader | None) -> bool:
     return 0 < int(people) < reader.threshold
 
 
-def _figure(write: Callable[[float], str]) -> Callable[[Any, Reader | None], str]:
+def _figure(
+    write: Callable[[float], str], rounded: Callable[[float], str] | None = None
+) -> Callable[[Any, Reader | None], str]:
+    """Write a figure; where others read it in hundredths, ``rounded`` writes it for them."""
+
     def said(value: Any, reader: Reader | None) -> str:
-        if not isinstance(value, Of):
-            return write(value)
-        few = _few(value, reader)
-        return (
-            f"(of fewer than {reader.threshold} people)" if few and reader else write(value.figure)
-        )
+        figure = value.figure if isinstance(value, Of) else value
+        if reader is None:
+            return write(figure)
+        if isinstance(value, Of) and _few(value, reader):
+            return f"(of fewer than {reader.threshold} people)"
+        return write(figure) if rounded is None else rounded(hundredths(figure))
 
     return said
+
+
+def _two_digits(figure: float) -> str:
+    return f"{figure:.2f}"
 
 
 def _people(value: Any, reader: Reader | None) -> str:
@@ -223,8 +235,8 @@ _SAID: Mapping[str, Callable[[Any, Reader | None], str]] = {
     # Any other number; with Of, one that rests on some people.
     "number": _figure(lambda x: f"{x:,}" if isinstance(x, Integral) else f"{x:.4g}"),
     "share": _figure(percent),
-    "share1": _figure(lambda x: percent(x, 1)),
-    "sd": _figure(lambda x: f"{x:.2f}"),
+    "share1": _figure(lambda x: percent(x, 1), percent),
+    "sd": _figure(_two_digits, _two_digits),
     "column": _column,
     "columns": _columns(str),
     "quoted": _columns(repr),
@@ -254,4 +266,6 @@ def _as_data(kind: str, value: Any, reader: Reader | None) -> Any:
     if (kind == "people" or isinstance(value, Of)) and _few(value, reader):
         return None
     figure = value.figure if isinstance(value, Of) else value
+    if reader is not None and kind in _ROUNDED:
+        return hundredths(float(figure))
     return int(figure) if isinstance(figure, Integral) else float(figure)

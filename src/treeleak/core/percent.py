@@ -11,3 +11,14 @@ def percent(share: float, digits: int = 0) -> str:
     if share < 1 and text == f"{1:.{digits}%}":
         return f">{100 - least:.{digits}f}%"
     return text
+
+
+def hundredths(share: float) -> float:
+    """Round to hundredths, so that no finer figure follows; a little is never nothing.
+
+    Nor is nearly all of a share all. ``share``: not negative.
+    """
+    rounded = round(share, 2)
+    if 0 < share < 0.01:
+        return 0.01
+    return 0.99 if 0.99 < share < 1 else rounded

@@ -24,6 +24,11 @@ def share(part: float | None, digits: int = 0) -> str:
     return NONE if part is None else percent(part, digits)
 
 
+def digits(found: Doc) -> int:
+    """Digits of a score in percent: the releasable edition has whole percents."""
+    return 0 if found["edition"] == "releasable" else 1
+
+
 def capital(text: str) -> str:
     """Begin a text with a capital."""
     return text[:1].upper() + text[1:]
@@ -113,13 +118,13 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         yield "Thresholds explained by the rebuilt rows", percent(rebuilt["midpoints_met"]), many
 
 
-def of_unlike(individual: Doc | None) -> Iterator[Fact]:
+def of_unlike(individual: Doc | None, digits: int) -> Iterator[Fact]:
     """Say how right rows are that resemble others, and those that stand apart."""
     for what, key in (("resemble others", "inliers"), ("are outliers", "outliers")):
         group = (individual or {}).get(key)
         if group and group["n_rows"]:
-            said = f"{percent(group['perfect'])} of them exact"
-            yield f"in the {group['n_rows']:,} rows that {what}", percent(group["error"], 1), said
+            error, exact = percent(group["error"], digits), percent(group["perfect"])
+            yield f"in the {group['n_rows']:,} rows that {what}", error, f"{exact} of them exact"
 
 
 def of_uncertainty(left: Doc) -> Iterator[Fact]:

@@ -72,12 +72,12 @@ def against_guesses(found: Doc) -> Section:
             lambda s: s["numbers"]["near"],
         ),
     ]  # fmt: skip
-    table = Facts(tuple(_of_measured(m)))
+    table = Facts(tuple(_of_measured(m, facts.digits(found))))
     beside = Grid(
         "Compared with",
         ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
          "Error (DRAFT)", "Chance of such a margin"),
-        tuple(_of_yardstick(y) for y in m["yardsticks"]),
+        tuple(_of_yardstick(y, facts.digits(found)) for y in m["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     ).told(facts.NONE)  # fmt: skip
     said = Prose(
@@ -105,23 +105,24 @@ def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]
         "share of the values, after optimal one-to-one matching",
         (("right", "plain"),),
         tuple(lines),
-        digits=1,
+        digits=facts.digits(found),
     )
 
 
 _KNOWS = {"schema": "the schema", "model": "the trees without counts", "people": "the population"}
 
 
-def _of_yardstick(y: Doc) -> tuple[str, ...]:
+def _of_yardstick(y: Doc, digits: int) -> tuple[str, ...]:
     scores = y["scores"]
-    wrong = facts.NONE if scores["categories"] is None else percent(scores["categories"], 1)
+    wrong = facts.NONE if scores["categories"] is None else percent(scores["categories"], digits)
     off = facts.NONE if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
     chance = by_chance(y["nearer"])
-    error = f"{percent(scores['error'], 1)} ± {percent(y['sd'], 1)}"
+    error = percent(scores["error"], digits)
+    error += f" ± {percent(y['sd'], digits)}" if digits else ""
     return facts.capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
 
 
-def _of_measured(m: Doc) -> Iterator[Fact]:
+def _of_measured(m: Doc, digits: int) -> Iterator[Fact]:
     verified = "Training file verified against the leaf counts"
     yield verified, m["compared"], "to check that these are its training rows"
     for what, rows, order in (
@@ -136,19 +137,20 @@ def _of_measured(m: Doc) -> Iterator[Fact]:
         yield what, percent(rows), place
     scores = m["scores"]
     if scores["categories"] is not None:
-        yield "Error of categories", percent(scores["categories"], 1), ""
+        yield "Error of categories", percent(scores["categories"], digits), ""
     if (numbers := scores["numbers"]) is not None:
         off = f"{numbers['off']:.2f} standard deviations"
-        right = f"{percent(numbers['exact'], 1)} exactly right, {percent(numbers['near'], 1)} near"
+        exact, near = (percent(numbers[k], digits) for k in ("exact", "near"))
+        right = f"{exact} exactly right, {near} near"
         yield "Numbers off by, on average", off, right
-    yield "Error, as experiments report it (DRAFT)", percent(m["error"], 1), _MIXED
+    yield "Error, as experiments report it (DRAFT)", percent(m["error"], digits), _MIXED
     if m["error_in_order"] is not None:
-        in_place = percent(m["error_in_order"], 1)
+        in_place = percent(m["error_in_order"], digits)
         yield "Error of categories row by row, in their own place", in_place, ""
     if (order := m["in_order"]) is not None:
-        usual = f"the usual values of the class {percent(order['usual'], 1)}"
-        yield "Error in their own place", percent(order["error"], 1), usual
-    for what, error, more in facts.of_unlike(m["individual"]):
+        usual = f"the usual values of the class {percent(order['usual'], digits)}"
+        yield "Error in their own place", percent(order["error"], digits), usual
+    for what, error, more in facts.of_unlike(m["individual"], digits):
         yield facts.capital(what), f"error {error}", more
     if (test := m["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
@@ -263,7 +265,7 @@ def groups(found: Doc) -> Section | None:
         (
             facts.group_name(g),
             facts.NONE if g["rows"] is None else f"{g['rows']:,}",
-            *(facts.share(g[k], 1) for k in ("error", "guess")),
+            *(facts.share(g[k], facts.digits(found)) for k in ("error", "guess")),
             facts.share(g["exact"]),
         )
         for g in exposure["groups"]

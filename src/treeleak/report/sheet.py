@@ -15,6 +15,7 @@ from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
+from treeleak.core.message import Reader
 from treeleak.core.percent import percent
 from treeleak.formats.audit import Edition
 from treeleak.report import facts, membership, record, sections
@@ -100,7 +101,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         if found["verdict"] == NO_LEAK:
             more.insert(0, said)
             said = "Nothing beyond what chance or the population explains."
-        return said, (*_beside_the_strongest(m), *more)
+        return said, (*_beside_the_strongest(m, facts.digits(found)), *more)
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
     if found["verdict"] == NO_LEAK:
@@ -119,12 +120,14 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     return "Not assessed: no rows were rebuilt.", tuple(more)
 
 
-def _beside_the_strongest(m: Doc) -> tuple[str, ...]:
+def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
     best = _strongest(m)
     if m["scores"] is None or best is None:
         return ()
     own, other = read_scores(m["scores"]), read_scores(best["scores"])
-    return (f"{in_full(own)}. In {WORDS[best['name']]}: {in_short(other)}.",)
+    reader = None if digits else Reader(threshold=0)
+    said, beside = in_full(own).told(reader), in_short(other).told(reader)
+    return (f"{said}. In {WORDS[best['name']]}: {beside}.",)
 
 
 def _what_helps(found: Doc) -> Answer:
@@ -153,7 +156,7 @@ def _tiles(found: Doc) -> Iterator[Tile]:
     if m is not None:
         share, how = _exact(m, rebuilt)
         yield Tile(percent(share), f"of training rows rebuilt {how}", "", tone)
-        yield from _score_tiles(m, tone)
+        yield from _score_tiles(m, tone, facts.digits(found))
     elif rebuilt is not None and rebuilt["n_rows"]:
         yield Tile(f"{rebuilt['n_rows']:,}", "rows rebuilt", "not compared with training rows")
         if rebuilt["expected_error"] is not None:
@@ -177,13 +180,14 @@ def _strongest(m: Doc) -> Doc | None:
     return min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]), default=None)
 
 
-def _score_tiles(m: Doc, tone: Tone) -> Iterator[Tile]:
+def _score_tiles(m: Doc, tone: Tone, digits: int) -> Iterator[Tile]:
     best = _strongest(m)
     scores, other = m["scores"], None if best is None else best["scores"]
     beside = "" if best is None else WORDS[best["name"]]
     if scores["categories"] is not None:
-        share = "" if other is None else f"{percent(other['categories'], 1)} in {beside}"
-        yield Tile(percent(scores["categories"], 1), "error of rebuilt categories", share, tone)
+        share = "" if other is None else f"{percent(other['categories'], digits)} in {beside}"
+        wrong = percent(scores["categories"], digits)
+        yield Tile(wrong, "error of rebuilt categories", share, tone)
     if scores["numbers"] is not None:
         off = "" if other is None else f"{other['numbers']['off']:.2f} in {beside}"
         figure = f"{scores['numbers']['off']:.2f}"

@@ -228,7 +228,7 @@ def _of_measured(
             yield "in their own place", percent(m.located_in_order)
     if individual and individual["all"]["worst"] is not None:
         yield "Error in the worst row", percent(individual["all"]["worst"])
-    for what, error, more in facts.of_unlike(individual):
+    for what, error, more in facts.of_unlike(individual, 1):
         yield what, f"{error}, {more}"
     if m.significance is not None:
         yield from _against_others(m.significance)
@@ -239,7 +239,7 @@ def _yardsticks(m: Measurement) -> Table:
     own = m.scores
     kinds = [] if own is None or own.categories is None else ["error"]
     if own is not None and own.numbers is not None:
-        kinds = ["error (categories)"] if kinds else []
+        kinds = ["categories wrong"] if kinds else []
         kinds += ["numbers off (sd)", "exact", "within 1%"]
 
     def line(what: str, scores: Scores, chance: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
 from treeleak.core.message import ELSEWHERE, Message, Reader, message_of
+from treeleak.core.percent import hundredths
 from treeleak.core.private import dataclass
 
 _CONTRADICTION = "the counts of the model contradict each other or the schema"
@@ -61,9 +62,7 @@ def releasable(document: Mapping[str, Any], kept: Kept, reader: Reader) -> dict[
         return _rows(told, kept.individual)
 
     def measurement(told: dict[str, Any]) -> dict[str, Any]:
-        shown: dict[str, Any] = _in_hundredths(
-            {k: told[k] for k in ("scores", "in_order", "yardsticks")}
-        )
+        shown: dict[str, Any] = _in_hundredths({k: told[k] for k in _SCORES})
         if kept.hidden:
             # Of categories and numbers apart, one may be about hidden columns alone.
             for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
@@ -109,13 +108,14 @@ def _in_hundredths(told: Any) -> Any:
         return {k: v if k in exact else _in_hundredths(v) for k, v in told.items()}
     if isinstance(told, list):
         return [_in_hundredths(v) for v in told]
-    return round(told, 2) if isinstance(told, float) else told
+    return hundredths(told) if isinstance(told, float) else told
 
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
     "frameworks", "not_assessed",
 )  # fmt: skip
+_SCORES = ("error", "error_in_order", "scores", "in_order", "yardsticks")
 _OF_COLUMN = "inference."
 _OF_FEW = ("worst_person", "worst_group", "worst_group_over_guess")
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
@@ -216,7 +216,10 @@ def _ruling(told: dict[str, Any], hidden: Collection[str], reader: Reader) -> di
 
 def _rows(told: dict[str, Any], sides: bool) -> dict[str, Any]:
     """Leave groups that are large enough, without the worst of their rows."""
-    said = {name: group | {"worst": None} for name, group in told.items()}
+    said = {
+        name: group | {"worst": None, "error": _in_hundredths(group["error"])}
+        for name, group in told.items()
+    }
     none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
     return said if sides else said | dict.fromkeys(("inliers", "outliers"), none)
 
@@ -230,7 +233,7 @@ def _exposure(told: dict[str, Any], kept: Kept, threshold: int) -> dict[str, Any
         if column in kept.hidden:
             continue
         own = [(g, may) for g, may in pairs if g["column"] == column]
-        groups += [g for g, may in own if may]
+        groups += [g | {"error": _in_hundredths(g["error"])} for g, may in own if may]
         if not all(may for _, may in own):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
             rest = f"groups under {threshold} rows, and figures that would disclose them"
