@@ -31,7 +31,7 @@ def cells(page, first, least=5):
 
 @pytest.fixture(scope="module")
 def data():
-    X, y, compas = compas_sample(60)
+    X, y, compas = compas_sample(30)
     return X, y, compas.schema
 
 
@@ -84,6 +84,7 @@ def test_figures_of_forests_are_not_told_of_other_models(data):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 def test_hardening_tells_what_each_step_saved_of_this_file(forest, data, tmp_path):
     X, y, schema = data
     skops.io.dump(forest, tmp_path / "m.skops")

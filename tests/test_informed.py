@@ -358,7 +358,7 @@ def test_candidates_are_the_most_probable_rows():
 @pytest.mark.slow
 def test_the_expected_error_is_the_real_one_on_average():
     errors, expected = [], []
-    for seed in range(30):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         release, X, y = full_forest(1000, seed, like=0.3)
         law = Laplace(0.5, "towards zero")
