@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
+from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
@@ -29,6 +30,7 @@ from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, L
 from treeleak.release.noise.table import NoiseTable, excess_bound
 from treeleak.release.sampling import Disjoint
 from treeleak.release.stated_noise import check_counts_agree, doubt_file, noise_left
+from treeleak.release.statistics import LABELS, Statistics
 from treeleak.verification.training_rows import match_training
 
 LAWS = [
@@ -260,6 +262,22 @@ def test_names_of_all_classes_that_a_leaf_holds():
 
 
 # ------------------------------------------------------------------------------------ releases
+
+
+def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(300, random_state=6)
+    forest = RandomForestClassifier(50, random_state=6).fit(X, data.y[X.index])
+    whole = to_release(forest)
+    trees = []
+    for tree in whole.trees:
+        named = np.where(tree.is_leaf[:, None], tree.counts > 0, 0.0)
+        statistics = Statistics.counting(LABELS, named, present=tree.is_leaf)
+        trees.append(replace(tree, statistics=statistics))
+    bare = replace(whole, trees=tuple(trees), noise=LabelNoise("present", 1.0))
+    left = noise_left(bare, X.to_numpy(), data.y[X.index].to_numpy())
+    assert left.compared
+    assert left.doubt is None
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,8 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
     if isinstance(noise, LabelNoise):
         if label is None or (kind == "bootstrap" and noise.rule != "present"):
             return NoiseLeft()
-        doubt = doubt_labels(noise, held, told, alone=kind != "disjoint")
+        # A tree splits the rows that it drew, so no leaf saw none: fewer classes go unseen.
+        doubt = doubt_labels(noise, held, told, alone=kind == "all")
         return NoiseLeft(True, doubt, scale_of_labels(noise, held, told) if kind == "all" else None)
     summed = 1
     if label is None:
