@@ -134,7 +134,7 @@ def draw_scored(score: Any, n: int, rng: Any) -> int:
 
 
 @njit(inline=True)
-def _change(signature: Any, residual: Any, old: int, new: int, limit: float) -> int:
+def misfit_change(signature: Any, residual: Any, old: int, new: int, limit: float) -> int:
     """Change of sum |residual| if a row moved between cells; cut short once above ``limit``.
 
     A column changes the sum by 2 at the most.
@@ -154,7 +154,7 @@ def _change(signature: Any, residual: Any, old: int, new: int, limit: float) -> 
 
 
 @njit(inline=True)
-def _change_of_two(
+def misfit_change_of_two(
     signature: Any, residual: Any, old: int, new: int, old2: int, new2: int, limit: float
 ) -> int:
     """The same if two rows moved at once; a column changes the sum by 4 at the most."""
@@ -192,7 +192,7 @@ def _change_of_two(
 
 
 @njit(inline=True)
-def _move(signature: Any, residual: Any, old: int, new: int) -> None:
+def move_row(signature: Any, residual: Any, old: int, new: int) -> None:
     """Move one row between cells."""
     for t in range(signature.shape[1]):
         a, b = signature[old, t], signature[new, t]
@@ -307,17 +307,17 @@ def anneal(
         # need not be known beyond the limit that u sets.
         limit = temperature * (log_odds - np.log(1.0 - uniform(rng))) - extra
         if k2 >= 0:
-            misfit = _change_of_two(
+            misfit = misfit_change_of_two(
                 signature, residual, cell[p], cell[new], cell[p2], cell[new2], limit
             )
         else:
-            misfit = _change(signature, residual, cell[p], cell[new], limit)
+            misfit = misfit_change(signature, residual, cell[p], cell[new], limit)
         if misfit > limit:
             continue
-        _move(signature, residual, cell[p], cell[new])
+        move_row(signature, residual, cell[p], cell[new])
         rows[k] = new
         if k2 >= 0:
-            _move(signature, residual, cell[p2], cell[new2])
+            move_row(signature, residual, cell[p2], cell[new2])
             rows[k2] = new2
         score[0] += misfit
         score[1] += extra

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.attacks.kernels import _change, _change_of_two, _move, uniform
+from treeleak.attacks.kernels import misfit_change, misfit_change_of_two, move_row, uniform
 from treeleak.attacks.posterior.draw_kernels import log_prior_of
 from treeleak.core.compiled import njit
 
@@ -114,18 +114,20 @@ def walk(
         # What it may cost at most is drawn first: the sum need not be known beyond.
         limit = temperature * (odds - np.log(1.0 - uniform(rng)))
         if k2 >= 0:
-            change = _change_of_two(
+            change = misfit_change_of_two(
                 places.signature, residual, places.cell[p], places.cell[new],
                 places.cell[p2], places.cell[new2], limit,
             )  # fmt: skip
         else:
-            change = _change(places.signature, residual, places.cell[p], places.cell[new], limit)
+            change = misfit_change(
+                places.signature, residual, places.cell[p], places.cell[new], limit
+            )
         if change > limit:
             continue
-        _move(places.signature, residual, places.cell[p], places.cell[new])
+        move_row(places.signature, residual, places.cell[p], places.cell[new])
         rows[k], log_prior[k] = new, own
         if k2 >= 0:
-            _move(places.signature, residual, places.cell[p2], places.cell[new2])
+            move_row(places.signature, residual, places.cell[p2], places.cell[new2])
             rows[k2], log_prior[k2] = new2, own2
         misfit += change
     return misfit
