@@ -46,6 +46,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Where exact counts leave several datasets, chains learn what rows are like: most "
             "shallow forests err less. Stored studies of exact counts err more until run again.",
         ),
+        7: (
+            ("exact",),
+            "Where exact counts leave several datasets, rows between them are the answer if they "
+            "are expected to err less. Stored studies of exact counts err more until run again.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

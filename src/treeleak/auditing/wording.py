@@ -262,6 +262,11 @@ FEASIBLE = Kind(
     "The attack found {rows:people} rows that fit every count, but others fit, too. No "
     "unique row is proved on the values that the model's splits distinguish.",
 )
+BETWEEN = Kind(
+    "rows_between_datasets",
+    "The attack rebuilt {rows:people} rows. Several datasets fit every count; these rows lie "
+    "between them. No unique row is proved on the values that the model's splits distinguish.",
+)
 FEASIBLE_RULE = Kind("rule_nothing_proved", "The attack ended, and proved no unique row.")
 STOPPED_EARLY = Kind("stopped_before_rows", "{stopped} before any row was rebuilt.")
 STOPPED_UNSETTLED = Kind(

@@ -91,7 +91,8 @@ class Rows(Table, frozen=True):
     most_likely: Annotated[
         Table | None,
         says(
-            "The likeliest dataset, where draws are hidden. The values above err less on average."
+            "The likeliest dataset, where draws are hidden, or a dataset that meets every count. "
+            "The values above err less on average."
         ),
     ]
 

@@ -256,7 +256,8 @@ def _with_posterior(
     release, known = task.both.later, task.known
 
     def write(rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
-        found = known.filled(_unsure(rows, label), ordered=True, rows=True)
+        # Walks over hidden draws hold known rows, too, each in its place; others do not.
+        found = known.filled(_unsure(rows, label), ordered=task.hidden, rows=task.hidden)
         return _tidy(found.table), found.label
 
     own = known.rows[:, : len(release.feature_names)]
@@ -265,8 +266,8 @@ def _with_posterior(
     notes = out.notes
     if samples.disagreement > _AGREED:
         yet, told = " yet", "more time would make confidences better"
-        if release.noise is not None:
-            # Behind noise, only walks that time cut short grow longer with more of it.
+        if release.noise is not None or not task.hidden:
+            # There, only walks that time cut short grow longer with more of it.
             yet, told = "", "confidences are too sure, more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, told=told))

@@ -104,12 +104,13 @@ class Reconstruction:
     in_earlier : Series of bool or None
         Whether each row is in the training set of the earlier release, if one was given.
     posterior : Posterior or None
-        Samples of the posterior, for hidden draws or counts with noise.
+        Samples of the posterior, for hidden draws, counts with noise, and exact counts of classes
+        that leave several datasets (samples nearly meet those).
     expected_distance : float or None
         Mean distance per value between the rows and the matched datasets of the posterior.
     most_likely : tuple of DataFrame and Series, or None
         Rows and labels (None in a model without classes) of the likeliest dataset, if there is a
-        posterior. ``X`` has a smaller error on average.
+        posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
     without_population : Reconstruction or None
         The same without the population, if one was given.
     without_distinct : Reconstruction or None
@@ -196,11 +197,18 @@ class Reconstruction:
         return self.row_count is not None and self.evidence.startswith("hidden")
 
     @property
+    def between_datasets(self) -> bool:
+        """Whether the rows lie between datasets that meet exact counts: `most_likely` meets all."""
+        return self.status == "likely" and self.evidence == "exact counts"
+
+    @property
     def meaning(self) -> str:
         """The status in words."""
         meaning = MEANING[self.status]
         if self.status == "feasible" and self.evidence.startswith("what leaves add"):
             meaning = "explains the value of every leaf; other datasets may, too"
+        if self.between_datasets:
+            meaning = "expected to err less than datasets that meet every count; one comes with it"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
         elif self.status == "unknown" and self.row_count is not None:
@@ -269,7 +277,7 @@ class Reconstruction:
         Raises
         ------
         NotCovered
-            If there is no posterior: only attacks on hidden draws and on noise have one.
+            If there is no posterior.
         """
         return self._posterior.membership(records, share)
 
@@ -281,7 +289,7 @@ class Reconstruction:
         Raises
         ------
         NotCovered
-            If there is no posterior: only attacks on hidden draws and on noise have one.
+            If there is no posterior.
         """
         return self._posterior.expectation(f, level)
 

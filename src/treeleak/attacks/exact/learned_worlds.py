@@ -3,12 +3,14 @@
 Chains walk over datasets of all classes at once and learn on the way what rows are like, as behind
 noise. A dataset that misses counts is not ruled out but made unlikely: worlds that meet them all
 lie apart, and only through others does a walk get from one to the next. Each chain ends with a
-world, and the answer is the world nearest to the middle of all that the chains saw.
+world. The middle of all that the chains saw errs least on average, but is itself no world; the one
+nearest to it comes with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.annealing import NEAR
+from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
@@ -50,6 +53,10 @@ _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 """Samples of which the middle is taken, and rows in all of them."""
+_RUNS = 2
+"""Runs of usual length that look for a world where no chain ended at one."""
+_WORTH = 0.01
+"""Share of its expected error that the nearest world must cost at least, or it is the answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +81,20 @@ class Learned:
             few = nearest if longer == self.plan.longer[0] else nearest[:_AT_LAST]
             run_all([partial(chain.frozen, s, longer, self.plan, clock) for chain in few])
         return any(chain.misfit_of(s) == 0 for chain in self.chains)
+
+    def met_anew(self, s: int, clock: Clock, seed: int) -> list[IntArray]:
+        """Look for worlds of system ``s`` apart from the chains; gives points of open rows.
+
+        What a chain takes rows to be like keeps it from places that some worlds need.
+        """
+        space, w = self.land.searches[s].space, self.land.searches[s].w
+        if clock.stopped:
+            return []
+        steps = space.default_steps()
+        runs = run_all(
+            [partial(space.near_weights, w, steps, seed + i, clock) for i in range(_RUNS)]
+        )
+        return [run.points for run in runs if run.misfit == 0]
 
     def worlds(self, s: int) -> list[World]:
         """Give the worlds of system ``s`` at which chains ended; none has values."""
@@ -107,28 +128,61 @@ class Learned:
             points = min(ended, key=lambda end: end[:2])[2]
         misfit = search.space.misfit(points)
         chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
-        # An interval is listed as one value and holds many: it is never certain.
-        n_open = np.maximum(np.diff(values.start), 2)
+        return World(points, chosen, misfit), self._sure(chosen, share)
+
+    def nearer(self, worlds: tuple[Rows, ...], seed: int) -> tuple[tuple[Rows, ...], float]:
+        """Of the nearest worlds and the middle, take what errs less on average, and say how much.
+
+        ``worlds``: all rows of the nearest world of each system. What is proved stands in the
+        middle, too. Its rows do not meet all counts: it must be worth that.
+        """
+        between = tuple(self._between(s, rows) for s, rows in enumerate(worlds))
+        error, least = self.error(worlds, seed), self.error(between, seed)
+        return (between, least) if least < (1.0 - _WORTH) * error else (worlds, error)
+
+    def error(self, rows: Sequence[Rows], seed: int) -> float:
+        """Mean distance of the rows of all systems, per row and column, from the samples."""
+        chosen = np.concatenate([own.values for own in rows])
+        return distance(chosen, _of_judges(self.samples), self.target, seed)
+
+    def _between(self, s: int, world: Rows) -> Rows:
+        """Rows of a system in the middle, with what is proved of the world."""
+        own = self._rows(s)
+        chosen = self.middle.chosen[own]
+        sure = self._sure(chosen, self.middle.share[own])
+        stands = world.proved[:, None] | (world.confidence == 1.0)
+        values = np.where(stands, world.values, chosen)
+        geometry, atom_start = self.land.geometry, self.land.values.atom_start
+        leaves = geometry.trace_atoms(self.land.values.atom_of[values[:, :-1]] - atom_start[:-2])
+        target = self.land.searches[s].system.target
+        held = np.bincount(leaves.ravel(), minlength=len(target))
+        return replace(
+            world,
+            values=values,
+            confidence=np.where(stands, world.confidence, sure),
+            unique=False,
+            misfit=int(np.abs(held - target).sum()),
+        )
+
+    def _sure(self, chosen: IntArray, share: FloatArray) -> FloatArray:
+        """Probability of each value; an interval, listed as one, holds many: none is certain."""
+        n_open = np.maximum(np.diff(self.land.values.start), 2)
         likely = np.take_along_axis(share, chosen, axis=1)
-        sure = confidence(likely, self.middle.n_samples, _DOUBT, n_open)
-        return World(points, chosen, misfit), sure
+        return confidence(likely, self.middle.n_samples, _DOUBT, n_open)
 
-    def error(self, worlds: Sequence[World], seed: int) -> float:
-        """Mean distance of the worlds of all systems, per row and column, from the samples."""
-        chosen = self.middle.chosen.copy()
-        for s, world in enumerate(worlds):
-            chosen[self._open_rows(s)] = world.values
-        judges = _of_judges(self.samples)
-        return distance(chosen, judges, self.target, seed)
-
-    def _open_rows(self, s: int) -> slice:
-        """Places of the anchored and the open rows of a system in a sample."""
+    def _rows(self, s: int) -> slice:
+        """Places of the rows of a system in a sample."""
         sizes = [
             len(f) + search.space.n_rows
             for f, search in zip(self.land.fixed, self.land.searches, strict=True)
         ]
         begin = sum(sizes[:s])
-        return slice(begin + len(self.land.searches[s].settled), begin + sizes[s])
+        return slice(begin, begin + sizes[s])
+
+    def _open_rows(self, s: int) -> slice:
+        """The same without those that are settled."""
+        own = self._rows(s)
+        return slice(own.start + len(self.land.searches[s].settled), own.stop)
 
 
 def learned_worlds(
@@ -190,7 +244,8 @@ def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
     return plan.sweeps * min(1.0, runs / plan.chains)
 
 
-Drawn = list[NDArray[np.int16]]
+Drawn = list[tuple[NDArray[np.int16], float]]
+"""Datasets, and how likely each makes the counts: a log, up to a constant."""
 
 
 def _walked(
@@ -206,7 +261,8 @@ def _walked(
         chain.walked(sweeps, plan.hot * (plan.warm / plan.hot) ** way, plan.swaps)
         beyond = k + 1 - plan.cooling - plan.between
         if beyond > 0 and beyond % plan.thin == 0:
-            drawn.append(chain.atoms)
+            missed = sum(chain.misfit_of(s) for s in range(len(land.searches)))
+            drawn.append((chain.atoms, -missed / plan.warm))
     return chain, drawn
 
 
@@ -228,14 +284,15 @@ def _target(land: Land) -> PosteriorTarget:
 def _samples(land: Land, drawn: Sequence[Drawn]) -> Samples:
     """Put what the chains drew together."""
     values = land.values
-    atoms = np.array([a for own in drawn for a in own])
+    atoms = np.array([a for own in drawn for a, _ in own])
+    height = np.array([h for own in drawn for _, h in own])
     chain = np.repeat(np.arange(len(drawn)), [len(own) for own in drawn])
     numbered = (atoms + values.atom_start[:-1]).ravel()
     marginal = np.bincount(numbered, minlength=values.n_atoms) / len(atoms)
     radix = np.diff(values.atom_start)
     rows = atoms.reshape(-1, atoms.shape[2]).astype(np.int64)
     prior = TreePrior.fitted(rows, land.n_rows, radix, values.atom_weights, values.bins)
-    return Samples(values, atoms, chain, np.zeros(len(atoms)), values.prior(marginal), prior)
+    return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 
 
 def _of_judges(samples: Samples) -> Samples:

@@ -3,8 +3,9 @@
 Propagation of bounds settles deep forests at once. What it leaves open goes to the integer
 solver while small, which also proves how much of the answer stands in every solution, and to
 walks, whose several worlds say where the answer is free. Walks learn what rows are like, unless a
-population says it. The answer is the middle of what they saw, moved to the nearest dataset that
-meets every count. Where the grid is too large to list, rows walk over it instead.
+population says it. The answer is then the middle of what they saw, with the nearest dataset that
+meets every count beside it; or that dataset, where it errs hardly more. Where the grid is too large
+to list, rows walk over it instead.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def exact(
     An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that stand in the
     geometry as a tree of their own.
 
-    Returns "unique" or "feasible" where every count is met, "infeasible" with the place of the
-    contradiction, "unknown" with the best rows so far when time ran out.
+    Returns "unique" or "feasible" where every count is met, "likely" with rows that err less on
+    average and, as the likeliest dataset, one that meets every count, "infeasible" with the place
+    of the contradiction, "unknown" with the best rows so far when time ran out.
     """
     given.check(geometry)
     values = values_of(geometry.parts, geometry.release.n_classes)
@@ -105,24 +107,39 @@ def exact(
     learned = None
     if learns:
         learned = learned_worlds([o.search for o in opened], geometry, values, clock, seed)
-    worlds = []
     for k, (problem, own) in enumerate(zip(problems, opened, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         try:
-            solved, world = _solved(own, learned, k, part, seed + 1000 * k)
+            rows.append(_solved(own, learned, k, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-        rows.append(solved)
-        worlds.append(world)
-        part.record(solved.misfit)
-    error = None
+        part.record(rows[-1].misfit)
+    answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
     # An interval is listed as one value: how far values in it lie apart, samples do not know.
-    if learned is not None and not any(a.interval for part in values.parts for a in part.atoms):
-        error = learned.error(worlds, seed)
-    return Answer(status_of(rows), values, tuple(rows), numbers=numbers, expected_distance=error)
+    if learned is None or any(a.interval for part in values.parts for a in part.atoms):
+        return answer
+    return _near_samples(answer, learned, seed)
+
+
+def _near_samples(answer: Answer, learned: Learned, seed: int) -> Answer:
+    """Add what chains saw; where their middle errs less than the nearest world, it is the answer.
+
+    ``answer``: that world.
+    """
+    if answer.status != "feasible":
+        return replace(answer, expected_distance=learned.error(answer.rows, seed))
+    rows, error = learned.nearer(answer.rows, seed)
+    return replace(
+        answer,
+        status="likely" if any(r.misfit for r in rows) else "feasible",
+        rows=rows,
+        samples=learned.samples,
+        likeliest=answer.values.atom_of[np.concatenate([r.values for r in answer.rows])],
+        expected_distance=error,
+    )
 
 
 def _contradicted(
@@ -204,9 +221,7 @@ def _opened(
     return _Opened(problem, search_of(system, known), exact, known, proved)
 
 
-def _solved(
-    own: _Opened, learned: Learned | None, k: int, clock: Clock, seed: int
-) -> tuple[Rows, World]:
+def _solved(own: _Opened, learned: Learned | None, k: int, clock: Clock, seed: int) -> Rows:
     """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
     search, problem, stage = own.search, own.problem, own.stage
     sure, found = None, list[World]()
@@ -215,6 +230,8 @@ def _solved(
         rng = np.random.default_rng(seed)
         more = [search.spots(m, rng) for m in own.exact]
         if not learned.met(k, clock) and not more:
+            more = learned.met_anew(k, clock, seed)
+        if not more and not learned.worlds(k):
             found = search.worlds(own.exact, own.helper, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
@@ -230,7 +247,7 @@ def _solved(
         common, proved, _ = problem.always([*own.exact, *histograms], clock, limit, seed)
         known = _known(problem.bounds, common, proved, problem.system.n_rows)
     clock.tell(stage, 1.0, final.misfit)
-    return search.rows(final, found, known, sure), final
+    return search.rows(final, found, known, sure)
 
 
 def _tractable(problem: IntegerProblem) -> bool:

@@ -45,7 +45,7 @@ class Plan:
     thaw: float = 1.2
     frost: float = 0.6
     """from one temperature to another;"""
-    longer: tuple[int, ...] = (1, 4, 16, 64)
+    longer: tuple[int, ...] = (1, 4, 16)
     """so many times longer, until some chain has found one."""
     swaps: float = 0.3
 

@@ -49,11 +49,11 @@ def of_rows(
     Possible leak if they are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population.
 
-    Otherwise no leak shown if they meet every count; not assessed if they do not (time ran out, or
-    the counts contradict each other), or if there are no training rows and what was rebuilt is only
-    likely, or one of datasets too many to look at all: such rows prove nothing, and may all be
-    right. Where a training row is not possible under the schema, no proof holds, and no leak shown
-    is not assessed.
+    Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
+    if they do not (time ran out, or the counts contradict each other), or if there are no training
+    rows and what was rebuilt is only likely, or one of datasets too many to look at all: such rows
+    prove nothing, and may all be right. Where a training row is not possible under the schema, no
+    proof holds, and no leak shown is not assessed.
 
     ``singled_out``: rows that are proved, and proved to share their place with no other.
     ``proofs_hold``: whether the schema allows the training rows. ``unfinished``: whether proofs or
@@ -274,6 +274,8 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool) -> Finding:
         return _finding(OPEN, wording.NOTHING_PROVED())
     if rebuilt.status == "unknown":
         return _finding(OPEN, *_out_of_time(rebuilt), fix=_time(rebuilt))
+    if rebuilt.between_datasets:
+        return _finding(NO_LEAK, wording.BETWEEN(rows=n), evidence=wording.FEASIBLE_RULE())
     if rebuilt.status == "likely":
         return _finding(OPEN, wording.LIKELY(rows=n, expects=_expects(rebuilt)))
     if rebuilt.cells.startswith("generated"):
