@@ -101,6 +101,19 @@ def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
     assert all(truth)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 1e-9])
+def test_without_time_values_stay_inside_their_intervals(seconds):
+    release, X, _, draws = whole_numbers(0, 5, 1, True)
+    schema = Schema([Ordinal(release.feature_names[0], 0, 11)])
+    table, low, high, numbers, whole = intervals(release, schema, X)
+    found = point_values(
+        release, table, low, high, numbers, whole=whole, draws=draws, seconds=seconds
+    )
+    assert found.table.shape == table.shape
+    assert (found.table >= low).all()
+    assert (found.table <= high).all()
+
+
 @pytest.mark.slow
 def test_what_midpoints_leave_no_choice_of_is_found():
     right = sole = 0

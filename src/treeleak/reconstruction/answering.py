@@ -13,7 +13,7 @@ from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.clock import Clock
+from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
@@ -160,7 +160,8 @@ def _written(
     )
     if answer.rows:
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
-        out = _with_rows(out, task, answer, geometry, distinct)
+        seconds = max(clock.left, GRACE / 2)
+        out = _with_rows(out, task, answer, geometry, distinct, seconds)
     if answer.samples is not None and answer.likeliest is not None:
         out = _with_posterior(out, task, answer.samples, answer.likeliest, geometry)
     return out
@@ -174,9 +175,17 @@ def _over_all(answer: Answer, task: Task) -> float | None:
 
 
 def _with_rows(
-    out: Reconstruction, task: Task, answer: Answer, geometry: Geometry, distinct: bool
+    out: Reconstruction,
+    task: Task,
+    answer: Answer,
+    geometry: Geometry,
+    distinct: bool,
+    seconds: float,
 ) -> Reconstruction:
-    """Add the rows, with what was known and with the likeliest values of intervals."""
+    """Add the rows, with what was known and with the likeliest values of intervals.
+
+    ``seconds``: for the values; an answer is not lost because they take longer than is left.
+    """
     both, known, classes = task.both, task.known, task.both.later.classes
     whole = known.filled(_in_columns(answer), ordered=answer.ordered, rows=task.hidden)
     misfit = both.misfit(whole.table, whole.label, distinct)
@@ -193,7 +202,7 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
-    chosen, low, high = _chosen(whole.table, geometry, both, known)
+    chosen, low, high = _chosen(whole.table, geometry, both, known, seconds)
     if both.misfit(chosen.table, whole.label, distinct) != misfit:
         raise RuntimeError(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
@@ -276,7 +285,7 @@ def _with_posterior(
 
 
 def _chosen(
-    table: FloatArray, geometry: Geometry, both: Releases, known: KnownTables
+    table: FloatArray, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
 ) -> tuple[PointValues, FloatArray, FloatArray]:
     """Choose values inside the intervals of rows; and the ends of these."""
     low, high = table.copy(), table.copy()
@@ -289,7 +298,7 @@ def _chosen(
     low[known.known], high[known.known] = table[known.known], table[known.known]
     chosen = point_values(
         both.whole, table, low, high, numbers, whole=whole, draws=both.all_draws,
-        told_apart=both.hidden is None,
+        told_apart=both.hidden is None, seconds=seconds,
     )  # fmt: skip
     return chosen, low, high
 

@@ -9,6 +9,8 @@ those that the trees saw: the share that is met tells how right rows are, withou
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -24,9 +26,11 @@ from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
 
-_SWEEPS = 300
+_LEAST, _SWEEPS = 10, 300
 _WORK = 10**9
 """Looks at values after which the sweeps end early: some seconds."""
+_PACE = 10**8
+"""Looks in a second, on a slow machine."""
 _TOLD = 3
 """Thresholds that a column must have for its midpoints to tell anything of the rows."""
 _MET = 1e-3
@@ -57,6 +61,7 @@ def point_values(
     whole: BoolArray,
     draws: Draws | None = None,
     told_apart: bool = True,
+    seconds: float = math.inf,
 ) -> PointValues:
     """Choose values inside the intervals in which rows lie.
 
@@ -76,6 +81,8 @@ def point_values(
         How often each tree drew each row; without it, every tree saw every row.
     told_apart : bool
         Whether it is known which rows each tree saw: not so where draws are hidden.
+    seconds : float
+        Time for it. With too little, fewer trees are heard and fewer sweeps made.
 
     Returns
     -------
@@ -90,11 +97,13 @@ def point_values(
                 grids[int(j)] = grid
     equations = None
     if release.thresholds_are == "midpoints" and told_apart:
-        equations = _Equations.of(release, table, low, high, numbers, draws)
+        begun = time.perf_counter()
+        equations = _Equations.of(release, table, low, high, numbers, draws, begun + seconds / 2)
     if equations is None:
         out = _settled(release, table, table, low, high, grids, whole)
         return PointValues(out, None, grids)
-    solved = equations.solved(table, low, high)
+    left = max(begun + seconds - time.perf_counter(), 0.0)
+    solved = equations.solved(table, low, high, int(min(_WORK, _PACE * left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
     return PointValues(out, equations.share_met(out), grids)
 
@@ -154,10 +163,13 @@ class _Equations:
         high: FloatArray,
         numbers: BoolArray,
         draws: Draws | None,
+        until: float,
     ) -> _Equations | None:
         rows = np.ascontiguousarray(table, dtype=release.float_type)
         sums, columns, sizes, members = [], [], [], []
         for t, tree in enumerate(release.trees):
+            if time.perf_counter() > until:
+                break
             inner = np.flatnonzero(~tree.is_leaf)
             tested = np.zeros(tree.n_nodes, dtype=bool)
             tested[inner] = numbers[tree.feature[inner]] & np.isfinite(tree.threshold[inner])
@@ -199,12 +211,12 @@ class _Equations:
         member = member.ravel().astype(np.int64)
         return cls(cells, np.concatenate(sums), gaps[column], start, member, many[column])
 
-    def solved(self, table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def solved(self, table: FloatArray, low: FloatArray, high: FloatArray, work: int) -> FloatArray:
         """Meet as many as possible: first with one value for each interval, then for each row.
 
         Rows of an interval keep the same value where that meets most of what is said of it, or of
         all such intervals of the column, as where values are mostly zero; else they begin where
-        they were.
+        they were. ``work``: looks at values, for either.
         """
         column = np.broadcast_to(np.arange(table.shape[1]), table.shape)
         key = np.stack([column.ravel().astype(float), low.ravel(), high.ravel()], axis=1)
@@ -214,7 +226,7 @@ class _Equations:
         interval = interval.ravel()
         shared = np.bincount(interval, value[inside]) / np.bincount(interval)
         of_cell = interval[np.searchsorted(inside, self.cells)]
-        self._meet(shared, ends[:, 1], ends[:, 2], of_cell)
+        self._meet(shared, ends[:, 1], ends[:, 2], of_cell, work)
         met = np.repeat(self._met(shared[of_cell]), 2)
         spoken_of = of_cell[self.members[self.start[:-1]]]
         agrees = _mostly(spoken_of, met, len(ends))
@@ -224,14 +236,14 @@ class _Equations:
         agrees |= of_column[column]
         value[inside] = np.where(agrees[interval], shared[interval], value[inside])
         own = value[self.cells]
-        self._meet(own, key[self.cells, 1], key[self.cells, 2], np.arange(len(own)))
+        self._meet(own, key[self.cells, 1], key[self.cells, 2], np.arange(len(own)), work)
         value[self.cells] = own
         return value.reshape(table.shape)
 
     def _meet(
-        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray
+        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int
     ) -> None:
-        n_sweeps = int(np.clip(_WORK // len(self.members), 10, _SWEEPS))
+        n_sweeps = int(np.clip(work // len(self.members), _LEAST, _SWEEPS))
         members = of_cell[self.members]
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         meet_midpoints(value, low, high, self.sums, self.width, self.start, members, n_sweeps)
