@@ -47,9 +47,20 @@ def _derived(tree: Tree, rate: float) -> tuple[FloatArray, FloatArray]:
     if value is None or step is None or gain is None:
         return none, none
     s = np.where(tree.is_leaf, value.values / rate, step.values)
-    told = ~tree.is_leaf
     if step.present is not None:
-        told = told & step.present
+        s[~step.present & ~tree.is_leaf] = np.nan
+    return node_hessians(tree, s)
+
+
+def node_hessians(tree: Tree, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Derive the sums of all nodes whose parent's step is known, and the shares they may be off.
+
+    ``s``: the step of each node, NaN where it is not known.
+    """
+    none, gain = np.full(tree.n_nodes, np.nan), tree.statistics.get(GAIN)
+    if gain is None:
+        return none, none
+    told = ~tree.is_leaf & ~np.isnan(s)
     if gain.present is not None:
         told = told & gain.present
     v = np.flatnonzero(told)
@@ -60,7 +71,8 @@ def _derived(tree: Tree, rate: float) -> tuple[FloatArray, FloatArray]:
     spread = a - b
     sharp = np.abs(spread) > _SHARP * np.maximum(np.abs(s[left]), np.abs(s[right]))
     sharp &= (a * b < 0) & (gain.values[v] > 0)
-    v, left, right, a, b = (x[sharp] for x in (v, left, right, a, b))
+    v, left, right = v[sharp], left[sharp], right[sharp]
+    a, b = a[sharp], b[sharp]
     own = gain.values[v] / (a * (s[left] - s[right]))
     none[left], none[right] = own, -own * a / b
     off = np.full(tree.n_nodes, 0.0)

@@ -133,6 +133,21 @@ def reachable_leaves(geometry: Geometry) -> tuple[BoolArray, ...]:
     return tuple(np.split(reached, geometry.leaf_start[1:-1]))
 
 
+def leaf_boxes(geometry: Geometry) -> BoolArray:
+    """Say which atoms each leaf (row of A) admits, shape (n_leaves, n_atoms).
+
+    Leaves that no point reaches admit none.
+    """
+    start = np.append(0, np.cumsum(geometry.radix))
+    out = np.zeros((int(geometry.leaf_start[-1]), int(start[-1])), dtype=bool)
+    for root in geometry.compiled[0]:
+        for row, sides in _leaves(geometry, int(root)):
+            out[row] = True
+            for a, side in sides.items():
+                out[row, start[a] : start[a + 1]] = side
+    return out
+
+
 def _leaves(geometry: Geometry, root: int) -> Iterator[tuple[int, Sides]]:
     _, attribute, table, left, right, goes_left = geometry.compiled
     todo: list[tuple[int, Sides]] = [(root, {})]

@@ -12,6 +12,7 @@ from treeleak.attacks.real_valued.certificate import only_one
 from treeleak.attacks.real_valued.from_steps import rows_from_steps
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.raw_rows import raw_rows
 from treeleak.attacks.real_valued.search import Found, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, bounds
 from treeleak.core.clock import Clock, OutOfTime
@@ -74,15 +75,18 @@ def real_valued(
     compile_all()  # once for all, which is not held against the time
     clock.forgive(clock.seconds - begin)
     try:
-        tick = enumeration_tick(geometry, clock)
-        partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
+        partition = _enumerated(evidence, geometry, clock)
     except OutOfTime:
         return Answer("unknown", values)
-    if partition.signature.size > MOST_ENTRIES:
-        raise GridTooLarge(
-            f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
-            f"{MOST_ENTRIES:,} pairs of them are held"
-        )
+    except GridTooLarge as why:
+        answer = None
+        # Where every tree counts its rows, walks that meet the counts come nearer to all rows than
+        # groups of the first trees do.
+        if isinstance(evidence, LossSums) and np.isnan(evidence.n).any():
+            answer = raw_rows(evidence, geometry, values, clock, str(why))
+        if answer is None:
+            raise
+        return answer
     search, proved = Search(evidence, partition, clock, seed), False
     counted = isinstance(evidence, LossSums)
     found = search.found() if counted else rows_from_steps(search)
@@ -106,6 +110,18 @@ def real_valued(
         "rounds": found.rounds,
     }
     return Answer(status, values, (rows,), numbers=numbers)
+
+
+def _enumerated(evidence: LossSums | LeafSteps, geometry: Geometry, clock: Clock) -> Partition:
+    """List the cells; raises GridTooLarge."""
+    tick = enumeration_tick(geometry, clock)
+    partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
+    if partition.signature.size > MOST_ENTRIES:
+        raise GridTooLarge(
+            f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
+            f"{MOST_ENTRIES:,} pairs of them are held"
+        )
+    return partition
 
 
 def written(

@@ -1,0 +1,157 @@
+"""What all nodes of a boosted tree sum up over their rows: how many, and both derivatives.
+
+Some files say it of leaves, some of all nodes, and of some it follows from steps and gains. What is
+not said of a node follows from its children, or from its parent and the node beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.derived_hessians import node_hessians
+from treeleak.release.ensemble import Fitting
+from treeleak.release.statistics import HESSIAN, ROWS, STEP, VALUE
+from treeleak.release.tree import Tree
+
+_SINGLE, _DOUBLE = (4e-7, 3e-7), (1e-10, 1e-9)
+"""By how much sums may be off, as a share of them and beside that, where numbers are of single
+precision, and where they are of double precision."""
+_ALIKE = 1e-3
+"""The same in the first tree: sums tell whole numbers there, and its steps are less exact."""
+_SHARP, _ROUNDED = 1e-4, 1e-13
+"""Least difference between the steps of two children, as a share of them; and how sums of so many
+numbers are rounded."""
+_OF_CLASS, _ALL_OF_CLASS = 1e-7, 4.5e-8
+"""By how much sums may be off as p - 1 is rounded in another way than p, for each root of a row
+where the mean of it is taken into account; and for each row where it is not."""
+_ROWS = 12.0
+"""Rows of a node for each unit of its second derivatives, where the file does not count them."""
+_BLURRED, _BLURRED_ROOT = 1e-7, 1e-4
+"""Share of itself from which on a sum that was derived says too little; and below the root."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTotals:
+    """Sums at all nodes of a tree; NaN where they are not known."""
+
+    rows: FloatArray
+    second: FloatArray
+    first: FloatArray
+    off_second: FloatArray
+    off_first: FloatArray
+    step: FloatArray
+    """What a node would add, and leaves do: what they add to first derivatives for each second one,
+    so that both come to -l2 times this."""
+    off_class: FloatArray
+    """By how much first derivatives may be off that are rounded by class."""
+
+
+def node_totals(
+    tree: Tree,
+    rate: float,
+    fitting: Fitting,
+    start: float,
+    root: tuple[float, float],
+    n_rows: int,
+    *,
+    first: bool,
+) -> NodeTotals:
+    """Work out the sums.
+
+    ``start``: what the values of leaves hold beside their steps. ``root``: sums of the second and
+    the first derivatives over all rows, which follow from the predictions before the tree.
+    ``first``: whether all rows are alike yet, but for their classes.
+    """
+    leaf = tree.is_leaf
+    step = _steps(tree, rate, start)
+    entry = tree.statistics.get(HESSIAN)
+    if entry is not None:
+        H, blur = entry.values.astype(float), np.zeros(tree.n_nodes)
+        # Of inner nodes, some files give a few digits only.
+        H[~leaf] = np.nan
+    elif fitting.l2:
+        H, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
+    else:
+        H, blur = node_hessians(tree, step)
+        H = np.where(blur < _BLURRED, H, np.nan)
+        _below_root(tree, step, root, n_rows, H, blur)
+    H[0] = root[0]
+    G = -step * (H + fitting.l2)
+    G[0] = root[1]
+    share, beside = _DOUBLE if fitting.margins == "float64" else _SINGLE
+    if first:
+        beside = _ALIKE
+    size = np.abs(H) + fitting.l2
+    n = _rows(tree)
+    counted = np.where(np.isnan(n), np.minimum(n_rows, _ROWS * size), n)
+    off_class = beside + _OF_CLASS * np.sqrt(counted)
+    own = NodeTotals(
+        n, H, G, (share + blur) * size + beside,
+        (share + blur) * np.abs(step) * size + beside * np.sqrt(1.0 + size) + off_class,
+        step, off_class,
+    )  # fmt: skip
+    return _completed(tree, own) if not leaf[0] else own
+
+
+def _below_root(
+    tree: Tree,
+    step: FloatArray,
+    root: tuple[float, float],
+    n_rows: int,
+    H: FloatArray,
+    blur: FloatArray,
+) -> None:
+    """Derive what the root's children have, in place: s_L H_L + s_R H_R = -G, H_L + H_R = H."""
+    left, right = int(tree.left[0]), int(tree.right[0])
+    apart = step[left] - step[right]
+    if not abs(apart) > _SHARP * max(abs(step[left]), abs(step[right])):
+        return
+    size = (abs(root[1]) + np.abs(step[[left, right]]).max() * root[0]) * _ROUNDED
+    # What rows of two classes add to the root's sum is rounded in two ways.
+    off = (size + _ALL_OF_CLASS * n_rows) / abs(apart)
+    own = (-root[1] - step[right] * root[0]) / apart
+    for v, h in ((left, own), (right, root[0] - own)):
+        # Those of inner nodes follow more exactly from their children.
+        if tree.is_leaf[v] and off < _BLURRED_ROOT * h:
+            H[v], blur[v] = h, off / h
+
+
+def _steps(tree: Tree, rate: float, start: float) -> FloatArray:
+    value, step = tree.statistics.get(VALUE), tree.statistics.get(STEP)
+    out = np.full(tree.n_nodes, np.nan)
+    if step is not None:
+        told = np.ones(tree.n_nodes, dtype=bool) if step.present is None else step.present
+        out[told] = step.values[told]
+    if value is not None:
+        out[tree.is_leaf] = (value.values[tree.is_leaf] - start) / rate
+    return out
+
+
+def _rows(tree: Tree) -> FloatArray:
+    entry = tree.statistics.get(ROWS)
+    if entry is None:
+        return np.full(tree.n_nodes, np.nan)
+    n = entry.values.astype(float)
+    return n if entry.present is None else np.where(entry.present, n, np.nan)
+
+
+def _completed(tree: Tree, own: NodeTotals) -> NodeTotals:
+    """Add up what children say, and take from a parent what the other child has."""
+    parts = {name: value.copy() for name, value in vars(own).items()}
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
+    for value, off in (("rows", None), ("second", "off_second"), ("first", "off_first")):
+        x = parts[value]
+        e = np.zeros(len(x)) if off is None else parts[off]
+        for v in inner[::-1]:
+            both = [int(tree.left[v]), int(tree.right[v])]
+            if np.isnan(x[v]):
+                x[v], e[v] = x[both].sum(), e[both].sum()
+        for v in inner:
+            for a, b in ((tree.left[v], tree.right[v]), (tree.right[v], tree.left[v])):
+                if np.isnan(x[a]):
+                    x[a], e[a] = x[v] - x[b], e[v] + e[b]
+    return replace(own, **parts)

@@ -1,0 +1,139 @@
+"""Rows of raw tables from groups of rows: classes from what leaves count, values inside boxes."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array, hstack, identity
+
+from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.real_valued.by_nodes import ByNodes, Groups
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.errors import TimeUp
+from treeleak.evidence import LossSums
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+
+_SHARE = 0.6
+"""Share of the time for the search."""
+_LATE = 0.2
+"""Seconds after which the search is broken off."""
+_LEAST_TREES = 3
+"""Trees that must be settled for their groups to say more than counts alone."""
+_SURE, _LABEL = 0.99, 0.9
+"""Probability that a row lies in its box, and that it is of the class found, at most."""
+_ROUNDS = 30
+_SECONDS = 10.0
+"""Most time for classes."""
+
+
+def raw_rows(
+    evidence: LossSums, geometry: Geometry, values: Values, clock: Clock, why: str
+) -> Answer | None:
+    """Rebuild rows without a list of the cells; None where too few trees are settled.
+
+    ``why``: why cells are not enumerated.
+    """
+    if len(geometry.release.classes) != 2 or geometry.schema.rules:
+        return None
+    search = ByNodes(evidence, geometry, clock.part(_SHARE * clock.left))
+    # What lies between two looks at the clock may take long.
+    with contextlib.suppress(TimeUp), search.clock.enforced(_LATE):
+        search.found()
+    groups = search.best
+    if groups.n_trees < min(_LEAST_TREES, len(geometry.release.trees)):
+        return None
+    clock.tell("choosing values", 0.8)
+    row = np.repeat(np.arange(len(groups.rows)), groups.rows)
+    ones = _ones(search, groups, clock)
+    # The first so many rows of a group are of the second class.
+    place = np.arange(len(row)) - np.repeat(np.cumsum(groups.rows) - groups.rows, groups.rows)
+    label = (place < ones[row]).astype(np.int64)
+    atoms, sure = chosen(groups, search.begin, row, place)
+    leaf = geometry.trace_atoms(atoms).astype(np.int64)
+    missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
+    numbered = np.column_stack([atoms, label]) + values.atom_start[:-1]
+    confidence = np.column_stack([_SURE * sure, np.full(len(row), _LABEL)])
+    rows = Rows(
+        values.first[numbered], confidence, np.zeros(len(row), dtype=bool), False, missed
+    )  # fmt: skip
+    clock.tell("choosing values", 1.0, missed)
+    return Answer(
+        "unknown" if missed else "feasible", values, (rows,),
+        numbers={
+            "grid_points": geometry.n_points,
+            "trees_settled": groups.n_trees,
+            "groups": len(groups.rows),
+        },
+        cells=f"generated: {why}",
+    )  # fmt: skip
+
+
+def chosen(
+    groups: Groups, begin: IntArray, row: IntArray, place: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Choose an atom of each attribute for each row, and say how likely it is.
+
+    Within its box a row has the value in the middle, as all rows together are spread; several rows
+    of a group are spread themselves.
+
+    ``row`` and ``place``: group of each row, and its number in it.
+    """
+    n_boxes = np.bincount(groups.group, minlength=len(groups.rows))
+    first = np.searchsorted(groups.group, np.arange(len(groups.rows)))
+    # Rows of groups with several boxes take turns.
+    box = groups.box[first[row] + place % n_boxes[row]]
+    atoms = np.empty((len(row), len(begin) - 1), dtype=np.int64)
+    sure = np.empty(atoms.shape)
+    at = (place + 0.5) / groups.rows[row]
+    for a, (low, high) in enumerate(pairwise(begin.tolist())):
+        share = spread(box[:, low:high])
+        upto = np.cumsum(share, axis=1)
+        atoms[:, a] = (upto < at[:, None] * upto[:, -1:]).sum(axis=1)
+        sure[:, a] = np.take_along_axis(share, atoms[:, [a]], axis=1)[:, 0]
+    return atoms, sure / n_boxes[row][:, None]
+
+
+def spread(box: np.ndarray) -> FloatArray:
+    """Share of each row in each of its atoms, shape of ``box``, where all rows are spread alike."""
+    weight = np.ones(box.shape[1])
+    for _ in range(_ROUNDS):
+        share = box * weight
+        share = share / share.sum(axis=1, keepdims=True)
+        # A little of each stays, so that none is ruled out that a box admits.
+        weight = share.mean(axis=0) + 1e-3 / box.shape[1]
+    return np.asarray(share)
+
+
+def _ones(search: ByNodes, groups: Groups, clock: Clock) -> IntArray:
+    """Find how many rows of each group are of the second class, so that all leaves hold theirs."""
+    n, leaf = len(groups.rows), groups.leaf[:, : groups.n_trees]
+    told = search.ones(groups)
+    used = np.unique(leaf)
+    at = np.searchsorted(used, leaf)
+    A = csr_array(
+        (np.ones(at.size), (at.ravel(), np.repeat(np.arange(n), at.shape[1]))), shape=(len(used), n)
+    )
+    # What cannot be met is missed by as little as can be.
+    both = hstack([A, identity(len(used)), -identity(len(used))], format="csr")
+    cost = np.append(np.zeros(n), np.ones(2 * len(used)))
+    high = np.append(groups.rows, np.full(2 * len(used), search.evidence.n_rows))
+    found = milp(
+        cost, integrality=np.append(np.ones(n), np.zeros(2 * len(used))),
+        bounds=Bounds(np.zeros(len(high)), high),
+        constraints=LinearConstraint(both, told[used], told[used]),
+        options={"time_limit": max(min(clock.left, _SECONDS), 1.0)},
+    )  # fmt: skip
+    if found.x is None:
+        return np.rint(groups.rows * told[leaf[:, 0]] / _held(groups)).astype(np.int64)
+    return np.rint(found.x[:n]).astype(np.int64)
+
+
+def _held(groups: Groups) -> FloatArray:
+    """Rows in each group's leaf of the first tree."""
+    own = groups.leaf[:, 0]
+    return np.asarray(np.bincount(own, groups.rows)[own], dtype=float)
