@@ -42,6 +42,9 @@ from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
+_AT_HAND = 1e-5
+"""Seconds kept for each row and tree, at most half of the time: rows at hand are the answer of an
+attack that runs out of time."""
 _DOMAINS, _LARGE = 0.25, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
 second where there are too many leaves to compare: such rows do not walk, they would hardly begin.
@@ -165,7 +168,9 @@ def _unlisted(
 def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
     """Narrow the leaves of rows, and list the candidates of those that have few."""
     share = _DOMAINS if domains.boxes.compared else _LARGE
-    listing = listed(domains, clock.part(share * clock.left))
+    n_places = domains.evidence.n_rows * len(domains.evidence.draws)
+    last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
+    listing = listed(domains, clock.part(min(share * clock.left, last)))
     drawn = domains.evidence.drawn
     numbers |= {
         "settled_rows": int((drawn & (domains.open_leaves == 0)).sum()),
