@@ -208,7 +208,7 @@ class Reconstruction:
         if self.status == "feasible" and self.evidence.startswith("what leaves add"):
             meaning = "explains the value of every leaf; other datasets may, too"
         if self.between_datasets:
-            meaning = "expected to err less than datasets that meet every count; one comes with it"
+            meaning = "misses counts, but is expected to err less than datasets that meet all"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
         elif self.status == "unknown" and self.row_count is not None:
