@@ -114,7 +114,7 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
     for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
         if "--time-limit" in arguments:  # What is printed says the same after less time.
-            arguments[arguments.index("--time-limit") + 1] = "3"
+            arguments[arguments.index("--time-limit") + 1] = "5"
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
         for piece in shown:
