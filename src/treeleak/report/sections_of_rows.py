@@ -12,8 +12,8 @@ from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section
 from treeleak.report.facts import Doc, Fact
 from treeleak.report.sections import reasons
 
-MOST_BARS = 24
-"""Lines of a chart; its table has all."""
+MOST_BARS = 16
+"""Lines of a chart, which then fits on a printed page; its table has all."""
 
 
 def recovered(found: Doc) -> Section:
