@@ -122,7 +122,7 @@ def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds
         answer = attacked(evidence, seed=seed)
         assert_verdict(answer, feasible)
         own = attacked(evidence, "auto", seed)
-        assert own.status in (("unique", "feasible") if feasible else ("infeasible",))
+        assert own.status in (("unique", "feasible", "likely") if feasible else ("infeasible",))
         if feasible:
             assert_meets_counts(answer, release, schema)
             assert_modest(answer)

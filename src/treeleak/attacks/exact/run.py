@@ -31,6 +31,7 @@ from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTota
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import values_of
+from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.given import NOTHING, Given
 
 _MODEL_TERMS = 2_000_000
@@ -121,15 +122,17 @@ def exact(
     # An interval is listed as one value: how far values in it lie apart, samples do not know.
     if learned is None or any(a.interval for part in values.parts for a in part.atoms):
         return answer
-    return _near_samples(answer, learned, seed)
+    # Which rows an earlier release had is no matter of degree: their number is known.
+    growing = EPOCH in geometry.release.feature_names
+    return _near_samples(answer, learned, seed, growing)
 
 
-def _near_samples(answer: Answer, learned: Learned, seed: int) -> Answer:
+def _near_samples(answer: Answer, learned: Learned, seed: int, growing: bool) -> Answer:
     """Add what chains saw; where their middle errs less than the nearest world, it is the answer.
 
-    ``answer``: that world.
+    ``answer``: that world. ``growing``: whether an earlier release counts some of the rows.
     """
-    if answer.status != "feasible":
+    if answer.status != "feasible" or growing:
         return replace(answer, expected_distance=learned.error(answer.rows, seed))
     rows, error = learned.nearer(answer.rows, seed)
     return replace(
