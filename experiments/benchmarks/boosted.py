@@ -32,8 +32,9 @@ import pandas as pd
 
 import treeleak
 from experiments.benchmarks.binned import table
+from experiments.benchmarks.floor_lines import judged, print_refused, runs_of
 from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records, flat
+from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
@@ -260,8 +261,7 @@ def warm(case: Case) -> Case:
 
 def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
     """Print a line for each run; say how many miss their floor."""
-    runs = flat(records)
-    runs[list(_FIGURES)] = runs[list(_FIGURES)].astype(float)
+    runs = runs_of(records, _FIGURES)
     out = new_table(
         f"boosted models, defaults; {say_versions(runs.results_version)}",
         "model, table, rows, seed, status, s, cells, right, exact, proved, wrong, others, targets, "
@@ -269,22 +269,18 @@ def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
         left="model, table, status, floor, met",
     )
     misses = 0
-    for line in lines.itertuples():
-        own = runs[(runs.model == line.model) & (runs.table == line.table)]
-        for r in own[own.n_rows == line.rows].itertuples():
-            lacks = missed(line, r)
-            misses += bool(lacks)
-            said = f"{line.figure} {line.share:g}, {line.seconds:g} s" if line.share > 0 else ""
-            said += f", targets {line.targets:g}" if line.targets > 0 else ""
-            out.add_row(
-                r.model, r.table, str(r.n_rows), str(r.seed), r.status, f"{r.seconds:.1f}",
-                *(number(getattr(r, name), 3) for name in _FIGURES[:4]), number(r.wrong, 0),
-                *(number(getattr(r, name), 3) for name in _FIGURES[5:]), f"{r.peak_mb:.0f}", said,
-                verdict(not lacks) if said or lacks else "",
-            )  # fmt: skip
+    for line, r, lacks in judged(lines, runs, missed):
+        misses += bool(lacks)
+        said = f"{line.figure} {line.share:g}, {line.seconds:g} s" if line.share > 0 else ""
+        said += f", targets {line.targets:g}" if line.targets > 0 else ""
+        out.add_row(
+            r.model, r.table, str(r.n_rows), str(r.seed), r.status, f"{r.seconds:.1f}",
+            *(number(getattr(r, name), 3) for name in _FIGURES[:4]), number(r.wrong, 0),
+            *(number(getattr(r, name), 3) for name in _FIGURES[5:]), f"{r.peak_mb:.0f}", said,
+            verdict(not lacks) if said or lacks else "",
+        )  # fmt: skip
     CONSOLE.print(out)
-    for r in runs[runs.status == "refused"].itertuples():
-        CONSOLE.print(f"{r.model}, {r.table} {r.n_rows}: {r.notes[0]}", soft_wrap=True)
+    print_refused(runs)
     return misses
 
 

@@ -36,9 +36,10 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 import treeleak
+from experiments.benchmarks.floor_lines import judged, print_refused, runs_of
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
 from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records, flat
+from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
@@ -307,8 +308,7 @@ def missed(floor: Any, run: Any) -> list[str]:
 
 def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     """Print a line for each run; say how many miss their floor."""
-    runs = flat(records)
-    runs[list(_FIGURES)] = runs[list(_FIGURES)].astype(float)
+    runs = runs_of(records, _FIGURES)
     out = new_table(
         f"boosted models, defaults, raw tables; {say_versions(runs.results_version)}",
         "case, seed, status, s, near, shuffled, others, beyond, exact / others, "
@@ -316,23 +316,19 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
         left="case, status, floor",
     )
     misses = 0
-    for line in chosen.itertuples():
-        own = runs[(runs.model == line.model) & (runs.table == line.table)]
-        for r in own[own.n_rows == line.rows].itertuples():
-            lacks = missed(line, r)
-            misses += bool(lacks)
-            asked = f"{line.figure} {line.share:g}" if isinstance(line.figure, str) else ""
-            out.add_row(
-                f"{r.model} {r.table} {r.n_rows}", str(r.seed), r.status, f"{r.seconds:.0f}",
-                *(number(x, 3) for x in (r.near, r.shuffled, r.others, r.near - r.others)),
-                _both(r.exact, r.other_exact), _both(r.between, r.other_between),
-                number(r.rows, 3), number(r.held, 3), _both(r.expected, r.error),
-                number(r.labels, 3), number(r.misfit, 0),
-                f"{asked} {verdict(not lacks)}" if asked else "",
-            )  # fmt: skip
+    for line, r, lacks in judged(chosen, runs, missed):
+        misses += bool(lacks)
+        asked = f"{line.figure} {line.share:g}" if isinstance(line.figure, str) else ""
+        out.add_row(
+            f"{r.model} {r.table} {r.n_rows}", str(r.seed), r.status, f"{r.seconds:.0f}",
+            *(number(x, 3) for x in (r.near, r.shuffled, r.others, r.near - r.others)),
+            _both(r.exact, r.other_exact), _both(r.between, r.other_between),
+            number(r.rows, 3), number(r.held, 3), _both(r.expected, r.error),
+            number(r.labels, 3), number(r.misfit, 0),
+            f"{asked} {verdict(not lacks)}" if asked else "",
+        )  # fmt: skip
     CONSOLE.print(out)
-    for r in runs[runs.status == "refused"].itertuples():
-        CONSOLE.print(f"{r.model}, {r.table} {r.n_rows}: {r.notes[0]}", soft_wrap=True)
+    print_refused(runs)
     return misses
 
 

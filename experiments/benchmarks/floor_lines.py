@@ -1,0 +1,34 @@
+"""Runs of boosted models beside the lines of floors that they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from experiments.benchmarks.records import Record, flat
+from experiments.benchmarks.tables import CONSOLE
+
+
+def runs_of(records: Iterable[Record], figures: Sequence[str]) -> pd.DataFrame:
+    """Put runs in a table, with figures as numbers: NaN where there is none."""
+    runs = flat(records)
+    runs[list(figures)] = runs[list(figures)].astype(float)
+    return runs
+
+
+def judged(
+    lines: pd.DataFrame, runs: pd.DataFrame, missed: Callable[[Any, Any], list[str]]
+) -> Iterator[tuple[Any, Any, list[str]]]:
+    """Go through the runs of each line; gives the line, the run, and what it misses."""
+    for line in lines.itertuples():
+        own = runs[(runs.model == line.model) & (runs.table == line.table)]
+        for run in own[own.n_rows == line.rows].itertuples():
+            yield line, run, missed(line, run)
+
+
+def print_refused(runs: pd.DataFrame) -> None:
+    """Print why runs were refused."""
+    for r in runs[runs.status == "refused"].itertuples():
+        CONSOLE.print(f"{r.model}, {r.table} {r.n_rows}: {r.notes[0]}", soft_wrap=True)
