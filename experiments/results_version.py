@@ -51,6 +51,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Where exact counts leave several datasets, rows between them are the answer if they "
             "are expected to err less. Stored studies of exact counts err more until run again.",
         ),
+        8: (
+            ("raw", "known_raw", "raw_boosted"),
+            "A column with a single threshold and no bounds has values of the threshold's size.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

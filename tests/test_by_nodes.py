@@ -170,6 +170,10 @@ def test_a_file_that_counts_no_rows_gives_groups_of_rows_with_their_classes(seed
     assert len(found.X) == 80
     settled = int(found.numbers["trees_settled"])
     assert settled >= 3
+    assert "time" not in found.meaning
+    told = treeleak.audit(model, schema=schema, time_limit=20).headline
+    assert f"80 rows through the first {settled} trees" in told
+    assert "Time ran out" not in told
     # Leaves of the first tree hold as many rows of each class as they do in truth.
     tree = to_release(model).trees[0]
     own, true = (

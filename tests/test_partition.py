@@ -213,6 +213,16 @@ def test_the_point_that_stands_for_an_interval_lies_in_it_and_in_the_schema(colu
     assert [(x > np.array(finite)).sum() for x in seen] == list(range(len(known)))
 
 
+@pytest.mark.parametrize("cut", [0.0667, -0.0667, 14.3, 3e5])
+def test_a_single_threshold_shows_the_size_of_values_that_nothing_else_bounds(cut):
+    release = bare([stump(cut)], ["a"], "float64")
+    (part,) = atoms_of(Schema([Numeric("a")]), release)
+    below, above = (a.values[0, 0] for a in part.atoms)
+    assert cut - abs(cut) < below < cut < above < cut + abs(cut)
+    (bounded,) = atoms_of(Schema([Numeric("a", cut - 100, cut + 100)]), release)
+    assert [a.values[0, 0] for a in bounded.atoms] == [cut - 50, cut + 50]
+
+
 def test_thresholds_that_no_float_of_the_model_parts_make_no_row_outside_the_schema():
     low = 0.1
     cuts = [low, low + 1e-12]

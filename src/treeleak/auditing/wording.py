@@ -269,6 +269,11 @@ BETWEEN = Kind(
 )
 FEASIBLE_RULE = Kind("rule_nothing_proved", "The attack ended, and proved no unique row.")
 STOPPED_EARLY = Kind("stopped_before_rows", "{stopped} before any row was rebuilt.")
+FIRST_TREES = Kind(
+    "first_trees_followed",
+    "The attack followed {rows:people} rows through the first {trees:number} trees; the sums of "
+    "the next ones leave too many choices.",
+)
 STOPPED_UNSETTLED = Kind(
     "stopped_unsettled",
     "{stopped}. Not converged: the search for {rows:people} probabilistic rows was still "

@@ -262,7 +262,12 @@ def _intervals(attribute: Numeric, cuts: FloatArray, float_type: str) -> list[At
     span = attribute.high - attribute.low
     likely = edges
     if inside:
-        first, last = _outer_gaps(inside)
+        # A single threshold shows the size of values, if nothing else bounds them.
+        size = abs(inside[0]) / 4 or 1.0
+        first, last = (
+            size if math.isinf(gap) and math.isinf(end) else gap
+            for gap, end in zip(_outer_gaps(inside), (attribute.low, attribute.high), strict=True)
+        )
         ends = max(attribute.low, inside[0] - 2 * first), min(attribute.high, inside[-1] + 2 * last)
         likely = [ends[0], *inside, ends[1]]
     atoms = []
