@@ -202,12 +202,6 @@ class Reconstruction:
         return self.status == "likely" and self.evidence == "exact counts"
 
     @property
-    def trees_settled(self) -> int | None:
-        """How many trees rows were followed through; None if no attack did that."""
-        found = self.numbers.get("trees_settled")
-        return None if found is None else int(found)
-
-    @property
     def meaning(self) -> str:
         """The status in words."""
         meaning = MEANING[self.status]
@@ -217,7 +211,7 @@ class Reconstruction:
             meaning = "misses counts, but is expected to err less than datasets that meet all"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
-        elif self.status == "unknown" and self.trees_settled is not None:
+        elif self.status == "unknown" and "trees_settled" in self.numbers:
             meaning = "meets the first trees, whose sums leave no doubt, and not the others"
         elif self.status == "unknown" and self.row_count is not None:
             meaning = "time ran out before the search had settled; this is the best so far"

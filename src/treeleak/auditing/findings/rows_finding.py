@@ -289,7 +289,7 @@ def _expects(rebuilt: Reconstruction) -> Message | str:
 
 
 def _time(rebuilt: Reconstruction) -> tuple[str, ...]:
-    return ("time",) * (rebuilt.status == "unknown" and rebuilt.trees_settled is None)
+    return ("time",) * (rebuilt.status == "unknown" and "trees_settled" not in rebuilt.numbers)
 
 
 def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
@@ -300,8 +300,8 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     if not n:
         return [wording.STOPPED_EARLY(stopped=stopped)]
     expects = _expects(rebuilt)
-    if rebuilt.trees_settled is not None:
-        return [wording.FIRST_TREES(trees=rebuilt.trees_settled, rows=n)]
+    if (settled := rebuilt.numbers.get("trees_settled")) is not None:
+        return [wording.FIRST_TREES(trees=settled, rows=n)]
     if rebuilt.row_count is not None:
         return [wording.STOPPED_UNSETTLED(stopped=stopped, rows=n, expects=expects)]
     needed, misfit = time_needed(rebuilt.trace), f"{rebuilt.misfit:g}"
