@@ -41,6 +41,10 @@ class Reader:
     """Columns that may be named."""
 
 
+ANYBODY = Reader(threshold=0)
+"""Who reads scores rounded, and all else as it is."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of message: the one place of its words."""

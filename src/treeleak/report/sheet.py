@@ -15,7 +15,7 @@ from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
-from treeleak.core.message import Reader
+from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
 from treeleak.formats.audit import Edition
 from treeleak.report import facts, membership, record, sections
@@ -125,7 +125,7 @@ def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
     if m["scores"] is None or best is None:
         return ()
     own, other = read_scores(m["scores"]), read_scores(best["scores"])
-    reader = None if digits else Reader(threshold=0)
+    reader = None if digits else ANYBODY
     said, beside = in_full(own).told(reader), in_short(other).told(reader)
     return (f"{said}. In {WORDS[best['name']]}: {beside}.",)
 

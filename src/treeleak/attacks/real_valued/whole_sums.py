@@ -81,7 +81,6 @@ def whole_sums(
         if sums.rows is None or _by_chance(most, second, n, sums) > _LEAST_CHANCE:
             return None
         windows = []
-    tries = 0
     out = np.zeros((0, len(most)), dtype=np.int64)
     for tries in range(1 if windows else _TRIES):
         if not windows or tries:

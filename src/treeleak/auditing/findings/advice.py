@@ -9,7 +9,7 @@ from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.standing import test_of
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import in_short
-from treeleak.core.message import Reader
+from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Verdict
@@ -183,7 +183,7 @@ def _of_distinct(
     both = [m.scores for m in (measurement, other.measurement) if m is not None]
     if len(both) == 2 and both[0] is not None and both[1] is not None:
         # All editions have the same advice.
-        after, before = (in_short(s).told(Reader(threshold=0)) for s in (both[1], both[0]))
+        after, before = (in_short(s).told(ANYBODY) for s in (both[1], both[0]))
         return f"{begin} {after}; as it is: {before}."
     with_, without = reconstruction.expected_error, other.reconstruction.expected_error
     if with_ is None or without is None:
