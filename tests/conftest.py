@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -55,7 +56,10 @@ def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     examples.only_fast = "not slow" in config.getoption("markexpr")
     settings.register_profile(
-        "tests", settings.get_profile("tests"), max_examples=examples.by_default()
+        "tests",
+        settings.get_profile("tests"),
+        max_examples=examples.by_default(),
+        derandomize="TREELEAK_REPEATABLE" in os.environ,
     )
     settings.load_profile("tests")
 
