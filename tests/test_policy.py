@@ -27,6 +27,7 @@ from treeleak.auditing.limits import LIMITS
 from treeleak.cli import app
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Reader
+from treeleak.core.percent import percent
 from treeleak.report import render_html
 from treeleak.schema import Schema
 
@@ -209,6 +210,15 @@ def test_figures_are_those_of_the_audit(audited):
     assert LIMITS["leaking_parts"].figure(audited) == len(
         {e.what for e in audited.inventory if e.mark == "leaks"}
     )
+
+
+def test_what_rests_on_errors_is_released_in_whole_percents(audited):
+    ruled = replace(audited, ruling=judge(audited, Policy("p", {"advantage_over_guess": 0.123})))
+    told = {e: ruled.to_dict(e)["ruling"]["checks"][-1] for e in ("internal", "releasable")}
+    figure = LIMITS["advantage_over_guess"].figure(audited)
+    assert told["internal"]["found"] == percent(figure, 1)
+    assert told["releasable"]["found"] == percent(figure)
+    assert told["internal"]["bound"] == told["releasable"]["bound"] == "at most 12.3%"
 
 
 @examples(200, fast=25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import html
 import io
@@ -208,9 +209,37 @@ def test_rows_are_not_even_built_for_the_releasable_edition(found):
     assert "application/json" not in render_html(found)
 
 
+def _printed(audit, **options):
+    console = Console(file=io.StringIO(), width=80)
+    render(audit, console, **options)
+    return console.file.getvalue()
+
+
+def _finer(m):
+    return {percent(y.scores.categories, 1) for y in m.yardsticks}
+
+
+def test_the_terminal_has_scores_in_whole_percents(found):
+    finer, near = _finer(found.measurement), found.measurement.yardsticks[0].scores
+    assert all(figure in _printed(found, include_rows=True) for figure in finer)
+    assert not [figure for figure in finer if figure in _printed(found)]
+    assert re.search(rf"a random baseline +{percent(near.categories)} ", _printed(found))
+
+
+def test_the_terminal_has_one_error_where_a_part_of_it_is_hidden(found):
+    hidden = found.to_dict()
+    for told in (hidden["measurement"], *hidden["measurement"]["yardsticks"]):
+        told["scores"] |= {"categories": None, "numbers": None}
+    audit = copy.copy(found)
+    object.__setattr__(audit, "to_dict", lambda edition: hidden)
+    both = percent(found.measurement.scores.error)
+    lines = rf"How far off +error +by chance\n +the rebuilt rows +{both} *\n"
+    assert re.search(lines, _printed(audit))
+
+
 def test_the_releasable_page_has_scores_in_whole_percents(found):
     m = found.measurement
-    finer = {percent(m.error, 1), *(percent(y.scores.categories, 1) for y in m.yardsticks)}
+    finer = {percent(m.error, 1), *_finer(m)}
     internal, releasable = (render_html(found, e) for e in ("internal", "releasable"))
     assert all(figure in internal for figure in finer)
     assert not [figure for figure in finer if figure in releasable]

@@ -44,6 +44,7 @@ FEW_CONTROL = Kind(
     "limits_few_control",
     "{there:people} control rows are too few: {needed:number} or more are needed",
 )
+SCORE = Kind("limits_score", "{found:share1}")
 NEEDS_CONTROL = own_words(
     "no rows of the population were given (in Python control, else --control)",
     "limits_needs_control",
@@ -65,8 +66,8 @@ class Limit:
     """In words."""
     figure: Callable[[Audit], float]
     """Takes it from an audit; raises NotCovered where the audit has none."""
-    kind: Literal["share", "number", "flag"] = "share"
-    """A flag is only ever bounded by ``false``."""
+    kind: Literal["share", "score", "number", "flag"] = "share"
+    """A flag is only ever bounded by ``false``; a score stems from errors of the rebuilt rows."""
     least: bool = False
     """Whether the bound is the least that is allowed; else it is the most."""
 
@@ -74,6 +75,8 @@ class Limit:
         """Write a figure of this kind."""
         if self.kind == "flag":
             return "yes" if figure else "no"
+        if self.kind == "score":
+            return SCORE(found=figure)
         return percent(figure, 1) if self.kind == "share" else f"{figure:,.4g}"
 
 
@@ -321,11 +324,12 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             _of_measured("located_rows"),
         ),
         "advantage_over_guess": Limit(
-            "how much smaller the error is than a baseline's", _over_guess
+            "how much smaller the error is than a baseline's", _over_guess, "score"
         ),
         "advantage_over_population": Limit(
             "how much smaller the error is than against other rows of the population",
             _over_population,
+            "score",
         ),
         "worst_group": Limit("rows rebuilt exactly, in the worst group", _worst_group),
         "worst_group_over_guess": Limit(

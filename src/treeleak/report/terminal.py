@@ -10,14 +10,12 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 
-from treeleak.auditing import Audit, Counts, Measurement, Ruling
+from treeleak.auditing import Audit, Counts, Ruling
 from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
 from treeleak.formats.audit import Edition
-from treeleak.metrics import Significance
-from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc
@@ -187,83 +185,88 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield figures(own)
     if m is not None:
         yield Text()
-        yield _measurement(m, told["measurement"]["individual"], rebuilt)
+        yield _measurement(told, rebuilt)
     yield from _reasons(audit, "measurement" if m is None else "population")
     if audit.variants:
         yield Text()
-        yield _compared(audit, rebuilt)
+        yield _compared(told)
 
 
-def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
+def _compared(told: Doc) -> Table:
     """What was used, side by side."""
-    all_ = [(rebuilt, audit.measurement)]
-    all_ += [(v.reconstruction, v.measurement) for v in audit.variants]
-    lines = [("Expected error", *(facts.share(r.expected_error, 1) for r, _ in all_))]
+    all_ = [(v["reconstruction"], v["measurement"]) for v in (told, *told["variants"])]
+    lines = [("Expected error", *(facts.share(r["expected_error"], 1) for r, _ in all_))]
     if any(m is not None for _, m in all_):
-        exact = (facts.share(None if m is None else m.exact_rows) for _, m in all_)
-        wrong = (facts.share(None if m is None else m.error, 1) for _, m in all_)
+        digits = facts.digits(told)
+        exact = (facts.share(None if m is None else m["exact_rows"]) for _, m in all_)
+        wrong = (facts.share(None if m is None else m["error"], digits) for _, m in all_)
         lines += [("Training rows rebuilt exactly", *exact), ("Reconstruction error", *wrong)]
-    heads = ("With less evidence", "all of it", *(v.what for v in audit.variants))
+    heads = ("With less evidence", "all of it", *(v["what"] for v in told["variants"]))
     return table(heads, lines, wraps=False, widest=14)
 
 
-def _measurement(m: Measurement, individual: Doc | None, rebuilt: Reconstruction) -> Group:
+def _measurement(told: Doc, rebuilt: Reconstruction) -> Group:
+    m, digits = told["measurement"], facts.digits(told)
     same = ": verified, the same as the model's"
     same *= not (rebuilt.draws_hidden or rebuilt.behind_noise)
     given = ", of what was not given" * bool(rebuilt.given.any())
-    head = Text(f"Against the training rows{given} ({m.compared}{same})")
-    rows = _indented(_of_measured(m, individual, rebuilt))
-    return Group(head, figures(rows), Text(), _yardsticks(m))
+    head = Text(f"Against the training rows{given} ({m['compared']}{same})")
+    rows = _indented(_of_measured(m, rebuilt, digits))
+    return Group(head, figures(rows), Text(), _yardsticks(m, digits))
 
 
-def _of_measured(
-    m: Measurement, individual: Doc | None, rebuilt: Reconstruction
-) -> Iterator[tuple[str, str]]:
-    yield "Training rows rebuilt exactly", percent(m.exact_rows)
-    if m.exact_in_order is not None:
-        yield "in their own place", percent(m.exact_in_order)
+def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple[str, str]]:
+    individual = m["individual"]
+    yield "Training rows rebuilt exactly", percent(m["exact_rows"])
+    if m["exact_in_order"] is not None:
+        yield "in their own place", percent(m["exact_in_order"])
     if rebuilt.interval_columns:
-        yield "Training rows rebuilt on what splits distinguish", percent(m.located_rows)
-        if m.located_in_order is not None:
-            yield "in their own place", percent(m.located_in_order)
+        yield "Training rows rebuilt on what splits distinguish", percent(m["located_rows"])
+        if m["located_in_order"] is not None:
+            yield "in their own place", percent(m["located_in_order"])
     if individual and individual["all"]["worst"] is not None:
         yield "Error in the worst row", percent(individual["all"]["worst"])
-    for what, error, more in facts.of_unlike(individual, 1):
+    for what, error, more in facts.of_unlike(individual, digits):
         yield what, f"{error}, {more}"
-    if m.significance is not None:
-        yield from _against_others(m.significance)
+    if m["significance"] is not None:
+        yield from _against_others(m["significance"], digits)
 
 
-def _yardsticks(m: Measurement) -> Table:
+def _yardsticks(m: Doc, digits: int) -> Table:
     """The rebuilt rows beside what they were held against, categories and numbers apart."""
-    own = m.scores
-    kinds = [] if own is None or own.categories is None else ["error"]
-    if own is not None and own.numbers is not None:
-        kinds = ["categories wrong"] if kinds else []
-        kinds += ["numbers off (sd)", "exact", "within 1%"]
+    own = m["scores"] or {"categories": None, "numbers": None}
+    numbers = own["numbers"] is not None
+    # Where neither is told apart, the error of both together is.
+    wrong = "error" if own["categories"] is None and not numbers else "categories"
+    kinds = [] if wrong == "categories" and own[wrong] is None else ["error"]
+    if numbers:
+        kinds = ["categories wrong"] * len(kinds) + ["numbers off (sd)", "exact", "within 1%"]
 
-    def line(what: str, scores: Scores, chance: str) -> tuple[str, ...]:
-        cells = [] if scores.categories is None else [percent(scores.categories, 1)]
-        if (n := scores.numbers) is not None:
-            cells += [f"{n.off:.2f}", percent(n.exact, 1), percent(n.near, 1)]
+    def line(what: str, scores: Doc, chance: str) -> tuple[str, ...]:
+        cells = [] if scores[wrong] is None else [percent(scores[wrong], digits)]
+        if (n := scores["numbers"]) is not None:
+            cells += [f"{n['off']:.2f}", *(percent(n[k], digits) for k in ("exact", "near"))]
         return (what, *cells, chance)
 
-    lines = [] if own is None else [line("the rebuilt rows", own, "")]
-    if own is not None and own.categories is not None and m.error_in_order is not None:
+    lines = [] if m["scores"] is None else [line("the rebuilt rows", own, "")]
+    if own["categories"] is not None and m["error_in_order"] is not None:
         blank = [""] * len(kinds)
-        lines.append(("  row by row, in place", percent(m.error_in_order, 1), *blank))
-    lines += [line(WORDS[y.name], y.scores, by_chance(y.nearer)) for y in m.yardsticks]
+        lines.append(("  row by row, in place", percent(m["error_in_order"], digits), *blank))
+    lines += [line(WORDS[y["name"]], y["scores"], by_chance(y["nearer"])) for y in m["yardsticks"]]
     return table(("How far off", *kinds, "by chance"), lines, widest=10)
 
 
-def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
-    yield "Error, knowing the population only", percent(test.train_vs_other_draws, 1)
-    others = f"{percent(test.errors.mean(), 1)} ± {percent(test.errors.std(), 1)}"
-    if test.n_compared < test.n_rows:
-        yield f"Error, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
-    yield f"Error, against {len(test.errors):,} samples of both", others
-    yield "samples as near as the training rows", f"{test.as_near:,}"
-    yield "chance of one as near, by a normal law", f"{test.tail:.2g}"
+def _against_others(test: Doc, digits: int) -> Iterator[tuple[str, str]]:
+    error, mean, alone = (
+        percent(test[k], digits) for k in ("error", "others_mean", "train_vs_other_draws")
+    )
+    yield "Error, knowing the population only", alone
+    if test["n_compared"] < test["n_rows"]:
+        yield f"Error, in {test['n_compared']:,} rebuilt rows", error
+    spread = f" ± {percent(test['others_sd'], digits)}" if digits else ""
+    yield f"Error, against {test['draws']:,} samples of both", mean + spread
+    yield "samples as near as the training rows", f"{test['as_near']:,}"
+    yield "chance of one as near, by a normal law", f"{test['tail']:.2g}"
 
 
 # ---------------------------------------------------------------------------------- exposure
@@ -295,7 +298,7 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield Text()
         yield table(
             ("Groups of training rows", "rows", "exact", "error", "random baseline"),
-            map(_of_group, exposed["groups"]),
+            (_of_group(g, facts.digits(told)) for g in exposed["groups"]),
         )
     if risks is not None and (tried := [_of_risk(*risk) for risk in facts.risks(risks)]):
         heads = ("success", "baseline", "control", "risk", "(95 %)")
@@ -313,9 +316,9 @@ def _membership(audit: Audit, told: Doc | None) -> Iterator[RenderableType]:
     yield Text(membership.remark(told), style="dim")
 
 
-def _of_group(group: Doc) -> tuple[str, ...]:
+def _of_group(group: Doc, digits: int) -> tuple[str, ...]:
     rows = "" if group["rows"] is None else f"{group['rows']:,}"
-    wrong, guess = facts.share(group["error"], 1), facts.share(group["guess"], 1)
+    wrong, guess = (facts.share(group[k], digits) for k in ("error", "guess"))
     return facts.group_name(group), rows, facts.share(group["exact"]), wrong, guess
 
 

@@ -63,11 +63,14 @@ def releasable(document: Mapping[str, Any], kept: Kept, reader: Reader) -> dict[
 
     def measurement(told: dict[str, Any]) -> dict[str, Any]:
         shown: dict[str, Any] = _in_hundredths({k: told[k] for k in _SCORES})
+        if (test := told["significance"]) is not None:
+            shown["significance"] = test | _in_hundredths({k: test[k] for k in _OF_TEST})
         if kept.hidden:
             # Of categories and numbers apart, one may be about hidden columns alone.
+            apart = {"categories": None, "numbers": None}
             for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
-                if scores is not None:
-                    scores |= {"categories": None, "numbers": None}
+                if scores is not None and None not in (scores["categories"], scores["numbers"]):
+                    scores |= apart
         return told | shown | {"individual": _if_any(rows, told["individual"])}
 
     def uncertainty(told: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +119,8 @@ _AS_IT_IS = (
     "frameworks", "not_assessed",
 )  # fmt: skip
 _SCORES = ("error", "error_in_order", "scores", "in_order", "yardsticks")
+_OF_TEST = ("error", "others_mean", "train_vs_other_draws")
+_OF_GROUP = ("error", "guess")
 _OF_COLUMN = "inference."
 _OF_FEW = ("worst_person", "worst_group", "worst_group_over_guess")
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
@@ -202,7 +207,7 @@ def _ruling(told: dict[str, Any], hidden: Collection[str], reader: Reader) -> di
                 "key": f"{_OF_COLUMN}…",
                 "what": "risk of attribute inference of a column",
             }
-        if check["state"] == "not assessed":
+        if check["state"] == "not assessed" or isinstance(found, Message):
             found = message_of(found).told(reader)
         elif key == "smallest_leaf" and float(found.replace(",", "")) < threshold:
             found = f"fewer than {threshold}"
@@ -233,7 +238,7 @@ def _exposure(told: dict[str, Any], kept: Kept, threshold: int) -> dict[str, Any
         if column in kept.hidden:
             continue
         own = [(g, may) for g, may in pairs if g["column"] == column]
-        groups += [g | {"error": _in_hundredths(g["error"])} for g, may in own if may]
+        groups += [g | _in_hundredths({k: g[k] for k in _OF_GROUP}) for g, may in own if may]
         if not all(may for _, may in own):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
             rest = f"groups under {threshold} rows, and figures that would disclose them"
