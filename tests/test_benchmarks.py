@@ -27,6 +27,7 @@ from experiments.benchmarks.known import (
     verdicts,
 )
 from experiments.benchmarks.options import seed_range
+from experiments.benchmarks.reading_ease import prose
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
@@ -737,3 +738,10 @@ def test_binned_tables_hold_zeros_and_ones_of_three_classes():
         assert set(np.unique(data.X)) == {0, 1}
         assert set(data.y) == {0, 1, 2}
         assert (data.X.mean() <= 0.5).all()
+
+
+def test_what_is_no_prose_does_not_count_as_easy_to_read():
+    page = (
+        "# Head\n\nSee `a.b`, *the* [docs](x.md).\n\n| a | b |\n```sh\n# make\n| x |\n```\n- End.\n"
+    )
+    assert " ".join(prose(page).split()) == "See x, the docs. End."

@@ -1,0 +1,60 @@
+"""How easy the first pages are to read: Flesch's reading ease of their prose.
+
+Headings, tables, code and pictures are left out, and each name of code counts as one short word.
+Needs ``pip install textstat``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from treeleak.core.errors import NotCovered
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/quickstart.md", "docs/how-to-read-an-audit.md")
+FLOOR = 60.0
+
+_NO_PROSE = (
+    (r"```.*?```", ""),
+    (r"^#+ .*$|^\|.*$", ""),
+    (r"!\[.*?\]\(.*?\)", ""),
+    (r"\[(.*?)\]\(.*?\)", r"\1"),
+    (r"`[^`]*`", "x"),
+    (r"<[^>]+>", ""),
+    (r"^\s*[-*] ", ""),
+    (r"[*_]", ""),
+)
+
+
+def prose(page: str) -> str:
+    """Leave the sentences of a page of Markdown."""
+    for pattern, left in _NO_PROSE:
+        page = re.sub(pattern, left, page, flags=re.DOTALL if "`" in pattern else re.MULTILINE)
+    return page
+
+
+def main(args: Sequence[str]) -> int:
+    parser = Options("reading_ease", __doc__, kept=False)
+    parser.add_argument("pages", nargs="*", type=Path, default=[ROOT / page for page in PAGES])
+    given = parser.parse_args(args)
+    try:
+        import textstat
+    except ImportError:
+        raise NotCovered("reading ease needs textstat: pip install textstat") from None
+    lines = new_table(f"Flesch's reading ease, textstat {version('textstat')}",
+                      "page, words, ease, floor, met", "page")  # fmt: skip
+    met = True
+    for page in given.pages:
+        text = prose(page.read_text(encoding="utf-8"))
+        ease = textstat.flesch_reading_ease(text)
+        met &= ease >= FLOOR
+        name = str(page.relative_to(ROOT) if page.is_relative_to(ROOT) else page)
+        words = f"{len(text.split()):,}"
+        lines.add_row(name, words, f"{ease:.1f}", f"{FLOOR:.0f}", verdict(ease >= FLOOR))
+    CONSOLE.print(lines)
+    return 0 if met else 1
