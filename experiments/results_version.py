@@ -55,6 +55,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("raw", "known_raw", "raw_boosted"),
             "A column with a single threshold and no bounds has values of the threshold's size.",
         ),
+        9: (
+            ("exact",),
+            "Beside rows between datasets, one dataset is looked for, and not ten: it comes sooner "
+            "and may be another one. Errors are the same.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -12,10 +12,11 @@ import pytest
 from helpers.grids import cuts_for, some_rows
 from helpers.releases import counted, random_tree
 from treeleak import metrics
+from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.worlds import N_WORLDS, WorldSearch
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers.integer import bounds
 from treeleak.attacks.tree_prior import TreePrior
@@ -130,6 +131,39 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
         )
         np.add.at(held, (geometry.trace(point), label[:, None]), 1)
     assert np.array_equal(held, evidence.n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) -> None:
+    _, _, _, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
+    for search in searches:
+        tried = search.some_world(None, Clock(600.0), "", seed)
+        met = [w for w in tried if w.misfit == 0]
+        assert met
+        assert len(tried) <= 2 or not search.can_move  # The first two runs meet so few counts.
+        for world in met:
+            held = search.system.residual(search.histogram(world))
+            assert not held.any()
+
+
+def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch) -> None:
+    _, _, _, searches = opened(0, n_rows=8, n_trees=3, depth=2)
+    search = next(s for s in searches if s.can_move)
+    lengths: list[int] = []
+    near_weights = SearchSpace.near_weights
+
+    def late(space, w, steps, seed, *rest):
+        """Runs that miss a count, but for those of four times the usual length."""
+        chain = near_weights(space, w, steps, seed, *rest)
+        if rest[1:]:
+            lengths.append(steps)
+        return chain if steps >= 4 * space.default_steps() else replace(chain, misfit=2)
+
+    monkeypatch.setattr(SearchSpace, "near_weights", late)
+    tried = search.some_world(None, Clock(600.0), "", 0)
+    usual = search.space.default_steps()
+    assert lengths == [usual] * N_WORLDS + [2 * usual] * 2 + [4 * usual] * 2
+    assert any(search.space.misfit(w.points) == 0 for w in tried)
 
 
 def test_equal_seeds_find_the_same() -> None:

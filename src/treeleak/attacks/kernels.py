@@ -60,30 +60,57 @@ def propagate(signature: Any, target: Any, lower: Any, upper: Any, max_sweeps: i
 
 
 @njit()
-def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance: float) -> float:
+def fit_weights(leaves: Any, target: Any, weight: Any, sweeps: int, tolerance: float) -> float:
     """Scale weights tree by tree until A w = n (iterative proportional fitting), in place.
 
     Its limit is the w that meets the equations with the least KL(w || start).
+    ``leaves``: shape (n_trees, n_cells), the equation of each cell in each tree.
     Returns the largest |A w - n| seen in the last sweep.
     """
-    n_cells, n_trees = signature.shape
-    total = np.zeros(len(target), dtype=np.float64)
-    worst = 0.0
+    n_trees, n_cells = leaves.shape
+    if n_trees == 0:
+        return 0.0
+    own, begin = _listed(leaves, len(target))
+    total, scale = np.zeros(len(target)), np.ones(len(target))
+    last, worst = leaves[0], 0.0
     for _ in range(sweeps):
         worst = 0.0
         for t in range(n_trees):
+            leaf = leaves[t]
+            for r in own[begin[t] : begin[t + 1]]:
+                total[r] = 0.0
+            # Cells are scaled for one tree while they are summed for the next: one pass for both.
             for j in range(n_cells):
-                total[signature[j, t]] = 0.0
-            for j in range(n_cells):
-                total[signature[j, t]] += weight[j]
-            for j in range(n_cells):
-                r = signature[j, t]
+                scaled = weight[j] * scale[last[j]]
+                weight[j] = scaled
+                total[leaf[j]] += scaled
+            for r in own[begin[t] : begin[t + 1]]:
+                scale[r] = 1.0
                 if total[r] > 0.0:
-                    weight[j] *= target[r] / total[r]
+                    scale[r] = target[r] / total[r]
                     worst = max(worst, abs(total[r] - target[r]))
+            last = leaf
         if worst < tolerance:
             break
+    for j in range(n_cells):
+        weight[j] *= scale[last[j]]
     return worst
+
+
+@njit()
+def _listed(leaves: Any, n_equations: int) -> Any:
+    """List the equations that cells have, tree by tree, and say where those of each tree begin."""
+    n_trees, n_cells = leaves.shape
+    own, begin = np.empty(n_equations, np.int64), np.zeros(n_trees + 1, np.int64)
+    seen, n = np.zeros(n_equations, np.bool_), 0
+    for t in range(n_trees):
+        for j in range(n_cells):
+            r = leaves[t, j]
+            if not seen[r]:
+                seen[r], own[n] = True, r
+                n += 1
+        begin[t + 1] = n
+    return own, begin
 
 
 @njit()

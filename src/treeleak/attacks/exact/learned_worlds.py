@@ -45,7 +45,7 @@ _SHARE = 0.5
 """Of the time left, for which walks are planned."""
 _AT_LAST = 2
 """Chains that look on for a world when the first look found none."""
-_PLACED, _SETTLING = 2, 0.5
+_PLACED, _SETTLING = 2, 0.25
 """Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
@@ -53,8 +53,6 @@ _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 """Samples of which the middle is taken, and rows in all of them."""
-_RUNS = 2
-"""Runs of usual length that look for a world where no chain ended at one."""
 _WORTH = 0.01
 """Share of its expected error that the nearest world must cost at least, or it is the answer."""
 
@@ -81,20 +79,6 @@ class Learned:
             few = nearest if longer == self.plan.longer[0] else nearest[:_AT_LAST]
             run_all([partial(chain.frozen, s, longer, self.plan, clock) for chain in few])
         return any(chain.misfit_of(s) == 0 for chain in self.chains)
-
-    def met_anew(self, s: int, clock: Clock, seed: int) -> list[IntArray]:
-        """Look for worlds of system ``s`` apart from the chains; gives points of open rows.
-
-        What a chain takes rows to be like keeps it from places that some worlds need.
-        """
-        space, w = self.land.searches[s].space, self.land.searches[s].w
-        if clock.stopped:
-            return []
-        steps = space.default_steps()
-        runs = run_all(
-            [partial(space.near_weights, w, steps, seed + i, clock) for i in range(_RUNS)]
-        )
-        return [run.points for run in runs if run.misfit == 0]
 
     def worlds(self, s: int) -> list[World]:
         """Give the worlds of system ``s`` at which chains ended; none has values."""

@@ -75,7 +75,7 @@ def maximum_entropy(
     rounds, sweeps : int
         Rounds of refitting the prior, and sweeps of scaling in each.
     """
-    n_cells = len(signature)
+    n_cells, by_tree = len(signature), np.ascontiguousarray(signature.T)
     target_float = target.astype(float)
     n_rows = target.sum() / max(signature.shape[1], 1)
     beside = np.zeros(len(sizes)) if settled is None else settled
@@ -97,7 +97,7 @@ def maximum_entropy(
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * n_rows
         last = 5 if turn == rounds - 1 else 1
-        worst = fit_weights(signature, target_float, fitted, last * sweeps, 1e-3)
+        worst = fit_weights(by_tree, target_float, fitted, last * sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
     return Weights(w, prior, float(worst))
 

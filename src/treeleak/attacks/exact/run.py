@@ -10,7 +10,6 @@ to list, rows walk over it instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -26,6 +25,7 @@ from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
@@ -95,27 +95,30 @@ def exact(
     # Of a population it is known what rows are like; elsewhere classes are told apart by counts.
     learns = prior is None and isinstance(evidence, ExactCounts)
     learns = learns and all(s.only is None for s in systems)
-    opened, rows = [], list[Rows]()
+    asked, rows = [], list[Rows]()
     for k, problem in enumerate(problems):
         part = clock.part(clock.left * _time_share(problems[k:]))
         try:
             tried = not (learns and _wide(problem))
-            search_of = partial(WorldSearch.of, geometry=geometry, values=values, population=prior)
-            opened.append(_opened(problem, search_of, tried, part, seed + 1000 * k))
+            asked.append(_asked(problem, tried, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+    searches = run_all(
+        partial(WorldSearch.of, problem.system, own.known, geometry, values, prior)
+        for problem, own in zip(problems, asked, strict=True)
+    )
     learned = None
     if learns:
-        learned = learned_worlds([o.search for o in opened], geometry, values, clock, seed)
-    for k, (problem, own) in enumerate(zip(problems, opened, strict=True)):
+        learned = learned_worlds(searches, geometry, values, clock, seed)
+    for k, (own, search) in enumerate(zip(asked, searches, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         try:
-            rows.append(_solved(own, learned, k, part, seed + 1000 * k))
+            rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
         except NoSolution:
-            clash = _unmet(problem, geometry, clock, seed)
+            clash = _unmet(own.problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
@@ -179,12 +182,10 @@ def _time_share(problems: list[IntegerProblem]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
+class _Asked:
     """A system, and what the integer solver says of it."""
 
     problem: IntegerProblem
-    search: WorldSearch
-    """For what stays open."""
     exact: list[IntArray]
     """Histograms over the cells that meet all counts."""
     known: Bounds
@@ -201,14 +202,8 @@ class _Opened:
         return f"rebuilding the rows of {self.problem.system.name}"
 
 
-def _opened(
-    problem: IntegerProblem,
-    search_of: Callable[[CountSystem, Bounds], WorldSearch],
-    tried: bool,
-    clock: Clock,
-    seed: int,
-) -> _Opened:
-    """See what of a system stays open once the integer solver was asked, if that is to be."""
+def _asked(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _Asked:
+    """Ask the integer solver what of a system stays open, if that is to be."""
     system = problem.system
     clock.tell(f"rebuilding the rows of {system.name}", 0.0)
     exact: list[IntArray] = []
@@ -221,21 +216,22 @@ def _opened(
         common, proved, more = problem.always(exact, clock, _FIRST_TRY, seed)
         exact += more
     known = _known(problem.bounds, common, proved, system.n_rows)
-    return _Opened(problem, search_of(system, known), exact, known, proved)
+    return _Asked(problem, exact, known, proved)
 
 
-def _solved(own: _Opened, learned: Learned | None, k: int, clock: Clock, seed: int) -> Rows:
+def _solved(
+    own: _Asked, search: WorldSearch, learned: Learned | None, k: int, clock: Clock, seed: int
+) -> Rows:
     """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
-    search, problem, stage = own.search, own.problem, own.stage
+    problem, stage = own.problem, own.stage
     sure, found = None, list[World]()
     if learned is not None:
         clock.tell(stage, 0.5)
         rng = np.random.default_rng(seed)
         more = [search.spots(m, rng) for m in own.exact]
         if not learned.met(k, clock) and not more:
-            more = learned.met_anew(k, clock, seed)
-        if not more and not learned.worlds(k):
-            found = search.worlds(own.exact, own.helper, clock, stage, seed)
+            # What a chain takes rows to be like keeps it from places that some worlds need.
+            found = search.some_world(own.helper, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:

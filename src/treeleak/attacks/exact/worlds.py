@@ -36,6 +36,8 @@ _TRIAL = 200_000
 """Steps from which the speed of a run is judged."""
 _STEP_WORK = 1e-7
 """Work of the integer solver that goes with one step of a run."""
+_AT_ONCE = 2
+"""Runs that look for one world, at a time."""
 _AGAIN, _LONGER = 6, 2
 """Most runs that are tried again because they missed counts, and how many times longer."""
 _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
@@ -176,6 +178,37 @@ class WorldSearch:
             again, steps = min(missed, _AGAIN), _LONGER * steps
             chains = [c for c in chains if c.misfit == 0]
             chains += self._run(again, steps, TIGHT, clock, stage, seed + n)
+        return self._until_met(chains, exact, problem, steps, clock, stage, seed)
+
+    def some_world(
+        self, problem: IntegerProblem | None, clock: Clock, stage: str, seed: int
+    ) -> list[World]:
+        """Search until one dataset meets all counts; gives all that were tried.
+
+        ``problem``: as in :meth:`worlds`, whose remarks hold here, too.
+        """
+        if not self.can_move:
+            rng = np.random.default_rng(seed)
+            return [self._world(self.space.spread(self.w, rng), rng)]
+        _ = self.space.neighbour, self.space.packed_target
+        _, steps = self._affordable(_AT_ONCE, self.space.default_steps(), clock, seed)
+        chains = self._run(_AT_ONCE, steps, LOOSE, clock, stage, seed)
+        while all(c.misfit for c in chains) and len(chains) < N_WORLDS and not clock.stopped:
+            chains += self._run(_AT_ONCE, steps, LOOSE, clock, stage, seed + len(chains))
+        return self._until_met(chains, (), problem, steps, clock, stage, seed)
+
+    def _until_met(
+        self,
+        chains: list[Chain],
+        exact: Sequence[IntArray],
+        problem: IntegerProblem | None,
+        steps: int,
+        clock: Clock,
+        stage: str,
+        seed: int,
+    ) -> list[World]:
+        """Search on, by other ways and ever longer, until one dataset meets all counts."""
+        rng = np.random.default_rng(seed)
         while not exact and min(c.misfit for c in chains) and not clock.stopped:
             exact = self._mixed(chains, problem, clock, seed)
             if not exact:
