@@ -14,6 +14,7 @@ from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
 from experiments.headline import rewrite
+from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
@@ -27,6 +28,8 @@ from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
 
 FAILED = 1
+ALL = "all"
+"""Stands for all studies, one after the other."""
 
 
 class _Run(TyperCommand):
@@ -77,7 +80,13 @@ def list_() -> None:
     cls=_Run, epilog="A benchmark has options of its own: `python -m experiments run exact --help`."
 )
 def run(
-    name: Name,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help=f"Of a study: see `python -m experiments list`; `{ALL}` for all of them.",
+        ),
+    ],
     quick: QuickRun = False,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at once.")] = 1,
     out: Folder = FOLDER,
@@ -90,6 +99,9 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run what is not done yet, and show the table. Stopped studies go on where they were."""
+    if name == ALL:
+        _run_all(out, quick, jobs, cluster, any_version or any_code)
+        return
     study, store = find_study(name), Store(store_file(out))
     todo = plan(study, store, quick, any_version or any_code)
     if not quiet:
@@ -108,6 +120,19 @@ def run(
         raise typer.Exit(INTERRUPTED)
     show(name, quick, out, any_version or any_code)
     if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _run_all(out: Path, quick: bool, jobs: int, cluster: str | None, any_version: bool) -> None:
+    """Run all studies, and print a line for each as it ends."""
+    ended = []
+    for one in run_in_turn(catalogue.STUDIES.values(), out, quick, jobs, cluster, any_version):
+        typer.echo(one.line)
+        ended.append(one)
+    typer.echo(closing_line(ended))
+    if any(one.interrupted for one in ended):
+        raise typer.Exit(INTERRUPTED)
+    if any(one.status != DONE for one in ended):
         raise typer.Exit(FAILED)
 
 

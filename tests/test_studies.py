@@ -41,12 +41,13 @@ from experiments.catalogue import BENCHMARKS
 from experiments.shown import as_markdown, said
 from experiments.standing import Standing, runs_of
 from experiments.store import key_of
+from experiments.studies import draft as draft_study
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
 from helpers.examples import examples
 from toy_study import ENVIRONMENT, TRACE, study, traced
 from treeleak import cli
-from treeleak.core.errors import BadInput
+from treeleak.core.errors import BadInput, TimeUp
 
 pytestmark = pytest.mark.slow
 
@@ -562,6 +563,68 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert failed.exit_code == 1
     assert "ValueError: thirteen" in failed.stderr
     assert "361" in failed.stdout
+
+
+def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
+    def missing():
+        raise BadInput("no tables")
+
+    def untabled(_):
+        raise ValueError("no columns")
+
+    others = {
+        "thirteen": {"quick": lambda: [{"x": 13, "wait": 0.0}]},
+        "lacking": {"check": missing},
+        "untabled": {"tables": untabled},
+    }
+    own = {name: study(20, name=name, **changed) for name, changed in others.items()}
+    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20), **own})
+    ended = run("run", "all", "--quick", "--out", tmp_path)
+    assert ended.exit_code == 1
+    assert re.sub(r"\d+ s\b", "… s", ended.stdout).splitlines() == [
+        "toy: done, 4 runs, … s",
+        "thirteen: FAILED, 0 runs, … s: 1 runs failed: ValueError: thirteen",
+        "lacking: not run, 0 runs, … s: no tables",
+        "untabled: FAILED, 4 runs, … s: ValueError: no columns",
+        "1 of 4 studies done, … s",
+    ]
+    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20)})
+    again = run("run", "all", "--quick", "--out", tmp_path)
+    assert again.exit_code == 0
+    assert "toy: done, 0 runs, 4 were there" in again.stdout
+
+
+def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, monkeypatch):
+    def stopped(parameters):
+        if parameters["x"] == 5:
+            raise KeyboardInterrupt
+        return {"square": parameters["x"] ** 2}
+
+    own = {"toy": study(20, run=stopped), "later": study(20, name="later")}
+    monkeypatch.setattr(catalogue, "STUDIES", own)
+    ended = run("run", "all", "--quick", "--out", tmp_path)
+    assert ended.exit_code == 130
+    assert "toy: FAILED, 1 runs" in ended.stdout
+    assert "later" not in ended.stdout
+
+
+def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch):
+    def late(*_, **__):
+        raise TimeUp("the time limit of 1 s was reached")
+
+    monkeypatch.setattr(treeleak, "reconstruct", late)
+    monkeypatch.setattr(draft_study, "draft", lambda _: treeleak.datasets.load_compas())
+    record = draft_study.attack(
+        {"dataset": "compas", "n_trees": 2, "depth": 2, "bootstrap": "none", "seed": 0,
+         "n_rows": 20, "method": "auto", "time_limit": 1.0}
+    )  # fmt: skip
+    assert record["status"] == "unknown"
+    assert np.isnan(record["error"])
+    assert 0 < record["guess"] < 1
+    partly = draft_study.attack_knowing(
+        {"dataset": "compas", "what": "examples", "known": 0.5, "seed": 0, "time_limit": 1.0}
+    )
+    assert partly["status"] == "unknown"
 
 
 def test_studies_are_no_command_of_the_package_any_more():
