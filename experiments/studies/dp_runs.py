@@ -122,11 +122,9 @@ def informed_attack(parameters: Parameters) -> Record:
     parameters : mapping
         ``dataset``, ``epsilon``, ``seed``, ``mechanism``, ``n_targets``, ``n_trees``, ``depth``.
     """
-    p, data = parameters, draft(parameters["dataset"])
-    rng = np.random.default_rng(p["seed"])
-    chosen = rng.choice(len(data.X), INFORMED_ROWS[p["dataset"]], replace=False)
+    p = parameters
+    data, chosen, forest = informed_forest(p)
     X, y = _rows(data, chosen)
-    forest = _trained(p, data, p["mechanism"], X, y)
     audit = treeleak.informed_audit(
         forest, X, y, data.schema, n_targets=p["n_targets"], seed=p["seed"]
     )
@@ -140,6 +138,20 @@ def informed_attack(parameters: Parameters) -> Record:
         "perfect_outliers": groups.outliers.perfect,
         "seconds": audit.seconds,
     }
+
+
+def informed_forest(parameters: Parameters) -> tuple[Dataset, IntArray, DPForestClassifier]:
+    """Train the forest that the informed adversary has: its table, its rows, and itself.
+
+    Parameters
+    ----------
+    parameters : mapping
+        As for :func:`informed_attack`.
+    """
+    p, data = parameters, draft(parameters["dataset"])
+    rng = np.random.default_rng(p["seed"])
+    chosen = rng.choice(len(data.X), INFORMED_ROWS[p["dataset"]], replace=False)
+    return data, chosen, _trained(p, data, p["mechanism"], *_rows(data, chosen))
 
 
 def accuracy(parameters: Parameters) -> Record:

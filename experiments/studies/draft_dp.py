@@ -308,7 +308,7 @@ BUDGETS = (0.1, 1.0, 5.0, 10.0, 20.0, 30.0, 1000.0)
 _TARGETS = 100
 
 
-def _informed(
+def informed_grid(
     seeds: Sequence[int], budgets: Sequence[float], n_targets: int = _TARGETS
 ) -> list[dict[str, Any]]:
     return [
@@ -375,8 +375,8 @@ FIGURE_13 = Study(
     name="draft-dp-figure-13",
     paper=PAPER,
     what="figures 13, 14 and 16: an adversary who knows all rows but one",
-    full=lambda: _informed(range(10), BUDGETS),
-    quick=lambda: _informed([0], (0.1, 5.0, 30.0)),
+    full=lambda: informed_grid(range(10), BUDGETS),
+    quick=lambda: informed_grid([0], (0.1, 5.0, 30.0)),
     run=informed_attack,
     tables=_missing_row,
     figures=_missing_drawn,
