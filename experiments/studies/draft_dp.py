@@ -277,14 +277,14 @@ def _known_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
         figure, axes = panels(1, len(DATASETS), share_x=False)
         for ax, dataset in zip(axes[0], DATASETS, strict=True):
             own = typed(runs[runs.dataset == dataset]).groupby("known").error
-            _band(ax, own.mean(), own.std(), 0)
+            band(ax, own.mean(), own.std(), 0)
             ax.set(title=NAMES[dataset], xlabel="known attributes")
         axes[0, 0].set_ylabel("mean error")
         from_zero(axes)
     return {"draft-dp-figure-12": figure}
 
 
-def _band(ax: Any, mean: pd.Series[Any], spread: pd.Series[Any], k: int, label: str = "") -> None:
+def band(ax: Any, mean: pd.Series[Any], spread: pd.Series[Any], k: int, label: str = "") -> None:
     """Draw a mean, and one standard deviation around it."""
     ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=label)
     ax.fill_between(mean.index, mean - spread, mean + spread, color=COLOURS[k], alpha=0.2, lw=0)
@@ -311,6 +311,7 @@ _TARGETS = 100
 def informed_grid(
     seeds: Sequence[int], budgets: Sequence[float], n_targets: int = _TARGETS
 ) -> list[dict[str, Any]]:
+    """Cross the parameters of appendix G, seed by seed."""
     return [
         {
             "dataset": dataset, "epsilon": epsilon, "seed": seed, "mechanism": "draft-dp",
@@ -362,7 +363,7 @@ def _missing_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             for ax, dataset in zip(axes[0], DATASETS, strict=True):
                 own = runs[runs.dataset == dataset].groupby("epsilon")
                 for k, (value, label) in enumerate(values.items()):
-                    _band(ax, own[value].mean(), own[value].std(), k, label)
+                    band(ax, own[value].mean(), own[value].std(), k, label)
                 ax.set(title=NAMES[dataset], xscale="log", xlabel="epsilon")
             from_zero(axes)
             axes[0, 0].set_ylabel("share without an error" if number == "16" else "mean error")

@@ -1,0 +1,245 @@
+"""The reconstructor network of DRAFT-DP's appendix G, beside the exact posterior.
+
+Balle, Cherubin and Hayes (2022) train a network that reads the parameters of a model and writes the
+one training row that is missing; DRAFT-DP's authors adapted it to forests. It is a yardstick: the
+posterior of the missing row is known exactly, so no network can do better, and how much worse it
+does says what published attacks of this kind leave on the table.
+
+A shadow forest has the trees of the released one and is trained on the known rows and one row
+more. What it adds to the counts of the known rows is a one in one leaf of each tree, under the
+row's class, and noise. So shadow forests need not be trained: that is drawn. Rows that the released
+forest was not trained on serve as shadow rows, and one network serves for all missing rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import treeleak
+from experiments.data import NAMES, NEEDS, have_tables
+from experiments.drawing import from_zero, legend_below, panels, styled
+from experiments.studies.dp_cells import DATASETS, PAPER
+from experiments.studies.dp_runs import informed_forest
+from experiments.studies.draft_dp import BUDGETS, band, informed_grid
+from experiments.studies.network import Floats, train
+from experiments.studies.published import read_published
+from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table, verdict
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.datasets import Dataset
+from treeleak.learn import DPForestClassifier
+from treeleak.metrics.individual import Individual
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAIRS = 1_600
+"""Shadow forests; the paper's number."""
+NEAR = 0.02
+"""How far the network's mean error may lie from the published one."""
+
+
+def against_network(parameters: Parameters) -> Record:
+    """Rebuild the same missing rows by the exact posterior and by a network.
+
+    Parameters
+    ----------
+    parameters : mapping
+        As for :func:`~experiments.studies.dp_runs.informed_attack`; noise is the paper's.
+
+    Returns
+    -------
+    dict
+        Of the network ``error``, ``perfect``, the same for inliers and outliers, and ``seconds``;
+        of the posterior ``exact``, ``exact_perfect`` and ``exact_seconds``; and ``majority``.
+    """
+    p = parameters
+    data, chosen, forest = informed_forest(p)
+    X, y = data.X.iloc[chosen].reset_index(drop=True), data.y.iloc[chosen].reset_index(drop=True)
+    exact = treeleak.informed_audit(
+        forest, X, y, data.schema, n_targets=p["n_targets"], seed=p["seed"]
+    )
+    targets = exact.targets.index.to_numpy()
+    start = time.perf_counter()
+    rows = by_network(forest, data, chosen, targets, p["epsilon"] / p["n_trees"], p["seed"])
+    seconds = time.perf_counter() - start
+    wrong = (rows != X.to_numpy()[targets]).mean(axis=1)
+    own = Individual(wrong, exact.targets["outlier"].to_numpy())
+    return {
+        "error": own.all.error,
+        "perfect": own.all.perfect,
+        "inliers": own.inliers.error,
+        "outliers": own.outliers.error,
+        "perfect_inliers": own.inliers.perfect,
+        "perfect_outliers": own.outliers.perfect,
+        "seconds": seconds,
+        "exact": exact.individual.all.error,
+        "exact_perfect": exact.individual.all.perfect,
+        "exact_seconds": exact.seconds,
+        "majority": exact.means["majority"],
+    }
+
+
+def by_network(
+    forest: DPForestClassifier,
+    data: Dataset,
+    chosen: IntArray,
+    targets: IntArray,
+    budget: float,
+    seed: int,
+) -> IntArray:
+    """Rebuild missing rows by a network.
+
+    Parameters
+    ----------
+    forest : DPForestClassifier
+    data : Dataset
+        All rows, those that the forest was not trained on included.
+    chosen : int array
+        Rows that it was trained on.
+    targets : int array
+        Which of these are the missing ones, each by itself.
+    budget : float
+        Epsilon of one tree, of which the law of the noise follows.
+    seed : int
+
+    Returns
+    -------
+    array of 0 and 1, shape (n_targets, n_columns)
+    """
+    rng = np.random.default_rng([seed, 1])
+    values = data.X[list(forest.feature_names_in_)]
+    places = _places(forest, values, data.y)
+    noisy = _released(forest)
+    left = noisy - np.bincount(places[chosen].ravel(), minlength=len(noisy))
+    others = np.setdiff1d(np.arange(len(values)), chosen)
+    shadow = rng.choice(others, PAIRS, replace=False)
+    noise = np.trunc(rng.laplace(scale=1 / budget, size=(PAIRS, len(noisy))))
+    pairs = _added(noise, places[shadow])
+    rows = values.to_numpy(dtype=np.float32)
+    network = train(pairs, rows[shadow], rng)
+    # All rows are taken off, and the missing one is put back.
+    seen = _added(np.tile(left, (len(targets), 1)), places[chosen][targets])
+    found = network.logits(seen) > 0
+    return pd.DataFrame(found.astype(int), columns=values.columns)[list(data.X)].to_numpy()
+
+
+def _released(forest: DPForestClassifier) -> FloatArray:
+    """Counts that the forest states: of tree after tree, leaf after leaf, each class."""
+    stated = [t.counts[t.leaves].ravel() for t in forest.trees_ if t.counts is not None]
+    return np.concatenate(stated)
+
+
+def _places(forest: DPForestClassifier, values: pd.DataFrame, y: pd.Series[Any]) -> IntArray:
+    """Which of these counts each row adds one to, shape (n_rows, n_trees)."""
+    rows = values.to_numpy(dtype=float)
+    label = pd.Index(forest.classes_).get_indexer(pd.Index(y))
+    n_classes, before, out = len(forest.classes_), 0, []
+    for tree in forest.trees_:
+        out.append(before + np.searchsorted(tree.leaves, tree.apply(rows)) * n_classes + label)
+        before += len(tree.leaves) * n_classes
+    return np.column_stack(out)
+
+
+def _added(counts: FloatArray, places: IntArray) -> Floats:
+    """Add to each line of counts what one row adds."""
+    out = counts.astype(np.float32)
+    np.add.at(out, (np.arange(len(out))[:, None], places), 1)
+    return out
+
+
+# ---------------------------------------------------------------------------------- what is shown
+
+
+def _beside_published(runs: pd.DataFrame) -> list[Table]:
+    """Lay the network beside the published one, and the posterior beside both attacks."""
+    lines = read_published("draft_dp_figure_15").itertuples(index=False)
+    published: dict[Any, Any] = {(line.dataset, line.epsilon): line for line in lines}
+    network, exact = [], []
+    for key, part in runs.groupby(["dataset", "epsilon"]):
+        theirs, mean = published[key], part.select_dtypes("number").mean()
+        first = dict(zip(("dataset", "epsilon"), key, strict=True))
+        network.append(
+            first | {
+                "published": theirs.network, "network": mean.error, "sd": part.error.std(),
+                "inliers": mean.inliers, "outliers": mean.outliers,
+                "% perfect": 100 * mean.perfect, "% inliers": 100 * mean.perfect_inliers,
+                "% outliers": 100 * mean.perfect_outliers, "runs": len(part),
+                "published s": theirs.network_seconds, "s": mean.seconds,
+                "verdict": AGREES if abs(mean.error - theirs.network) <= NEAR else DIFFERS,
+            }
+        )  # fmt: skip
+        exact.append(
+            first | {
+                "published": theirs.attack, "treeleak": mean.exact, "network": mean.error,
+                "majority": mean.majority, "% perfect": 100 * mean.exact_perfect,
+                "network % perfect": 100 * mean.perfect, "runs": len(part),
+                "verdict": verdict(bool(mean.exact < min(theirs.attack, theirs.network))),
+            }
+        )  # fmt: skip
+    of_network = (
+        f"{PAIRS:,} shadow forests, three hidden layers of 1,024, 512 and 256, five epochs; one "
+        "network for each forest, 100 of whose rows are missing in turn. Published: the authors' "
+        "means over ten runs, whose forests and missing rows are others. Agrees: no further than "
+        f"{NEAR:g} from them. Figure 15 draws inliers and outliers, figure 17 the perfect rows."
+    )
+    of_exact = (
+        "Same forests, same missing rows. Published: the authors' own attack (figure 13). Ahead: "
+        "below both of their means, that of the attack and that of the network. Majority: of each "
+        "column, from the known rows alone."
+    )
+    name, title = "draft-dp-figure-15", "DRAFT-DP, figures 13, 15 and 17"
+    return [
+        Table(
+            name, f"{title}: a network for the one missing row", pd.DataFrame(network), of_network
+        ),
+        Table(
+            f"{name}-exact",
+            f"{title}: the exact posterior beside it",
+            pd.DataFrame(exact),
+            of_exact,
+        ),
+    ]
+
+
+def _drawn(runs: pd.DataFrame) -> dict[str, Figure]:
+    """Figure 15: the network's errors of inliers and outliers; figure 17: its perfect rows."""
+    of_network = {"error": "all", "inliers": "inliers", "outliers": "outliers", "exact": "exact"}
+    of_rows = {"perfect_inliers": "inliers", "perfect_outliers": "outliers"}
+    named = {"15": (of_network, "mean error"), "17": (of_rows, "share without an error")}
+    out = {}
+    for number, (values, label) in named.items():
+        with styled():
+            figure, axes = panels(1, len(DATASETS))
+            for ax, dataset in zip(axes[0], DATASETS, strict=True):
+                own = runs[runs.dataset == dataset].groupby("epsilon")
+                for k, (value, name) in enumerate(values.items()):
+                    band(ax, own[value].mean(), own[value].std(), k, name)
+                ax.set(title=NAMES[dataset], xscale="log", xlabel="epsilon")
+            from_zero(axes)
+            axes[0, 0].set_ylabel(label)
+            legend_below(figure, axes[0, 0])
+        out[f"draft-dp-figure-{number}"] = figure
+    return out
+
+
+STUDIES: Sequence[Study] = (
+    Study(
+        name="draft-dp-figure-15",
+        paper=PAPER,
+        what="figures 13, 15 and 17: a reconstructor network beside the exact posterior",
+        full=lambda: informed_grid(range(10), BUDGETS),
+        quick=lambda: informed_grid([0], (0.1, 20.0, 1000.0)),
+        run=against_network,
+        tables=_beside_published,
+        figures=_drawn,
+        seconds=lambda p: {"compas": 7.0, "default_credit": 10.0, "adult": 12.0}[p["dataset"]],
+        warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
+        check=have_tables,
+        needs=NEEDS,
+    ),
+)
