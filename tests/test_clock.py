@@ -36,6 +36,16 @@ def test_what_does_not_look_at_the_clock_is_broken_off():
         busy()
 
 
+def test_what_is_cut_short_is_gone_on_from():
+    had = []
+    with Clock(0.05).cut_short(0):
+        had.append(1)
+        busy()
+    assert had == [1]
+    with pytest.raises(ZeroDivisionError), Clock(5).cut_short(0):
+        1 / 0  # noqa: B018
+
+
 def test_what_catches_the_alarm_is_told_again():
     def deaf() -> None:
         try:

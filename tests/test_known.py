@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -388,6 +389,30 @@ def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit):
             check_form(answer, case, True)
         else:
             assert answer.status == "unknown"
+
+
+@pytest.mark.parametrize("step", ["reaction", "always"])
+@pytest.mark.slow
+def test_a_step_that_looks_at_no_clock_loses_no_answer(step, monkeypatch):
+    begun = []
+
+    def busy(*_):
+        begun.append(step)
+        for _ in range(600):
+            time.sleep(0.1)
+        raise AssertionError("nobody broke this off")
+
+    if step == "reaction":
+        monkeypatch.setattr(search, "reaction", busy)
+        monkeypatch.setattr(search, "_TRY", 0.0)
+        case = undecided()
+    else:
+        monkeypatch.setattr(RowSolver, "always", busy)
+        case = some_drawn(0, n_rows=6, n_trees=2, tamper=False)
+    answer = attacked(case, clock=Clock(1.0))
+    assert begun
+    check_form(answer, case, True)
+    assert answer.status == ("unknown" if step == "reaction" else "feasible")
 
 
 def test_stopping_at_any_report_leaves_a_valid_answer():

@@ -37,6 +37,8 @@ _TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
 """Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
+_LATE = 1.0
+"""Seconds after the limit when what does not look at the clock is left off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +86,13 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
     few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
     likely, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
-    while best.misfit and not clock.stopped:
-        best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, tell)
-        best = _repaired(problem, best, clock, seed + attempt)
-        best = _combined(likely, best, clock, seed + attempt)
-        attempt += 1
-        best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
+    with clock.cut_short(_LATE):
+        while best.misfit and not clock.stopped:
+            best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, tell)
+            best = _repaired(problem, best, clock, seed + attempt)
+            best = _combined(likely, best, clock, seed + attempt)
+            attempt += 1
+            best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
 
@@ -146,12 +149,14 @@ def _proved(
     clock.tell("proving the rows", 0.95, 0)
     choice = problem.columns_of(found.pair)
     likely = likely | (problem.column == choice[problem.owner])
-    certain = _certain(problem, choice, likely, multipliers, clock)
-    same, solver = np.ones_like(certain), RowSolver(problem)
-    if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
-        same, done = solver.always(choice, clock, _PROOF, seed)
-        if done:
-            certain |= same
+    certain, same = np.zeros(problem.n_open, dtype=bool), np.ones(problem.n_open, dtype=bool)
+    with clock.cut_short(_LATE):
+        certain = _certain(problem, choice, likely, multipliers, clock)
+        solver = RowSolver(problem)
+        if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
+            same, done = solver.always(choice, clock, _PROOF, seed)
+            if done:
+                certain |= same
     proved, left_open = problem.settled >= 0, np.zeros_like(found.proved)
     proved[problem.rows[certain]] = left_open[problem.rows[~same]] = True
     return replace(found, proved=proved, left_open=left_open)
