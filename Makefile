@@ -9,6 +9,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 # Byte code comes when a module is first loaded: for all modules of all libraries, of which few are
 # loaded, it takes as long as everything else that pip does.
 INSTALL := -m pip install --quiet --no-compile
+# Where a machine is told to keep no byte code (many containers are), each process would translate all
+# that it loads anew: many tests start one.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo dev dev-all test check kernels checked test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
