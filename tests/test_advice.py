@@ -89,7 +89,7 @@ def test_hardening_tells_what_each_step_saved_of_this_file(forest, data, tmp_pat
     X, y, schema = data
     skops.io.dump(forest, tmp_path / "m.skops")
     done = treeleak.harden(
-        tmp_path / "m.skops", tmp_path / "h.skops", X=X, y=y, schema=schema, time_limit=20
+        tmp_path / "m.skops", tmp_path / "h.skops", X=X, y=y, schema=schema, time_limit=8
     )
     first = done.advice[0]
     assert first.startswith("Measured on this file")

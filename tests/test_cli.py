@@ -650,7 +650,7 @@ def test_small_and_odd_models_are_audited(tmp_path, X, y):
     model = save(tmp_path, X, y, bootstrap=False, n_estimators=3)
     result = run(
         *("audit", model, "--train", tmp_path / "train.csv", "--label", LABEL),
-        *("--time-limit", 10, "--json", tmp_path / "audit.json"),
+        *("--time-limit", 3, "--json", tmp_path / "audit.json"),
     )
     assert result.exit_code == 0, result.output
     audit = json.loads((tmp_path / "audit.json").read_text())

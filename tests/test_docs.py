@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import treeleak
 from experiments.__main__ import app as experiments
 from experiments.catalogue import BENCHMARKS, STUDIES
-from helpers.hurried import hurried
+from helpers.hurried import SECONDS, hurried
 from treeleak import schema
 from treeleak.cli import app
 from treeleak.release import bounds
@@ -114,7 +114,7 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
     for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
         if "--time-limit" in arguments:  # What is printed says the same after less time.
-            arguments[arguments.index("--time-limit") + 1] = "5"
+            arguments[arguments.index("--time-limit") + 1] = str(SECONDS)
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
         for piece in shown:

@@ -495,7 +495,7 @@ def quick(binary, tmp_path_factory):
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
     source, out = folder / "model.skops", tmp_path / "out.skops"
-    found = treeleak.harden(source, out, X=rows, y=label, time_limit=25, seed_search=100)
+    found = treeleak.harden(source, out, X=rows, y=label, time_limit=12, seed_search=100)
     assert [s.step for s in found.states] == ["as it was", *DEFAULT]
     by_step = {s.step: s for s in found.states}
     assert by_step["as it was"].leak.wrong < 0.05

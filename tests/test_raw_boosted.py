@@ -65,7 +65,7 @@ def test_rows_are_matched_where_most_values_are_right():
 
 
 def test_a_run_is_measured_beside_what_the_population_gives(capsys):
-    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 5.0)
+    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     record = raw_boosted.run(case)
     json.dumps(record)
     assert record["status"] in ("feasible", "unknown", "unique")
@@ -86,7 +86,7 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys
         raise TimeUp("too late")
 
     monkeypatch.setattr(raw_boosted.treeleak, "reconstruct", refuse)
-    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 5.0)
+    case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)
     asked = line.assign(figure="near", share=0.1)

@@ -203,7 +203,8 @@ def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch)
     assert whats[0] == "as it is"
     assert whats[-1] == "differential privacy, epsilon 1"
     for more in ([*rows, "--no-retrain"], []):
-        without = CliRunner().invoke(app, [*command, *more, "--time-limit", "60"])
+        few = ["--steps", "sizes", "--time-limit", "60"]
+        without = CliRunner().invoke(app, [*command, *more, *few])
         assert "another training" not in without.stdout
         document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
         assert document["retraining"] is None

@@ -11,7 +11,7 @@ from typing import Any
 import treeleak
 from treeleak.auditing.assessors import shape
 
-SECONDS = 5.0
+SECONDS = 3.0
 """Of each attack and audit, on a busy machine, too; answers that are proved take less."""
 
 
