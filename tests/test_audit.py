@@ -622,6 +622,26 @@ def test_control_rows_tell_rows_from_population(held_against):
     assert document["individual"]["all"]["perfect"] == document["exact_rows"]
 
 
+def _finer(told, key=""):
+    """Keys of the figures of a document that are finer than hundredths."""
+    if isinstance(told, dict):
+        return {k for name, value in told.items() for k in _finer(value, name)}
+    if isinstance(told, list):
+        return {k for value in told for k in _finer(value, key)}
+    return {key} if isinstance(told, float) and told != round(told, 2) else set()
+
+
+def test_no_score_of_the_releasable_edition_is_finer_than_a_percent(held_against):
+    rows = {"exact_rows", "exact_in_order", "located_rows", "located_in_order", "perfect"}
+    chances = {"nearer", "more_rows", "nearer_than_usual", "nearer_than_others", "tail", "rank"}
+    spread = {"others_sd"}
+    told = {e: held_against.to_dict(e) for e in ("internal", "releasable")}
+    assert _finer(told["releasable"]["measurement"]) <= rows | chances | spread
+    scores = {"error", "others_mean", "guess_mean", "guess_sd", "categories", "sd"}
+    assert _finer(told["internal"]["measurement"]) >= scores
+    assert not _finer([[g["error"], g["guess"]] for g in told["releasable"]["exposure"]["groups"]])
+
+
 def test_without_control_rows_the_population_is_not_assessed(audited):
     assert dict(audited.not_assessed)["population"].startswith("no rows of the population were")
     assert audited.measurement.significance is None

@@ -118,7 +118,10 @@ _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
     "frameworks", "not_assessed",
 )  # fmt: skip
-_SCORES = ("error", "error_in_order", "scores", "in_order", "yardsticks")
+_SCORES = (
+    "error", "error_in_order", "scores", "in_order", "yardsticks", "guess_mean", "guess_sd",
+    "shape",
+)  # fmt: skip
 _OF_TEST = ("error", "others_mean", "train_vs_other_draws")
 _OF_GROUP = ("error", "guess")
 _OF_COLUMN = "inference."
