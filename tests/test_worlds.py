@@ -390,7 +390,7 @@ def test_worlds_are_drawn_alike(monkeypatch: Any, refused: int, joint: bool) -> 
     )
     data = from_rule_list(rules, schema)
     drawn = Counter(
-        tuple(np.nan_to_num(X.to_numpy(float), nan=-1).ravel()) for X, _ in data.sample(4000, 1)
+        tuple(np.nan_to_num(X.to_numpy(float), nan=-1).ravel()) for X, _ in data.sample(2000, 1)
     )
     points = all_points(schema, schema.columns)
     group = rules.apply(table(schema, points))

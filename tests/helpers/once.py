@@ -12,7 +12,7 @@ KEPT = 16
 """Answers of each function: those of the fixtures that tests at work share."""
 
 
-def once(function: Callable[..., Any]) -> Callable[..., Any]:
+def once(function: Callable[..., Any], *, kept: int = KEPT) -> Callable[..., Any]:
     """Keep the last answers of a function that follow from its arguments alone."""
     answers: OrderedDict[bytes, Any] = OrderedDict()
 
@@ -25,7 +25,7 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
         if question not in answers:
             answers[question] = function(*given, **options)
         answers.move_to_end(question)
-        while len(answers) > KEPT:
+        while len(answers) > kept:
             answers.popitem(last=False)
         return answers[question]
 
