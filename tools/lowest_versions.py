@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +20,20 @@ def lowest(extras: Sequence[str]) -> Iterator[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     yield from (pinned(line) for line in project["dependencies"])
     for extra in extras:
-        yield from project["optional-dependencies"][extra]
+        yield from _named(project["optional-dependencies"], extra, f"{project['name']}[")
+
+
+def _named(extras: Mapping[str, Sequence[str]], extra: str, own: str) -> Iterator[str]:
+    """Name what an extra asks for; extras of the project itself stand for what they ask for.
+
+    ``own``: how these begin. No registry has them before a release.
+    """
+    for line in extras[extra]:
+        if line.startswith(own):
+            for other in line.removeprefix(own).rstrip("]").split(","):
+                yield from _named(extras, other.strip(), own)
+        else:
+            yield line
 
 
 def pinned(line: str) -> str:
