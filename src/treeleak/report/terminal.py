@@ -194,8 +194,9 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
 
 def _compared(told: Doc) -> Table:
     """What was used, side by side."""
-    all_ = [(v["reconstruction"], v["measurement"]) for v in (told, *told["variants"])]
-    lines = [("Expected error", *(facts.share(r["expected_error"], 1) for r, _ in all_))]
+    all_ = [(told["reconstruction"]["expected_error"], told["measurement"])]
+    all_ += [(v["expected_error"], v["measurement"]) for v in told["variants"]]
+    lines = [("Expected error", *(facts.share(error, 1) for error, _ in all_))]
     if any(m is not None for _, m in all_):
         digits = facts.digits(told)
         exact = (facts.share(None if m is None else m["exact_rows"]) for _, m in all_)
