@@ -60,6 +60,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Beside rows between datasets, one dataset is looked for, and not ten: it comes sooner "
             "and may be another one. Errors are the same.",
         ),
+        10: (
+            ("raw", "raw_boosted"),
+            "Columns whose distinct values all follow from borders have these values; runs of "
+            "raw_boosted say how many values could be right.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

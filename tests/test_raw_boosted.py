@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from experiments.benchmarks import raw_boosted
 from treeleak.core.errors import TimeUp
@@ -64,6 +65,31 @@ def test_rows_are_matched_where_most_values_are_right():
     assert raw_boosted._best(raw_boosted.between, given, data) == 1.0
 
 
+def test_no_more_is_right_than_the_most_frequent_value_between_two_thresholds():
+    X = pd.DataFrame({"a": [1.0, 2.0, 2.0, 9.0], "b": [5.0, 6.0, 7.0, 8.0]})
+    release = SimpleNamespace(thresholds=[np.array([5.0]), np.array([5.5, 6.5, 7.5])],
+                              float_type="float64", trees=[])  # fmt: skip
+    data = SimpleNamespace(X=X, release=release)
+    assert raw_boosted.ceiling(data) == pytest.approx(7 / 8)
+
+
+def test_a_table_with_values_exchanged_between_two_thresholds_has_the_same_file():
+    case = raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0)
+    data = raw_boosted.sample(case)
+    y, names = data.y, list(data.X.columns)
+
+    def nodes(X: pd.DataFrame) -> bytes:
+        model = HistGradientBoostingClassifier(random_state=0).fit(X, y)
+        return b"".join(one.nodes.tobytes() for (one,) in model._predictors)
+
+    first, twin, sides = nodes(data.X), data.X.copy(), raw_boosted._sides(data.X, data)
+    j = int(np.argmin([len(np.unique(side)) for side in sides.T]))
+    i = np.flatnonzero(sides[:, j] == sides[0, j])
+    twin.iloc[i, j] = twin.iloc[i[::-1], j].to_numpy()
+    assert nodes(twin) == first
+    assert raw_boosted._best(raw_boosted.exact, twin, data) < 1.0, names[j]
+
+
 def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     record = raw_boosted.run(case)
@@ -73,6 +99,7 @@ def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     assert 0 < record["others"] < 1
     assert 0 < record["near"] <= 1
     assert 0 <= record["rows"] <= record["between"] <= 1
+    assert 0 < record["ceiling"] <= 1
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=True)
     assert raw_boosted.floor_table(line, [kept]) == 0

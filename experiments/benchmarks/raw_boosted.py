@@ -8,8 +8,11 @@ nothing of the people in the training set. "beyond" is "near" less "others".
 
 "exact" is the share of values that are right to the last digit, "between" that of values on the
 right side of every threshold of their column, each after a matching at its own best, and beside
-them what the other rows reach. "rows" is the share of training rows that stand in the answer with
-every value on the right side of every threshold.
+them what the other rows reach. "ceiling" is the share right to the last digit where it is known of
+each row between which thresholds each value lies, and of each such interval which value is the most
+frequent there: nothing that a tree counts or sums up tells two rows of an interval apart. Only that
+each split is the best one says a little more. "rows" is the share of training rows that stand in
+the answer with every value on the right side of every threshold.
 
 "held" is the share of true values that lie between the ends which the answer gives for them (rows
 matched as for "near"). "expected" is how far off the answer says that it is, "error" how far it is,
@@ -65,8 +68,8 @@ MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
 )
 """By name: module, class, and parameters that change no rows."""
 _FIGURES = (
-    "near", "shuffled", "others", "exact", "other_exact", "between", "other_between", "rows",
-    "held", "expected", "error", "labels", "misfit",
+    "near", "shuffled", "others", "exact", "other_exact", "ceiling", "between", "other_between",
+    "rows", "held", "expected", "error", "labels", "misfit",
 )  # fmt: skip
 
 
@@ -201,6 +204,7 @@ def baselines(data: Sample, seed: int) -> dict[str, float | None]:
     rng = np.random.default_rng(seed)
     shuffled = data.X.apply(lambda column: rng.permutation(column.to_numpy()))
     out: dict[str, float | None] = {"shuffled": _best(near, shuffled, data)}
+    out["ceiling"] = ceiling(data)
     if len(data.others) == len(data.X):
         out["others"] = _best(near, data.others, data)
         out["other_exact"] = _best(exact, data.others, data)
@@ -266,6 +270,15 @@ def _right(a: np.ndarray, b: np.ndarray, allowed: Iterable[float]) -> np.ndarray
     return out / a.shape[1]
 
 
+def ceiling(data: Sample) -> float:
+    """Share of values that are the most frequent ones of their column between two thresholds."""
+    right = [
+        column.groupby(side).agg(lambda own: own.value_counts(dropna=False).iloc[0]).sum()
+        for (_, column), side in zip(data.X.items(), _sides(data.X, data).T, strict=True)
+    ]
+    return float(np.sum(right) / data.X.size)
+
+
 def _sides(X: pd.DataFrame, data: Sample) -> np.ndarray:
     """How many thresholds of its column lie below each value."""
     rows = X.to_numpy(data.release.float_type)
@@ -311,7 +324,7 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     runs = runs_of(records, _FIGURES)
     out = new_table(
         f"boosted models, defaults, raw tables; {say_versions(runs.results_version)}",
-        "case, seed, status, s, near, shuffled, others, beyond, exact / others, "
+        "case, seed, status, s, near, shuffled, others, beyond, exact / others / ceiling, "
         "between / others, rows, held, expected / error, labels, misfit, floor",
         left="case, status, floor",
     )
@@ -322,7 +335,7 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
         out.add_row(
             f"{r.model} {r.table} {r.n_rows}", str(r.seed), r.status, f"{r.seconds:.0f}",
             *(number(x, 3) for x in (r.near, r.shuffled, r.others, r.near - r.others)),
-            _both(r.exact, r.other_exact), _both(r.between, r.other_between),
+            _both(r.exact, r.other_exact, r.ceiling), _both(r.between, r.other_between),
             number(r.rows, 3), number(r.held, 3), _both(r.expected, r.error),
             number(r.labels, 3), number(r.misfit, 0),
             f"{asked} {verdict(not lacks)}" if asked else "",
@@ -332,8 +345,8 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     return misses
 
 
-def _both(first: float, second: float) -> str:
-    return " / ".join(number(x, 3) or "-" for x in (first, second))
+def _both(*figures: float) -> str:
+    return " / ".join(number(x, 3) or "-" for x in figures)
 
 
 def main(args: Sequence[str]) -> None:

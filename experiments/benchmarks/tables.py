@@ -13,7 +13,7 @@ from rich.table import Table
 
 from experiments.results_version import say_versions
 
-CONSOLE = Console(width=190)
+CONSOLE = Console(width=204)
 TOLERANCE = 0.002
 """By how much an error may exceed the published one and count as no worse."""
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.distinct_values import distinct_values, nearest
 from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
 from treeleak.release.release import Release
@@ -117,7 +118,7 @@ def _settled(
     grids: Mapping[int, Grid],
     whole: BoolArray,
 ) -> FloatArray:
-    """Round wanted values to the grids and to the model's type, where that keeps their side."""
+    """Round wanted values to the model's type, grids and lists, where that keeps their side."""
     out = valid.copy()
     for j in np.flatnonzero((low < high).any(axis=0)):
         open_ = np.flatnonzero(low[:, j] < high[:, j])
@@ -128,6 +129,11 @@ def _settled(
             tried = [*Grid(1.0).around(x)] if whole[j] else [x, x.astype(kind).astype(float)]
             if int(j) in grids:
                 tried += grids[int(j)].around(x)
+            borders = release.borders.get(release.feature_names[j], ())
+            listed = distinct_values(np.asarray(borders, dtype=float))
+            if listed is not None:
+                of = np.searchsorted(cuts, listed.astype(kind))
+                tried.append(nearest(x, side, listed, of))
             for value in tried:
                 fits = (value >= least) & (value <= most) & np.isfinite(value)
                 fits &= np.searchsorted(cuts, value.astype(kind)) == side
