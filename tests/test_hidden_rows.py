@@ -55,6 +55,7 @@ import treeleak
 from experiments.benchmarks.hidden_rows import clean, ways
 from helpers.cli import run
 from helpers.examples import examples, spread
+from helpers.older import made
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -244,7 +245,7 @@ ON_NUMBERS = [
     TREE, ExtraTreeClassifier(random_state=0), FOREST, ExtraTreesClassifier(**FEW),
     RandomForestClassifier(40, oob_score=True, class_weight="balanced", random_state=0),
     RandomForestClassifier(3, random_state=np.random.RandomState(3), max_samples=0.5),
-    RandomForestClassifier(max_features=0.5, monotonic_cst=[1, 0, -1], **FEW),
+    made(RandomForestClassifier, max_features=0.5, monotonic_cst=[1, 0, -1], **FEW),
     BaggingClassifier(max_features=0.5, **FEW),
     BaggingClassifier(make_pipeline(PCA(), TREE), **FEW),
     AdaBoostClassifier(**FEW), GradientBoostingClassifier(subsample=0.5, **FEW),

@@ -22,6 +22,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
+from helpers.older import made
 from treeleak.release import StoredObject, to_release
 from treeleak.release.pipeline.columns import Columns, UnknownStep
 from treeleak.release.pipeline.names import output_columns
@@ -70,9 +71,9 @@ STEPS = {
     ),
     "one-hot infrequent drop": (OneHotEncoder(max_categories=3, drop="first"), TABLE[WORDS]),
     "ordinal": (OrdinalEncoder(), TABLE[WORDS]),
-    "bins": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), TABLE[NUMBERS]),
+    "bins": (made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"), TABLE[NUMBERS]),
     "bins ordinal": (
-        KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+        made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
         TABLE[NUMBERS],
     ),
     "columns": (
@@ -114,7 +115,8 @@ STEPS = {
             (
                 "rest",
                 make_pipeline(
-                    SimpleImputer(), KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf")
+                    SimpleImputer(),
+                    made(KBinsDiscretizer, 3, quantile_method="averaged_inverted_cdf"),
                 ),
                 ["age", "flag"],
             ),

@@ -36,6 +36,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.examples import examples
+from helpers.older import made
 from treeleak.cli import app
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
@@ -184,9 +185,9 @@ def test_a_file_says_what_the_estimator_says(tmp_path_factory, step):
         (OrdinalEncoder(), WORDS),
         (OneHotEncoder(drop="if_binary"), WORDS),
         (OneHotEncoder(handle_unknown="ignore"), WORDS),
-        (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), ["age", "pay"]),
+        (made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"), ["age", "pay"]),
         (
-            KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+            made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
             ["age", "pay"],
         ),
     ],
@@ -373,7 +374,7 @@ def changed(model, step, **state):
         (OneHotEncoder(), {"categories_": 5}),
         (OneHotEncoder(), {"drop_idx_": [math.inf, 0], "_drop_idx_after_grouping": [math.inf, 0]}),
         (
-            KBinsDiscretizer(2, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+            made(KBinsDiscretizer, 2, encode="ordinal", quantile_method="averaged_inverted_cdf"),
             {"bin_edges_": [[np.nan, 1], [1]]},
         ),
     ],

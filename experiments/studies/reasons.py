@@ -27,7 +27,7 @@ class Reason:
     table : str
         ``Table.name``.
     lines : sequence of mappings
-        Each names lines by values in their columns.
+        Each names lines by values in their columns; an empty one names all.
     why : str
     """
 
@@ -69,6 +69,14 @@ REASONS: tuple[Reason, ...] = (
         [{"n_trees": 1, "depth": 3}],
         "The paper's seconds end at a first answer, after which its search went on for two hours. "
         "treeleak's end at its only answer, which takes a second or two even for small forests.",
+    ),
+    Reason(
+        "draft-dp-figure-15",
+        [{}],
+        "The network is built from the paper's text. That leaves open how counts are scaled before "
+        "the network reads them, and which epoch's network is kept. Forests and missing rows are "
+        "not the authors', and means of single forests lie far apart (sd). Which of these makes "
+        "the difference is not explained yet.",
     ),
     Reason(
         "ferry-figure-2-claims",
