@@ -208,7 +208,7 @@ def check_experiment(asked: str = "list", name: str = "", *more: str) -> None:
     one, *others = asked.split("|")
     assert {one, *others} <= set(known)
     if asked in ("run", "show"):
-        assert name in {*STUDIES, *BENCHMARKS, "NAME"}
+        assert name in {*STUDIES, *BENCHMARKS, "NAME", *["all"] * (asked == "run")}
     if name not in BENCHMARKS:
         assert {word for word in more if word.startswith("--")} <= options_of(known[one])
 
