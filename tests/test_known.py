@@ -432,6 +432,25 @@ def test_stopping_at_any_report_leaves_a_valid_answer():
         check_form(answer, case, True)
 
 
+def test_stopping_at_any_report_loses_no_rows_that_were_better():
+    case, ends = undecided(2, 15, 4), []
+    for last in range(40):
+        told, clock = [], Clock(60.0)
+
+        def stop(progress, told=told, clock=clock, last=last):
+            told.append(progress.misfit)
+            if len(told) > last:
+                clock.stop()
+
+        clock.report = stop
+        answer = attacked(case, clock=clock)
+        met = [m for m in told if m is not None]
+        if met:
+            ends.append(answer.rows[0].misfit)
+            assert ends[-1] <= min(met)
+    assert len(set(ends)) > 3
+
+
 def test_an_interrupt_keeps_the_best_rows_so_far():
     sent = []
 

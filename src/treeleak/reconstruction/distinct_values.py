@@ -29,8 +29,8 @@ def distinct_values(borders: FloatArray) -> FloatArray | None:
 
     Returns one value more than there are borders, each between two of them; or None where no
     values have these middles, as where a column has more values than bins, or too few borders tell.
-    Where several lists of values have these middles, it is one on the grid that the borders give
-    away, with as few digits as can be; else the one in the middle of what keeps each value between
+    Where several lists of values have these middles, it is one on the grid that the borders lie
+    on, with as few digits as can be; else the one in the middle of what keeps each value between
     its borders.
     """
     n = len(borders)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -56,26 +55,43 @@ class Found:
     """Candidates and their probabilities: how sure the answer is of what is not proved."""
 
 
+@dataclass(eq=False)
+class _Seen:
+    """The best assignment that any fit came by: a fit goes on, and may end with a worse one."""
+
+    clock: Clock
+    fits: int = 0
+    best: tuple[int, IntArray] | None = None
+    """How many counts it misses, and the pair of every row."""
+
+    def tell(self, problem: RowProblem, fit: Fit) -> None:
+        """Take note of an evaluation."""
+        self.fits += 1
+        if self.best is None or fit.misfit < self.best[0]:
+            self.best = fit.misfit, problem.complete(fit.choice)
+        self.clock.record(fit.misfit)
+        self.clock.tell("fitting the rows", min(0.9, self.fits / 1000), self.best[0])
+
+    def or_better(self, found: Found) -> Found:
+        """Return what was found, with the rows seen where they miss fewer counts."""
+        if self.best is None or self.best[0] >= found.misfit:
+            return found
+        return replace(found, misfit=self.best[0], pair=self.best[1])
+
+
 def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> Found:
     """Choose a candidate for every open row, and say how sure that is."""
-    stage = "fitting the rows"
     settled = problem.settled >= 0
     none = np.zeros_like(settled)
     if not problem.n_open:
         return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
-    misfits: list[int] = []
-
-    def tell(f: Fit) -> None:
-        misfits.append(f.misfit)
-        clock.record(f.misfit)
-        clock.tell(stage, min(0.9, len(misfits) / 1000), min(misfits))
-
-    first = fit(problem, clock, evaluations=_FIRST, tell=tell)
+    seen = _Seen(clock)
+    first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
     if first.misfit == 0:
         return prove(best, multipliers=first.multipliers)
-    likely, last = _fit_likely(problem, first, expected, clock, tell)
+    likely, last = _fit_likely(problem, first, expected, clock, seen)
     if last is None:
         best = Found(likely.settled, 0, settled, none, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
@@ -88,11 +104,12 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
     attempt = 0
     with clock.cut_short(_LATE):
         while best.misfit and not clock.stopped:
-            best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, tell)
+            best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, seen)
             best = _repaired(problem, best, clock, seed + attempt)
             best = _combined(likely, best, clock, seed + attempt)
             attempt += 1
             best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
+    best = seen.or_better(best)
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
 
@@ -112,7 +129,7 @@ def _fit_likely(
     first: Fit,
     expected: FloatArray | None,
     clock: Clock,
-    tell: Callable[[Fit], None],
+    seen: _Seen,
 ) -> tuple[RowProblem, Fit | None]:
     """Go on with the likely candidates; with more of them if something true was set aside.
 
@@ -127,10 +144,12 @@ def _fit_likely(
             if expected is not None:
                 reference = np.log(expected[likely.pair])[likely.column]
             return likely, fit(
-                likely, clock, reference=reference, evaluations=_SECOND, tell=tell
+                likely, clock, reference=reference, evaluations=_SECOND,
+                tell=partial(seen.tell, likely),
             )  # fmt: skip
         except Unmet:
             continue
+    tell = partial(seen.tell, problem)
     return problem, fit(problem, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
 
 
@@ -188,7 +207,7 @@ def _sharpened(
     expected: FloatArray | None,
     effort: int,
     clock: Clock,
-    tell: Callable[[Fit], None],
+    seen: _Seen,
 ) -> Found:
     """Turn the reaction on step by step; each step is a convex fit near the last one.
 
@@ -204,7 +223,7 @@ def _sharpened(
             reference += alpha * reaction(likely, u)
         f = fit(
             likely, clock, reference=reference, start=multipliers,
-            evaluations=_EVALUATIONS * effort, tell=tell,
+            evaluations=_EVALUATIONS * effort, tell=partial(seen.tell, likely),
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
