@@ -317,6 +317,21 @@ def test_sighup_ends_it_as_tidily(folder, tmp_path):
     assert ended(tmp_path, command, before=before, number="SIGHUP")[0][0::2] == [129, []]
 
 
+FINALIZED = """
+class Slow:
+    def __del__(self):
+        time.sleep(60)
+
+harden.audit = lambda *_, **__: Slow() and None
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_that_meets_a_finalizer_ends_it_as_tidily(folder, tmp_path):
+    command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
+    assert ended(tmp_path, command, before=FINALIZED, delays=[0.3])[0][0::2] == [143, []]
+
+
 # Python cannot raise in the main thread while that waits for threads.
 BUSY = """
 from concurrent.futures import ThreadPoolExecutor

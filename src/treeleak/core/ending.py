@@ -91,18 +91,25 @@ def _raise(number: int, frame: FrameType | None) -> None:
     if not _ended.is_set():
         _ended.set()
         _asked.append(number)
-        if _importing(frame):
-            # Compiled libraries abort the process when they are broken off while they load.
+        if _no_place_to_raise(frame):
             _tidy()
             os.write(2, f"treeleak: ended by {Terminated(number)}\n".encode())
             os._exit(128 + number)
         raise Terminated(number)
 
 
-def _importing(frame: FrameType | None) -> bool:
-    while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
+def _no_place_to_raise(frame: FrameType | None) -> bool:
+    """Say whether an import or a finalizer is under way.
+
+    Compiled libraries abort the process when they are broken off while they load. Python prints
+    what a finalizer raises, and goes on.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if "importlib._bootstrap" in code.co_filename or code.co_name == "__del__":
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 @contextmanager
