@@ -16,6 +16,8 @@ from hypothesis import settings
 import treeleak
 from helpers import examples
 from helpers.once import once
+from helpers.patient import PatientClock
+from treeleak.core import clock
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
@@ -24,6 +26,8 @@ settings.load_profile("tests")
 # Numba, pandas and Hypothesis make many objects and few circles: looking for those at Python's own
 # intervals takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+clock.now = PatientClock()
 
 SECONDS_OF_A_GUESS = 60.0
 """Far more than a guess from the shape of the trees takes here."""

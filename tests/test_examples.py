@@ -17,7 +17,7 @@ import treeleak
 
 ROOT = Path(__file__).parents[1]
 SMALL = {"defences.py": ["--rows", "30", "--seconds", "2"]}
-HURRIED = Path(__file__).parent / "helpers" / "hurried.py"
+HURRIED = [sys.executable, "-W", "error", "-m", "helpers.hurried"]
 SCRIPTS = sorted(ROOT.glob("examples/*.py"))
 WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 
@@ -33,8 +33,9 @@ WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 @pytest.mark.each
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(
-        [sys.executable, "-W", "error", str(HURRIED), str(script), *SMALL.get(script.name, [])],
+        [*HURRIED, str(script), *SMALL.get(script.name, [])],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
         timeout=240,

@@ -23,6 +23,9 @@ _LONGEST = 1e8
 
 TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
 
+now = time.perf_counter
+"""What clocks go by: seconds since some moment."""
+
 _OWN_FILES = (__file__, contextlib.__file__)
 _ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
 
@@ -75,7 +78,7 @@ class Clock:
     """Seconds from the start."""
     report: Callable[[Progress], None] = field(default=lambda _: None)
     """Receives every :class:`Progress`."""
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=lambda: now())
     trace: list[Incumbent] = field(default_factory=list)
     """The best answers so far, in order."""
     parent: Clock | None = None
@@ -107,7 +110,7 @@ class Clock:
     @property
     def seconds(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self.started
+        return now() - self.started
 
     @property
     def left(self) -> float:
@@ -190,7 +193,7 @@ class Clock:
             if within and self.seconds > self.limit + rest:
                 raise TimeUp(self.said)
 
-        before, begun = signal.signal(signal.SIGALRM, ring), time.perf_counter()
+        before, begun = signal.signal(signal.SIGALRM, ring), now()
         first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
         outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
         try:
@@ -199,7 +202,7 @@ class Clock:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             if outer:
-                left = max(outer - (time.perf_counter() - begun), 0.001)
+                left = max(outer - (now() - begun), 0.001)
                 signal.setitimer(signal.ITIMER_REAL, left, interval)
 
     @contextmanager
