@@ -6,9 +6,13 @@ BIN := $(VENV)/bin
 # Neighbours in a file share what is costly to make: each worker takes a run of them.
 # Each worker has a core: libraries that start threads of their own would get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# uv takes seconds where pip takes more than a minute. It knows nothing of pip's settings: where these
+# name the only place that has a package, pip installs.
 # Byte code comes when a module is first loaded: for all modules of all libraries, of which few are
 # loaded, it takes as long as everything else that pip does.
-INSTALL := -m pip install --quiet --no-compile
+install = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(1) || \
+	$(BIN)/python -m pip install --quiet --no-compile $(1)
+ALL := [dev,browser,docs]
 # Where a machine is told to keep no byte code (many containers are), each process would translate all
 # that it loads anew: many tests start one.
 unexport PYTHONDONTWRITEBYTECODE
@@ -114,21 +118,25 @@ bench: $(VENV)/.dev
 bench-report: $(VENV)/.dev $(VENV)/.browser
 	TREELEAK_BROWSER=needed $(BIN)/python -m experiments run report
 
-# The package is installed in place, so only its declared dependencies call for a new install.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python $(INSTALL) -e .
+$(VENV)/.uv: | $(BIN)/python
+	-$(BIN)/python -m pip install --quiet --no-compile uv
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python $(INSTALL) -e '.[dev]'
+# The package is installed in place, so only its declared dependencies call for a new install.
+$(VENV)/.installed: pyproject.toml | $(VENV)/.uv
+	$(call install,-e .)
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.uv
+	$(call install,-e '.[dev]')
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.dev-all: pyproject.toml | $(BIN)/python
-	$(BIN)/python $(INSTALL) -e '.[dev,browser,docs]'
+$(VENV)/.dev-all: pyproject.toml | $(VENV)/.uv
+	$(call install,-e '.$(ALL)')
 	touch $@ $(VENV)/.installed $(VENV)/.dev $(VENV)/.browser $(VENV)/.docs
 
-$(VENV)/.browser $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python $(INSTALL) -e '.[$*]'
+$(VENV)/.browser $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.uv
+	$(call install,-e '.[$*]')
 	touch $@
 
 $(VENV)-wheel/.tools: pyproject.toml | $(VENV)-wheel/bin/python
