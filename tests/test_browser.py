@@ -300,10 +300,9 @@ def test_pages_of_rows_turn_with_the_keyboard(reports, opened):
 
 def test_the_rows_shown_are_those_rebuilt(opened, tmp_path):
     data = treeleak.datasets.load_compas()
-    X = data.X.sample(40, random_state=5)
-    forest = RandomForestClassifier(n_estimators=5, random_state=1).fit(X, data.y[X.index])
-    found = treeleak.audit(forest, X, data.y[X.index], schema=data.schema, bootstrap="hidden",
-                           time_limit=3)  # fmt: skip
+    X = data.X.sample(12, random_state=5)
+    forest = RandomForestClassifier(n_estimators=3, random_state=1).fit(X, data.y[X.index])
+    found = treeleak.audit(forest, X, data.y[X.index], schema=data.schema, bootstrap="hidden")
     path = tmp_path / "report.html"
     path.write_text(render_html(found, "internal"), encoding="utf-8")
     page = opened(path).page
