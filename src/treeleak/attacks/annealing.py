@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.kernels import anneal
 from treeleak.core.arrays import FloatArray, IntArray, equal_entries
-from treeleak.core.clock import Clock
+from treeleak.core.clock import Clock, next_slice
 from treeleak.core.private import dataclass
 
-_SLICE = 250_000
-"""Steps between two looks at the clock: about 50 ms."""
+_FIRST_SLICE, _LONGEST_SLICE = 10_000, 250_000
+"""Steps until the first look at the clock, and at most between two."""
 
 _STEPS_PER_MOVE = 3500
 """Steps of a draw for each row and each atom it may take."""
@@ -144,10 +144,15 @@ class SearchSpace:
         """The point with one atom set, -1 where it is not possible; (n_points, n_atoms)."""
         out = np.empty((len(self.code), self.n_atoms), dtype=np.int32)
         for a, stride in enumerate(self.stride):
-            for v in range(self.atom_start[a], self.atom_start[a + 1]):
-                wanted = self.code + (self.atom[v] - self.atom[self.value[:, a]]) * stride
-                at = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
-                out[:, v] = np.where(self.code[at] == wanted, at, -1)
+            begin, end = self.atom_start[a : a + 2]
+            # Points on a line differ in this attribute alone.
+            rest = self.code - self.atom[self.value[:, a]] * stride
+            order = np.argsort(rest, kind="stable")
+            line = np.empty(len(rest), dtype=np.int64)
+            line[order] = np.cumsum(np.diff(rest[order], prepend=rest[order[:1]]) > 0)
+            table = np.full((line.max() + 1, end - begin), -1, dtype=np.int32)
+            table[line, self.value[:, a] - begin] = np.arange(len(line))
+            out[:, begin:end] = table[line]
         return out
 
     @cached_property
@@ -241,13 +246,15 @@ class SearchSpace:
         score = np.array([misfit, own_cost, misfit, own_cost])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         jump = np.cumsum(w)
-        step, until_met = 0, cost is None
+        step, until_met, slice_ = 0, cost is None, _FIRST_SLICE
         while step < steps and not clock.stopped and not (until_met and score[2] == 0):
+            begun = clock.seconds
             step = anneal(
                 self.packed, self.cell, self.value, self.neighbour, log_prior, jump, scaled,
-                rows, residual, best, score, state, step, min(step + _SLICE, steps), steps,
+                rows, residual, best, score, state, step, min(step + slice_, steps), steps,
                 schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, until_met,
             )  # fmt: skip
+            slice_ = next_slice(slice_, clock.seconds - begun, _LONGEST_SLICE)
         return Chain(best, int(score[2]))
 
 

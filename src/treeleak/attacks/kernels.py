@@ -297,9 +297,10 @@ def anneal(
     n_rows, n_values, n_attributes = len(rows), neighbour.shape[1], value.shape[1]
     n_points = len(cell)
     costly = len(cost) > 0
-    temperature = hot
+    # Where a run is cut into slices makes no difference.
+    temperature = hot * (cold / hot) ** ((first - first % 64) / total)
     for step in range(first, stop):
-        if step % 64 == 0 or step == first:
+        if step % 64 == 0:
             temperature = hot * (cold / hot) ** (step / total)
         kind = uniform(rng)
         k = int(uniform(rng) * n_rows)

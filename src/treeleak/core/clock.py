@@ -18,6 +18,8 @@ GRACE = 2.0
 """Seconds after the limit when a step is broken off; those that look at the clock end before."""
 _AGAIN = 0.25
 """Seconds until a step that caught the alarm is told again."""
+_LOOK = 0.05
+"""Seconds between two looks at the clock."""
 _LONGEST = 1e8
 """Seconds that an alarm can be set to."""
 
@@ -37,6 +39,11 @@ def _once_for_all(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def next_slice(size: int, took: float, most: int) -> int:
+    """Steps until the next look at the clock, from the seconds that so many took: about 50 ms."""
+    return min(max(int(size * min(_LOOK / max(took, 1e-6), 4.0)), 1), most)
 
 
 class OutOfTime(Exception):

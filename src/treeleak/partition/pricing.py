@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray
-from treeleak.core.clock import Clock
+from treeleak.core.clock import Clock, next_slice
 from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.pricing_kernels import Node, Search, climb_all, explore
@@ -25,8 +25,8 @@ _DEPTHS = 48
 """Depths of the search that keep prices of their own."""
 _CLIMBS, _HOT, _STEPS = 12, 0.5, 6
 """Starts for the first point; hotness (in the weights' spread), and sweeps of each climb."""
-_SLICE = 0.05
-"""Seconds between two looks at the clock."""
+_LONGEST_SLICE = 100_000
+"""Boxes between two looks at the clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +135,7 @@ def best_point(
         before = clock.seconds
         looked += explore(layout, own, search, node, slice_, sweeps, gap, rng)
         sweeps = _SWEEPS
-        took = max(clock.seconds - before, 1e-6)
-        slice_ = min(max(int(slice_ * min(_SLICE / took, 4.0)), 1), 100_000)
+        slice_ = next_slice(slice_, clock.seconds - before, _LONGEST_SLICE)
     waiting = search.bound[: search.size[0]]
     upper = max(float(search.found[0]), float(waiting.max(initial=-math.inf))) + gap
     others = np.unique(search.pool[: search.n_pool[0]], axis=0)
