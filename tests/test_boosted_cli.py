@@ -17,11 +17,10 @@ from helpers.cli import run
 from helpers.documents import valid
 
 MODELS = Path(__file__).parent / "models" / "boosted"
-FILES = [
-    (folder, name)
-    for folder in sorted(path.name for path in MODELS.iterdir())
-    for name in json.loads((MODELS / folder / "truth.json").read_text())
-]
+TOLD = {path.name: json.loads((path / "truth.json").read_text()) for path in MODELS.iterdir()}
+FILES = [(folder, name) for folder in sorted(TOLD) for name in TOLD[folder]]
+BY_COUNTS = {(folder, name) for folder, name in FILES if not TOLD[folder][name]}
+"""Forests of scikit-learn: all that their leaves say of rows is counts and targets."""
 N = 60
 NOT_REBUILT = {
     "forest.json": "in the first trees only",
@@ -31,7 +30,8 @@ NOT_REBUILT = {
 QUICK = {
     ("catboost-1.2.2", "lossguide.json"),
     ("lightgbm-3.3.5", "categories.txt"), ("lightgbm-4.7.0", "binary.txt"),
-    ("lightgbm-4.7.0", "pickled.pkl"), ("xgboost-1.7.6", "logistic.ubj"),
+    ("lightgbm-4.7.0", "pickled.pkl"), ("sklearn-1.3.2", "histogram.skops"),
+    ("sklearn-1.9.1", "boosting_number.pkl"), ("xgboost-1.7.6", "logistic.ubj"),
     ("xgboost-3.2.0", "subsample.ubj"),
 }  # fmt: skip
 """One or more of every library, and of most kinds of file, that take no time."""
@@ -40,7 +40,7 @@ QUICK = {
 def test_each_library_is_there_in_two_versions():
     libraries = [folder.partition("-")[0] for folder in dict(FILES)]
     assert {library: libraries.count(library) >= 2 for library in libraries} == {
-        "catboost": True, "lightgbm": True, "xgboost": True
+        "catboost": True, "lightgbm": True, "sklearn": True, "xgboost": True
     }  # fmt: skip
     assert set(FILES) >= QUICK
 
@@ -65,9 +65,10 @@ def test_a_file_is_answered(folder, name, tmp_path):
     audit = run("audit", model, "--json", found, "--time-limit", 5, "--quiet", *trust)
     assert audit.exit_code == 0, audit.output
     told = valid(json.loads(found.read_text()), "audit")
-    assert told["verdict"] in ("leak shown", "not assessed")
     assert (told["reconstruction"] is None) == (why is not None)
-    assert told["not_assessed"]
+    if (folder, name) not in BY_COUNTS:
+        assert told["verdict"] in ("leak shown", "not assessed")
+        assert told["not_assessed"]
 
 
 @pytest.mark.parametrize("version", ["1.3.2", "1.9.1"])

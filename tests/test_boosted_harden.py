@@ -233,6 +233,17 @@ def test_no_part_of_a_file_is_unknown(path):
     assert counts in leaks
 
 
+@pytest.mark.parametrize("path", sorted(STORED.glob("sklearn-*/*.skops")), ids=id_of)
+def test_leaves_speak_of_targets_where_there_are_targets(path):
+    found = inventory_of(path)
+    assert not [e.names for e in found if e.unknown]
+    told = {e.what for e in found if e.mark == "leaks"}
+    targets = ("mean target, or step, of each node", "prediction of each leaf")
+    random = "means and variances of random numbers"
+    assert (random in told) == (path.stem == "isolation")
+    assert (random in told) != bool(told & set(targets))
+
+
 # ------------------------------------------------------------------------- the command line
 
 

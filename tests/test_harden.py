@@ -120,7 +120,7 @@ def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, t
     out = stepped(path, tmp_path / "out.skops", *DEFAULT)
     old, new = load(path), load(out)
     rng = np.random.default_rng(1)
-    rows = np.concatenate([X, rng.uniform(-1, 5, (300, X.shape[1]))])
+    rows = np.concatenate([X, rng.uniform(-1, 5, (10_000, X.shape[1]))])
     np.testing.assert_array_equal(old.predict(rows), new.predict(rows))
     for method in ("predict_proba", "score_samples", "decision_function"):
         if hasattr(old, method):

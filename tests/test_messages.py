@@ -5,6 +5,7 @@ import json
 import pickle
 from dataclasses import replace
 from string import Formatter
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,11 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.documents import valid
 from treeleak.auditing import wording
+from treeleak.core import message
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import ELSEWHERE, Kind, Message, Of, Reader, message_of
 from treeleak.core.percent import hundredths
+from treeleak.formats.said import Value
 
 SOME = Kind(
     "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."
@@ -81,6 +84,17 @@ def test_a_message_stays_one_in_an_error_a_copy_and_a_file():
         assert other == "No rows fit the counts and the schema: leaf 7."
         assert other.told(READER) == "No rows fit the counts and the schema."
         assert other.code == "no_rows_fit"
+
+
+def test_the_document_names_every_kind_of_value():
+    assert set(get_args(get_type_hints(Value)["kind"])) == set(message._SAID)
+
+
+def test_a_sentence_begins_with_a_capital_where_a_number_became_a_word():
+    kind = Kind("two", "{rows:people} rows. {alone:people} of {all:people}.")
+    assert kind(rows=3, alone=2, all=4).told(READER) == (
+        "Fewer than 10 rows. Fewer than 10 of fewer than 10."
+    )
 
 
 def test_what_a_message_holds_acts_on_no_terminal():

@@ -3,6 +3,7 @@
     python -m venv v && v/bin/pip install xgboost==1.7.6 "scikit-learn<1.6" pandas
     v/bin/python tools/make_boosted_models.py xgboost tests/models/boosted
 
+and the same with lightgbm, catboost, or sklearn, which needs skops as well.
 Each model is a file in the library's own format; beside it stands what the library says of rows:
 the leaf of each in every tree, the sums, and how many training rows lie in each leaf.
 """
@@ -14,6 +15,7 @@ import json
 import pickle
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +145,63 @@ def catboost(folder, library):
         yield name, told(leaves, margin, np.reshape(counts, (N, -1)), tried)
 
 
+def apply_histogram(nodes, rows):
+    """Go down a tree of HistGradientBoosting, as the rows would."""
+    at = np.zeros(len(rows), dtype=int)
+    while (inner := nodes["is_leaf"][at] == 0).any():
+        own = nodes[at]
+        value = rows[np.arange(len(rows)), own["feature_idx"]]
+        missing = np.isnan(value)
+        left = np.where(missing, own["missing_go_to_left"] == 1, value <= own["num_threshold"])
+        at = np.where(inner, np.where(left, own["left"], own["right"]), at)
+    return at
+
+
+def scikit_learn(folder, library):
+    """Boosting, and forests of regression; only of boosting is it said what the library says."""
+    import skops.io
+
+    ensemble, tree = (
+        importlib.import_module(f"{library.__name__}.{part}") for part in ("ensemble", "tree")
+    )
+    few = {"n_estimators": 3, "random_state": 0}
+    hist = {"max_iter": 3, "max_leaf_nodes": 5, "min_samples_leaf": 5, "random_state": 0}
+    cases = {
+        "histogram.skops": ("binary", ensemble.HistGradientBoostingClassifier(**hist), 0.1),
+        "histogram_classes.pkl": ("classes", ensemble.HistGradientBoostingClassifier(**hist), 0.0),
+        "histogram_number.skops": ("number", ensemble.HistGradientBoostingRegressor(**hist), 0.1),
+        "boosting.skops": ("binary", ensemble.GradientBoostingClassifier(**few), 0.0),
+        "boosting_number.pkl": ("number", ensemble.GradientBoostingRegressor(**few), 0.0),
+        "ada.pkl": ("binary", ensemble.AdaBoostClassifier(**few), 0.0),
+        "forest_number.skops": ("number", ensemble.RandomForestRegressor(**few), 0.0),
+        "extra_number.pkl": ("number", ensemble.ExtraTreesRegressor(**few), 0.0),
+        "tree_number.skops": ("number", tree.DecisionTreeRegressor(random_state=0), 0.0),
+        "isolation.skops": ("number", ensemble.IsolationForest(**few), 0.0),
+    }
+    for i, (name, (kind, model, missing)) in enumerate(cases.items()):
+        X, rng = table(i, missing)
+        tried, _ = table(100 + i, missing, TRIED)
+        model.fit(X, target(X, kind, rng))
+        if name.endswith("pkl"):
+            folder.joinpath(name).write_bytes(pickle.dumps(model, protocol=4))
+        else:
+            skops.io.dump(model, folder / name, compression=zipfile.ZIP_DEFLATED)
+        if name.startswith("histogram"):
+            trees = [own.nodes for grown in model._predictors for own in grown]
+            leaves, counts = (
+                np.column_stack([apply_histogram(own, rows) for own in trees])
+                for rows in (tried, X)
+            )
+            margin = model._raw_predict(tried)
+        elif name.startswith("boosting"):
+            leaves, counts = (model.apply(rows).reshape(len(rows), -1) for rows in (tried, X))
+            margin = getattr(model, "decision_function", model.predict)(tried)
+        else:
+            yield name, {}
+            continue
+        yield name, told(leaves, margin, counts, tried)
+
+
 def main(name, folder):
     """Write the models of one library, and one file of what it says of them."""
     library = importlib.import_module(name)
@@ -151,7 +210,12 @@ def main(name, folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         truth = dict(
-            {"catboost": catboost, "lightgbm": lightgbm, "xgboost": xgboost}[name](own, library)
+            {
+                "catboost": catboost,
+                "lightgbm": lightgbm,
+                "sklearn": scikit_learn,
+                "xgboost": xgboost,
+            }[name](own, library)
         )
     (own / "truth.json").write_text(json.dumps(truth) + "\n", encoding="utf-8")
 

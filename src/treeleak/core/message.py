@@ -7,6 +7,7 @@ message came from outside, or from an error that says no more: nothing is known 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from numbers import Integral
 from string import Formatter
@@ -145,8 +146,8 @@ def sentences(*said: str) -> str:
 
 def _written(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> str:
     said = "".join(_pieces(kind, values, reader))
-    # A number at the beginning may have become a word.
-    return said[:1].upper() + said[1:] if reader and said.startswith("fewer than") else said
+    # A number at the beginning of a sentence may have become a word.
+    return said if reader is None else _FEWER.sub(r"\1Fewer than", said)
 
 
 def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Iterator[str]:
@@ -155,6 +156,8 @@ def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Ite
         if name:
             yield _SAID[spec or ""](values[name], reader)
 
+
+_FEWER = re.compile(r"(^|[.!?] )fewer than")
 
 _ROUNDED = ("share1", "sd")
 """Kinds of which others read whole percents and hundredths: scores of the training rows."""

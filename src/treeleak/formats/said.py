@@ -32,8 +32,8 @@ class Value(Declared, frozen=True):
     """A value in a sentence, and what it is."""
 
     kind: Literal[
-        "", "people", "number", "share", "share1", "sd", "columns", "value", "place", "foreign",
-        "message", "within",
+        "", "people", "number", "share", "share1", "sd", "column", "columns", "quoted",
+        "all_quoted", "value", "place", "foreign", "message", "within",
     ]  # fmt: skip
     value: str | float | bool | Texts | Message | None
 

@@ -84,6 +84,14 @@ def plain_values(value: Any, context: Context) -> bool:
     return not context.noise and not of_leaves(value, context)
 
 
+def of_random_targets(value: Any, context: Context) -> bool:
+    """Say whether these are values of nodes of a forest that has no targets."""
+    origin = "" if context.release is None else context.release.origin
+    return plain_values(value, context) and origin.endswith(
+        ("IsolationForest", "RandomTreesEmbedding")
+    )
+
+
 def given(value: Any, _: Context) -> bool:
     """Say whether there is a value."""
     return value is not None

@@ -24,6 +24,11 @@ def of_regression_nodes(value: Any, owner: StoredObject) -> bool:
     return _of_regression(owner) and forms.per_node(value, owner)
 
 
+def of_random_targets(value: Any, owner: StoredObject) -> bool:
+    """Either, where nobody gave targets."""
+    return of_regression_values(value, owner) or of_regression_nodes(value, owner)
+
+
 def _of_regression(owner: StoredObject) -> bool:
     """Whether a tree has one value for each target, and so no classes."""
     args = owner.args

@@ -77,6 +77,11 @@ RULES: tuple[Rule, ...] = (
     Rule("weighted_n_node_samples totals", "leaks", "rows, draws or weights in each node",
          "These are the same counts, with draws or weights added up.",
          owner="Tree release", change="counts", form=forms.per_node),
+    Rule("values impurity", "leaks", "means and variances of random numbers",
+         "These trees were given no targets: each row got a random number. Anyone who has the "
+             "seed can draw these numbers again, and learn which rows lie in which leaves.",
+         owner="Tree", when=conditions.of_random_targets, change="counts",
+         form=boosting.of_random_targets),
     Rule("values", "leaks", "mean target, or step, of each node",
          "In a leaf of one row, or of equal rows, this is the target of the row itself. In "
              "a boosted model it is what earlier trees left to explain, and anyone can compute "
