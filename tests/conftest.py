@@ -15,6 +15,7 @@ from hypothesis import settings
 
 import treeleak
 from helpers import examples
+from helpers.hurried import walk_less
 from helpers.once import once
 from helpers.patient import PatientClock
 from treeleak.core import clock
@@ -72,11 +73,7 @@ def _guess_from_shape() -> Callable[..., Any]:
 
 @pytest.fixture
 def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audits of noise guess a few times from the shape of the trees, each as dear as the attack.
-
-    A dozen tell better how much such guesses differ, which these tests do not ask.
-    """
-    monkeypatch.setattr("treeleak.auditing.assessors.shape.N_GUESSES", 4)
+    walk_less(monkeypatch)
 
 
 def pytest_configure(config: pytest.Config) -> None:

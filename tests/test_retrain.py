@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.hurried import walk_less
 from helpers.tables import compas_sample
 from treeleak.cli import app
 from treeleak.core.clock import Clock
@@ -36,7 +37,7 @@ def few_ways():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ways, "EPSILONS", (0.3, 3.0))
         patched.setattr(ways, "LEAVES", (5, 10))
-        patched.setattr("treeleak.auditing.assessors.shape.N_GUESSES", 4)
+        walk_less(patched)
         yield
 
 
