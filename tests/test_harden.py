@@ -446,6 +446,7 @@ def test_likelihood_of_classes_that_leaves_hold():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_guesses")
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_classes_of_leaves_alone_give_most_rows_of_a_forest_that_was_grown_to_the_end(
     tmp_path, bootstrap
