@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
+from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
@@ -30,6 +31,7 @@ from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import _SEARCH
 from treeleak.attacks.large_grid.walkers import Walker
+from treeleak.core.arrays import bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
@@ -71,6 +73,7 @@ def people(n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, pd.Seri
     X[JOBS] = np.eye(3)[rng.integers(3, size=n)]
     X["smokes"] = rng.integers(2, size=n)
     if gaps:
+        needs_counted_gaps()
         X.loc[rng.random(n) < 0.1, "wage"] = np.nan
     likely = 1 / (1 + np.exp(-(0.05 * (X["age"] - 50) + X["smokes"])))
     return X.astype(float), pd.Series(np.where(rng.random(n) < likely, "ill", "well"))
@@ -273,6 +276,17 @@ def test_leaves_that_contradict_each_other_are_not_believed():
     every = np.ones(60, dtype=bool)
     assert domains.assuming(first).narrow(Clock(60.0), every) >= 0
     assert known_draws_run._assumed(domains, free(domains, label), first, Clock(60.0)) is None
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_bits_that_are_set_are_counted(native, monkeypatch):
+    if native and not hasattr(np, "bitwise_count"):
+        pytest.skip("NumPy counts bits itself from 2.0 on")
+    if not native:
+        monkeypatch.delattr(np, "bitwise_count", raising=False)
+    words = np.random.default_rng(0).integers(2**64, size=(3, 2, 5), dtype=np.uint64)
+    true = [[sum(int(w).bit_count() for w in line) for line in table] for table in words]
+    assert bits_set(words).tolist() == true
 
 
 def test_rows_at_hand_lie_where_they_may():

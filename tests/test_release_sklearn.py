@@ -274,6 +274,17 @@ def test_a_file_of_unknown_version_says_so():
     assert release.n_rows == N
 
 
+def test_impurities_that_are_no_numbers_keep_no_model_from_being_read():
+    """scikit-learn 1.3 and 1.4 wrote some at leaves that missing values went to."""
+    stored = snapshot(DecisionTreeClassifier(random_state=0).fit(X, Y))
+    nodes = stored.get("tree_").get("nodes")
+    nodes["impurity"][-1] = np.nan
+    assert to_release(stored).n_rows == N
+    nodes["impurity"][-1] = np.inf
+    with pytest.raises(BadModel, match="impurity is not a finite number"):
+        to_release(stored)
+
+
 def test_counts_that_weights_hide_are_not_guessed():
     """In stumps, many counts fit the balanced sums of weights."""
     forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=1, **FEW)

@@ -40,3 +40,12 @@ def packed(flags: BoolArray) -> NDArray[np.uint64]:
     bits = np.zeros((*flags.shape[:-1], -(-n // 64) * 64), dtype=bool)
     bits[..., :n] = flags
     return np.packbits(bits, axis=-1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def bits_set(words: NDArray[np.uint64]) -> IntArray:
+    """Count the bits that are set, along the last axis."""
+    if hasattr(np, "bitwise_count"):
+        return np.asarray(np.bitwise_count(words).sum(axis=-1, dtype=np.int64))
+    # NumPy counts them itself from 2.0 on.
+    in_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
+    return np.asarray(in_byte[words.view(np.uint8)].sum(axis=-1, dtype=np.int64))

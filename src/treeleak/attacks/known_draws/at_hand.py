@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.settling import unweighed
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import IntArray, bits_set
 from treeleak.partition.values import Values
 
 
@@ -23,7 +23,7 @@ def rows_at_hand(domains: Domains, values: Values) -> Rows:
     evidence, boxes = domains.evidence, domains.boxes
     drawn = evidence.drawn
     rows = np.flatnonzero(drawn)
-    label = np.bitwise_count(domains.bits).sum(axis=2).argmax(axis=1)
+    label = bits_set(domains.bits).argmax(axis=1)
     own = domains.chosen(label)[rows]
     # A leaf more than once changes nothing of what all of them admit.
     places = boxes.common(np.where(own >= 0, own, own.max(axis=1, keepdims=True)))[1]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
-from treeleak.core.arrays import BoolArray, IntArray, packed
+from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
@@ -97,7 +97,7 @@ class Domains:
     @property
     def open_leaves(self) -> IntArray:
         """Leaves left of each row, over all classes and the trees that drew it, beyond one each."""
-        n = np.bitwise_count(self.bits).sum(axis=(1, 2), dtype=np.int64)
+        n = bits_set(self.bits).sum(axis=1)
         return np.asarray(np.maximum(n - np.diff(self.drawn[0]), 0))
 
     @property

@@ -149,7 +149,7 @@ def _balanced(
             right = np.concatenate([n.reached for n in nodes]).astype(float)
         if np.isnan(right).any():
             return None
-        inverse, _, rank, _ = np.linalg.lstsq(left, right)
+        inverse, _, rank, _ = np.linalg.lstsq(left, right, rcond=None)
         if rank == left.shape[1] and np.all(inverse > 0):
             solved = [s * inverse for s in sums]
             return list(map(np.round, solved)) if _all_whole(solved) else None

@@ -52,7 +52,7 @@ class Nodes:
     value: FloatArray  # (n_nodes, n_outputs, n_classes)
     reached: IntArray
     weight: FloatArray
-    impurity: FloatArray | None = None  # None where it was taken out, or all rows are alike
+    impurity: FloatArray | None = None  # None where taken out, not a number, or all are alike
 
     def per_class(self, version: Version) -> FloatArray:
         """Sums of weights per class, shape (n_nodes, n_classes)."""
@@ -126,6 +126,9 @@ def _impurity(t: int, nodes: NDArray[Any]) -> FloatArray | None:
     if "impurity" not in (nodes.dtype.names or ()) or nodes.dtype["impurity"].kind != "f":
         return None
     impurity = nodes["impurity"].astype(float)
+    if np.isnan(impurity).any():
+        # scikit-learn 1.3 and 1.4 write it at leaves that rows with missing values went to.
+        return None
     if (bad := ~(np.abs(impurity) < LARGEST)).any():
         raise BadModel(f"tree {t}, node {bad.argmax()}: impurity is not a finite number")
     return impurity if impurity[0] > 0 else None

@@ -108,7 +108,7 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
     weight = 1.0 / np.maximum(size, 1e-6)
     if len(equation) < 3:
         return None
-    x, *_ = np.linalg.lstsq(equation[:, 1:] * weight[:, None], -equation[:, 0] * weight)
+    x, *_ = np.linalg.lstsq(equation[:, 1:] * weight[:, None], -equation[:, 0] * weight, rcond=None)
     l2, inverse = float(x[0]), float(x[1])
     for _ in range(_REFINED):
         # The third number is the product of the others, which fewer equations pin down.
@@ -116,7 +116,7 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
             return None
         bend = equation @ np.array([[0, 0], [1, 0], [0, 1], [inverse, l2]])
         off = equation @ np.array([1.0, l2, inverse, l2 * inverse])
-        step, *_ = np.linalg.lstsq(bend * weight[:, None], -off * weight)
+        step, *_ = np.linalg.lstsq(bend * weight[:, None], -off * weight, rcond=None)
         l2, inverse = l2 + float(step[0]), inverse + float(step[1])
     if not 1.0 / MOST_REAL < inverse <= MOST_REAL:
         return None
