@@ -19,6 +19,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
+from helpers.examples import shared
 from treeleak.attacks.real_valued import run as attack
 from treeleak.attacks.real_valued import search
 from treeleak.core.clock import Clock
@@ -31,8 +32,9 @@ from treeleak.reconstruction.run import COUNTS_ALONE
 from treeleak.release import to_release
 from treeleak.verification.loss_sums import leaves_off
 
-MODELS = int(os.environ.get("TREELEAK_BOOSTED", "200"))
-"""Models of each library in the slow suite; all that were tried: ``TREELEAK_BOOSTED=500``."""
+MODELS = shared(int(os.environ.get("TREELEAK_BOOSTED", "200")), 64)
+"""Models of each library in the slow suite; all that were tried: ``TREELEAK_BOOSTED=500``, of which
+``EXAMPLES`` takes a share."""
 FAST = 8
 BRUTE = ("boosting", "histogram", "xgboost", "lightgbm")
 pytestmark = pytest.mark.filterwarnings("ignore")

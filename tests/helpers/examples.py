@@ -33,7 +33,7 @@ def examples(n: int, *, fast: int = 0) -> Callable[[Test], Test]:
     def decorate(test: Test) -> Test:
         if only_fast and fast:
             return settings(max_examples=fast)(test)
-        return pytest.mark.slow(settings(max_examples=_shared(n, fast or FEWEST))(test))
+        return pytest.mark.slow(settings(max_examples=shared(n, fast or FEWEST))(test))
 
     return decorate
 
@@ -42,13 +42,13 @@ def seeds(n: int, *, fast: int) -> Callable[[Test], Test]:
     """The argument ``seeds`` of a test: a share of ``n``; in the fast suite the first ``fast``."""
     if only_fast:
         return pytest.mark.parametrize("seeds", [pytest.param(range(fast), id="few")])
-    every = pytest.param(range(_shared(n, 2 * fast)), id="all", marks=pytest.mark.slow)
+    every = pytest.param(range(shared(n, 2 * fast)), id="all", marks=pytest.mark.slow)
     return pytest.mark.parametrize("seeds", [every])
 
 
 def by_default() -> int:
     """How many examples a test tries that does not say."""
-    return 20 if only_fast else _shared(100, 20)
+    return 20 if only_fast else shared(100, 20)
 
 
 def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
@@ -60,7 +60,7 @@ def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     left_out: set[pytest.Item] = set()
     for several in cases.values():
         if (n := len(several)) > MANY:
-            kept = _spread_over(n, _shared(n, 2))
+            kept = _spread_over(n, shared(n, 2))
             left_out |= {item for i, item in enumerate(several) if i not in kept}
     return left_out
 
@@ -69,7 +69,8 @@ def _spread_over(n: int, k: int) -> set[int]:
     return {round(i * (n - 1) / max(k - 1, 1)) for i in range(k)}
 
 
-def _shared(n: int, least: int) -> int:
+def shared(n: int, least: int) -> int:
+    """A share of ``n``, and so many at least, where there are."""
     return min(n, max(least, round(SHARE * n)))
 
 
