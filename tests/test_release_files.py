@@ -467,20 +467,22 @@ class Hostile:
 def test_a_hostile_pickle_runs_nothing_even_with_the_flag(tmp_path, forest):
     sign = tmp_path / "sign"
     path = tmp_path / "model.pkl"
-    for function, args in (
-        (os.system, (f"touch {sign}",)),
-        (exec, (f"open({str(sign)!r}, 'w')",)),
-        (eval, (f"open({str(sign)!r}, 'w')",)),
-        (open, (str(sign), "w")),
-        (Path.touch, (sign,)),
-    ):
-        forest.extra_ = Hostile(function, *args)
-        for protocol in (0, 2, 5):
-            path.write_bytes(pickle.dumps(forest, protocol=protocol))
-            stored = read_model(path, trust_pickle=True)
-            assert isinstance(stored.get("extra_"), StoredObject)
-            assert not sign.exists()
-    del forest.extra_
+    hostile = {
+        "system_": Hostile(os.system, f"touch {sign}"),
+        "exec_": Hostile(exec, f"open({str(sign)!r}, 'w')"),
+        "eval_": Hostile(eval, f"open({str(sign)!r}, 'w')"),
+        "open_": Hostile(open, str(sign), "w"),
+        "touch_": Hostile(Path.touch, sign),
+    }
+    vars(forest).update(hostile)
+    # A process reads each file: all in one take no longer than each alone.
+    for protocol in (0, 2, 5):
+        path.write_bytes(pickle.dumps(forest, protocol=protocol))
+        stored = read_model(path, trust_pickle=True)
+        assert all(isinstance(stored.get(name), StoredObject) for name in hostile)
+        assert not sign.exists()
+    for name in hostile:
+        delattr(forest, name)
     assert len(to_release(path, trust_pickle=True).trees) == 3
     assert not sign.exists()
 
