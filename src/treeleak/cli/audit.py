@@ -20,6 +20,7 @@ from treeleak.cli.files import (
     VIOLATED,
     check_place,
     console,
+    make_paths,
     progress_shown,
     say,
     status_of,
@@ -113,6 +114,7 @@ def audit(
     from treeleak.report import render
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
+    make_paths(ctx)
     check_options(time_limit, bootstrap)
     if batch.wanted(models, report, cluster):
         raise typer.Exit(batch.audit_all(ctx, batch.Running(jobs, cluster, again, quiet)))

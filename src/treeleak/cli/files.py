@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 AUDITED, NO_ANSWER, VIOLATED, INTERRUPTED = 0, 3, 4, 130
 BAD_INPUT = BadInput.exit_code
 
+_OF_PATHS = ("TyperPath", "Path")
+
 
 def status_of(result: Reconstruction | None) -> int:
     """Exit status that goes with an answer."""
@@ -31,6 +33,18 @@ def status_of(result: Reconstruction | None) -> int:
     if result.interrupted:
         return INTERRUPTED
     return NO_ANSWER if result.status == "unknown" else AUDITED
+
+
+def make_paths(ctx: typer.Context) -> None:
+    """Let the options of a command be paths where files were asked for.
+
+    Before 0.29, Typer keeps text in ``ctx.params``: what hides folders from others found no file.
+    """
+    for option in ctx.command.params:
+        given = ctx.params.get(option.name or "")
+        if option.name and given and getattr(option, "type", None).__class__.__name__ in _OF_PATHS:
+            several = isinstance(given, (list, tuple))
+            ctx.params[option.name] = [Path(p) for p in given] if several else Path(given)
 
 
 def check_place(path: Path, *inputs: Path | None) -> None:
