@@ -370,7 +370,6 @@ def train_rows(model, n):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings("ignore:The SAMME.R algorithm")
 def test_nothing_in_these_files_is_unknown(name):
     model, X, _ = fitted(name)
     entries = take_inventory(snapshot(model), Context(len(X)))
