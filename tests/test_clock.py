@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
 import time
 from types import ModuleType
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,8 +18,9 @@ from experiments.benchmarks.mutation_seeds import releases
 from treeleak.auditing import run
 from treeleak.auditing.assessors import counts, exposure, singled_out
 from treeleak.cli.application import app
-from treeleak.core.clock import Clock
+from treeleak.core.clock import GRACE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
+from treeleak.reconstruction import Reconstruction, answering
 from treeleak.release import Release
 from treeleak.release.readers.release_file import release_from_dict, write_release
 
@@ -44,6 +47,36 @@ def test_what_is_cut_short_is_gone_on_from():
     assert had == [1]
     with pytest.raises(ZeroDivisionError), Clock(5).cut_short(0):
         1 / 0  # noqa: B018
+
+
+def test_what_holds_an_answer_is_spared():
+    clock, ended = Clock(0.05), []
+
+    def work() -> None:
+        clock.part(0.01).spare(0.5)
+        with contextlib.suppress(AssertionError):
+            busy(0.2)
+        ended.append(True)
+        busy()
+
+    with pytest.raises(TimeUp), clock.enforced(0):
+        work()
+    assert ended == [True]
+
+
+@pytest.mark.slow
+def test_an_answer_that_takes_long_to_write_is_not_lost(monkeypatch: pytest.MonkeyPatch):
+    written = answering._written
+
+    def slowly(*given: Any) -> Reconstruction:
+        clock = given[-1]
+        while clock.seconds < clock.limit + GRACE + 0.5:
+            pass
+        return written(*given)
+
+    monkeypatch.setattr(answering, "_written", slowly)
+    release = release_from_dict(json.loads(releases()[1]))
+    assert treeleak.reconstruct(release, time_limit=0.3).X is not None
 
 
 def test_what_catches_the_alarm_is_told_again():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +22,11 @@ from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.large_grid import run as large_grid
 from treeleak.attacks.large_grid import settling
 from treeleak.core import clock as clock_module
 from treeleak.core.clock import Clock
+from treeleak.core.errors import TimeUp
 from treeleak.partition import GridTooLarge, cells
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
@@ -328,6 +331,31 @@ def test_an_interrupt_keeps_the_best_rows_so_far():
     assert clock.interrupted
     check_form(answer, case)
     assert 0 < answer.rows[0].misfit <= sent[0].misfit
+
+
+def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
+    case, turns = impossible(), []
+    on = large_grid.all_walked
+
+    def slower(*given):
+        turns.append(True)
+        if len(turns) > 3:
+            end = time.perf_counter() + 30.0
+            while time.perf_counter() < end:
+                pass
+        on(*given)
+
+    monkeypatch.setattr(large_grid, "all_walked", slower)
+    monkeypatch.setattr(large_grid, "_LATE", 0.1)
+    clock = Clock(0.5)
+    with clock.enforced():
+        answer = walked(case, clock)
+    assert len(turns) == 4
+    check_form(answer, case)
+    assert answer.status == "unknown"
+    # Where no walk came to an end, there is no answer.
+    with pytest.raises(TimeUp):
+        walked(case, Clock(0.1))
 
 
 @pytest.mark.parametrize("kind", KINDS)

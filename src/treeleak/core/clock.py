@@ -94,6 +94,8 @@ class Clock:
     """Misfit of the parts of the answer that this clock's step does not work on."""
     asked: float = 0.0
     """The limit that messages name: that of the whole."""
+    spared: float = 0.0
+    """Seconds by which it was put off to break off what runs."""
     _stop: bool = False
 
     def __post_init__(self) -> None:
@@ -197,7 +199,7 @@ class Clock:
                 return
             # Not in the midst of being set up or taken down: it rings again.
             within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
-            if within and self.seconds > self.limit + rest:
+            if within and self.seconds > self.limit + rest + self.spared:
                 raise TimeUp(self.said)
 
         before, begun = signal.signal(signal.SIGALRM, ring), now()
@@ -215,8 +217,17 @@ class Clock:
     @contextmanager
     def cut_short(self, grace: float) -> Iterator[None]:
         """Leave off what runs within, as :meth:`enforced` does, and go on with what it had."""
-        with contextlib.suppress(TimeUp), self.enforced(grace):
-            yield
+        try:
+            with self.enforced(grace):
+                yield
+        except TimeUp:
+            self.spare(GRACE)
+
+    def spare(self, seconds: float) -> None:
+        """Let what runs go on for so long after the limit: an answer would be lost."""
+        self.spared += seconds
+        if self.parent is not None:
+            self.parent.spare(seconds)
 
     def forgive(self, seconds: float) -> None:
         """Give time back: what is done once for all, like compiling, is not held against a run."""

@@ -43,6 +43,8 @@ MIDPOINTS = Kind(
     "between two values of these rows: {sign}",
 )
 
+_TO_WRITE = 30.0
+"""Seconds that writing and checking an answer may take beyond the limit."""
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
 _RIGHT, _WRONG = 0.8, 0.5
@@ -119,6 +121,7 @@ class Task:
             # How many rows there are is part of the answer.
             found = sum(len(rows.values) for rows in answer.rows)
             task = replace(self, known=replace(known, n_rows=found, values=np.zeros((found, 0))))
+        clock.spare(_TO_WRITE)
         written = _written(task, answer, geometry, evidence, clock)
         return replace(written, seconds=clock.seconds - begin)
 

@@ -23,7 +23,7 @@ from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, teach
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
@@ -63,6 +63,8 @@ _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
+_LATE = 1.0
+"""Seconds after the limit when walkers that do not look at the clock are left behind."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
 _PULL, _LEAST_PULL = 80.0, 0.03
@@ -124,10 +126,17 @@ def by_walking(
     stage = "rebuilding the rows"
     _compiled(constraints, clock)
     cells = f"generated: {why}"
+    seen: list[Found] = []
     try:
-        found = _walked_until_met(constraints, values, clock, stage, seed, doubt, narrow)
+        with clock.cut_short(_LATE):
+            seen.append(
+                _walked_until_met(constraints, values, clock, stage, seed, doubt, narrow, seen)
+            )
     except _Contradicted as proof:
         return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
+    if not seen:
+        raise TimeUp(clock.said)
+    found = seen[-1]
     rows = settled(found, values, constraints, clock, stage)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
@@ -154,9 +163,11 @@ def _compiled(constraints: RowConstraints, clock: Clock) -> None:
 
 def _walked_until_met(
     constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt,
-    narrow: Narrow,
+    narrow: Narrow, bests: list[Found],
 ) -> Found:  # fmt: skip
     """Let rows walk until they meet every count, or until the clock stops.
+
+    ``bests``: takes each answer that is better than those before.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
     they agree stay where they are when the others start again. Before that, leaves that neither
@@ -166,7 +177,6 @@ def _walked_until_met(
     """
     least = np.inf
     fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
-    best: Found | None = None
     per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
     length, attempt, style, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0, 0
     program = None if constraints.exchangeable else RowProgram(constraints, values)
@@ -189,9 +199,10 @@ def _walked_until_met(
             all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
-            if best is None or first.misfit < best.misfit:
-                best = Found.of(walkers, first, done)
-                clock.record(best.misfit)
+            if not bests or first.misfit < bests[-1].misfit:
+                bests.append(Found.of(walkers, first, done))
+                clock.record(bests[-1].misfit)
+            best = bests[-1]
             clock.tell(stage, 0.7 * done / (done + length), best.misfit)
             if best.misfit == 0 or clock.stopped:
                 return best
