@@ -71,7 +71,7 @@ def test_other_means_are_tried_only_where_walls_no_longer_close_in(monkeypatch, 
     monkeypatch.setattr(module, "_solved", solve)
     monkeypatch.setattr(module, "_SWEEPS", 20)
     values = values_of(s.geometry.parts, case.n_classes)
-    found = _walked_until_met(s, values, clock, "", 0, doubt, narrow)
+    found = _walked_until_met(s, values, clock, "", 0, doubt, narrow, [])
     assert found.misfit > 0
     first = asked_of[: asked_of.index("proof")]
     assert first == (["walls", "solver"] if asked else ["walls"])
