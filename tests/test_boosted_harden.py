@@ -18,6 +18,7 @@ import pytest
 import treeleak
 from helpers.cli import run
 from helpers.examples import seeds, spread
+from treeleak.auditing.inventory import owners
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -586,3 +587,8 @@ def test_the_counts_of_a_cbm_file_are_nowhere_in_it(tmp_path):
                "--time-limit", "0.5")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert (tmp_path / "c.cbm").read_bytes() == kept
+
+
+def test_a_whole_number_of_any_length_makes_no_table_of_numbers():
+    assert owners.numbers_in([1, 10**400]) is None
+    assert owners.numbers_in([1, 10**30]) is not None

@@ -26,7 +26,7 @@ def numbers_in(value: Any) -> np.ndarray[Any, Any] | None:
     if array.dtype == object:
         try:
             array = array.astype(float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # A whole number may have any length.
             return None
     return array if array.dtype.kind in "biuf" and array.dtype.names is None else None
 
