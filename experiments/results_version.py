@@ -65,6 +65,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Columns whose distinct values all follow from borders have these values; runs of "
             "raw_boosted say how many values could be right.",
         ),
+        11: (
+            ("boosted",),
+            "Rows of a regression follow from targets near what the model predicts: of models in "
+            "which counts alone left rows open, most now have all.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from treeleak.attacks.real_valued import columns as columns_module
 from treeleak.attacks.real_valued import least_squares
 from treeleak.attacks.real_valued.certificate import only_one
 from treeleak.attacks.real_valued.columns import Columns, _each_once
+from treeleak.attacks.real_valued.integral import whole_groups
 from treeleak.attacks.real_valued.kernels import descend, drop, solve
 from treeleak.attacks.real_valued.least_squares import fit
 from treeleak.core.clock import Clock
@@ -349,3 +351,36 @@ def test_many_statements_are_looked_through(monkeypatch):
     assert own.met(np.arange(2), np.array([1, 2]))
     with pytest.raises(AssertionError):
         assert own.met(np.arange(2), np.array([2, 1]))
+
+
+@examples(200, fast=20)
+@given(SEEDS)
+def test_groups_near_a_point_that_meets_all_sums_become_whole(seed):
+    rng = np.random.default_rng(seed)
+    n_groups, n_sums = int(rng.integers(2, 9)), int(rng.integers(1, 6))
+    group = np.tile(np.arange(n_groups), 2)
+    A = np.vstack([rng.integers(0, 2, (n_sums, n_groups))[:, group], rng.normal(size=len(group))])
+    whole = rng.integers(0, 4, n_groups)
+    share = rng.random(n_groups)
+    true = np.append(share * whole, (1 - share) * whole)
+    # Another point that meets all sums, less than one row away.
+    null = np.linalg.svd(A)[2][np.linalg.matrix_rank(A) :]
+    step = null.T @ rng.normal(size=len(null))
+    room = np.where(step < 0, true / np.maximum(-step, 1e-12), np.inf).min()
+    moved = np.abs(np.bincount(group, step)).max()
+    start = true + min(0.5 * room, 0.9 / max(moved, 1e-12)) * step
+    columns = Dense(A, A @ true)
+    columns = SimpleNamespace(take=columns.take, right=columns.right, slack=0.0)
+    found = whole_groups(columns, np.arange(len(group)), start, 10 * group, Clock.of(60))
+    total = np.bincount(group, found)
+    assert np.abs(total - np.rint(total)).max() < 1e-5
+    assert np.abs(A @ found - columns.right).max() < 1e-5
+    assert found.min() > -1e-6
+
+
+def test_groups_that_cannot_be_whole_are_none():
+    columns = SimpleNamespace(
+        take=Dense(np.ones((1, 2)), np.zeros(1)).take, right=np.array([0.5]), slack=0.0
+    )
+    half = np.array([0.25, 0.25])
+    assert whole_groups(columns, np.arange(2), half, np.zeros(2, int), Clock.of(60)) is None

@@ -5,14 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
 
 THREADS = 2
 _LOOK = 0.05
 """Seconds between two looks at a job."""
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread.
+
+    Matrices here are small. On a busy machine BLAS's own threads wait for each other, and products
+    take up to ten times as long.
+    """
+    limited: AbstractContextManager[Any] = threadpool_limits(1, "blas")
+    return limited
 
 
 def threads() -> ThreadPoolExecutor:

@@ -119,36 +119,34 @@ def target_sums(
 def squared_statements(geometry: Geometry, beyond: float) -> tuple[Statements, ...] | None:
     """Say what leaves sum up over rows with one of two targets, the first or the second class.
 
-    These lie below and above all others: by ``beyond`` beyond the means of the leaves of the first
-    tree, in units of how far these lie apart. Returns None where they are not apart.
+    These lie below and above what the model predicts for the row: by ``beyond``, in units of how
+    far the means of the leaves of the first tree lie apart. Returns None where they are not apart.
     """
     release = geometry.release
     said = _Said.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
-    _, fitting = fitted(release)
     if said is None or not (said.n >= 0).all() or np.isnan(said.mean_left).any():
         return None
-    n, first = said.n, slice(0, int(geometry.leaf_start[1]))
-    start = fitting.start or fitted(release)[0].base_scores
-    means = start[0] + said.mean_left[first]
-    spread = float(np.ptp(means))
+    n, spread = said.n, float(np.ptp(said.mean_left[: geometry.leaf_start[1]]))
     if not 0 < spread < np.inf:
         return None
-    ends = np.array([means.min() - beyond * spread, means.max() + beyond * spread])
     scale = np.sqrt(np.maximum(n, 1))
     return (
         Statements(ROWS, n, scale=scale),
         Statements(
-            GRADIENT, -said.mean_left * n, counts=partial(_beside_ends, release, ends),
+            GRADIENT, -said.mean_left * n, counts=partial(_beside_ends, release, beyond * spread),
             by_label=True, scale=_APART * spread * scale,
         ),
     )  # fmt: skip
 
 
 def _beside_ends(
-    release: Release, ends: FloatArray, leaf: NDArray[Any], label: IntArray
+    release: Release, beyond: float, leaf: NDArray[Any], label: IntArray
 ) -> FloatArray:
     """What each row counts in each tree: the prediction before it, less the row's target."""
-    return margins(release, leaf).astype(float) - ends[label][:, None]
+    before = margins(release, leaf).astype(float)
+    predicted = before[:, -1] + at_leaves(release, VALUE)[leaf[:, -1]]
+    ends = predicted + beyond * np.array([-1.0, 1.0])[label]
+    return np.asarray(before - ends[:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
+from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
@@ -111,18 +112,21 @@ class Task:
         attack = attack_for(evidence, self.method)
         clock.forgive(clock.seconds - before)
         open_number = isinstance(evidence, LeafSteps)
-        if clash is None and (counted or hidden or open_number):
-            answer = attack(evidence, geometry, clock, self.seed, given)
-        else:
-            whole = not len(known.others)
-            answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
-        task = self
-        if open_number:
-            # How many rows there are is part of the answer.
-            found = sum(len(rows.values) for rows in answer.rows)
-            task = replace(self, known=replace(known, n_rows=found, values=np.zeros((found, 0))))
-        clock.spare(_TO_WRITE)
-        written = _written(task, answer, geometry, evidence, clock)
+        with one_blas_thread():
+            if clash is None and (counted or hidden or open_number):
+                answer = attack(evidence, geometry, clock, self.seed, given)
+            else:
+                whole = not len(known.others)
+                answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
+            task = self
+            if open_number:
+                # How many rows there are is part of the answer.
+                found = sum(len(rows.values) for rows in answer.rows)
+                task = replace(
+                    self, known=replace(known, n_rows=found, values=np.zeros((found, 0)))
+                )
+            clock.spare(_TO_WRITE)
+            written = _written(task, answer, geometry, evidence, clock)
         return replace(written, seconds=clock.seconds - begin)
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
@@ -131,9 +130,7 @@ def fit(
     options: Any = {
         "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
     }  # fmt: skip
-    # The vectors are short: on a busy machine BLAS's own threads would mostly wait for each other.
-    one_thread = threadpool_limits(1, "blas")
-    with threads() as pool, one_thread, suppress(_Done):
+    with threads() as pool, suppress(_Done):
         minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import block_array, csr_array, eye_array
 
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_watched
 
 _MOST_TERMS = 300_000
 """Entries of columns up to which the integer solver is asked."""
@@ -15,6 +20,10 @@ _WORK = 10.0
 """Work for it, about seconds."""
 _SCALE = 2.0**24
 """By which real coefficients are multiplied, to be whole numbers."""
+_AWAY, _OFF = 1.0, 1e-6
+"""How far numbers of rows may move to whole ones, and sums from what they should be."""
+_SHORT = 0.1
+"""Seconds that the solver has at least."""
 
 
 def whole_rows(
@@ -51,3 +60,34 @@ def whole_rows(
     number = np.array([ended.solver.value(x) for x in m], dtype=np.int64)
     chosen = np.flatnonzero(number)
     return (chosen, number[chosen]) if columns.met(chosen, number[chosen]) else None
+
+
+def whole_groups(
+    columns: Columns, chosen: IntArray, x: FloatArray, group: IntArray, clock: Clock
+) -> FloatArray | None:
+    """Find numbers near a point that meets all sums, so that those of each group add up to a whole.
+
+    ``group``, shape (n_chosen,): group of each column. Returns None in vain.
+    """
+    _, group = np.unique(group, return_inverse=True)
+    n, n_groups = len(x), int(group.max()) + 1
+    sums = csr_array(columns.take(chosen).T)
+    added = csr_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n))
+    both: csr_array[Any] = block_array([[sums, None], [added, -eye_array(n_groups)]], format="csr")
+    off, none = columns.slack + _OFF, np.zeros(n_groups)
+    total = np.bincount(group, x, n_groups)
+    least, most = np.maximum(np.floor(total - _AWAY), 0), np.ceil(total + _AWAY)
+
+    def solved() -> Any:
+        return milp(
+            np.zeros(n + n_groups),
+            integrality=np.repeat([0, 1], [n, n_groups]),
+            bounds=Bounds(np.append(np.zeros(n), least), np.append(np.full(n, np.inf), most)),
+            constraints=LinearConstraint(
+                both, np.append(columns.right - off, none), np.append(columns.right + off, none)
+            ),
+            options={"time_limit": max(clock.left, _SHORT)},
+        )
+
+    found = run_watched(solved, lambda: clock.interrupted)
+    return None if found is None or found.x is None else np.asarray(found.x[:n])

@@ -1,8 +1,11 @@
 """Rows of a regression from counts and from sums of targets, where counts alone leave some open.
 
-Targets are not known, but each is a mean of two numbers between which all lie. So a row counts as
-so much of a row with the lower one and so much of one with the higher: two columns for each cell,
-and the same least squares as for two classes. Numbers of rows are whole, parts of them are not.
+Targets are not known, but a model was trained to come near them: each lies not far below or above
+what it predicts for the row, and is a mean of these two ends. So a row counts as so much of a row
+with the lower one and so much of one with the higher: two columns for each cell, and the same least
+squares as for two classes. The nearer the ends, the sooner is it clear which rows there are; ends
+that are too near for some target leave sums that nothing meets, and the next try takes wider ones.
+Numbers of rows are whole, parts of them are not.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from scipy.sparse import csr_array
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.integral import whole_groups
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import Told
 from treeleak.attacks.real_valued.least_squares import fit
@@ -31,10 +35,16 @@ from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cell
 from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given
 
-_COUNTS_SHARE, _SUMS_SHARE = 0.75, 0.8
-"""Share of the time for counts alone, at most, and of what is then left for sums."""
-_BEYOND = (1.0, 3.0)
-"""How far targets may lie beyond the means of leaves, as a multiple of how far these lie apart."""
+_COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
+"""Share of the time for counts alone, before sums, and of what is then left for sums."""
+_BEYOND = (0.05, 0.2, 0.6, 2.0)
+"""How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
+
+
+_WHOLE = 5.0
+"""Seconds for whole numbers near a point that meets all sums."""
+_MET = 1e-3
+"""How far off a sum may be, weighed, where it is taken to be met by real numbers of rows."""
 
 
 def squares(
@@ -49,21 +59,29 @@ def squares(
     fitting = None if ensemble is None else ensemble.fitting
     if fitting is None or fitting.loss != "squared" or not given.nothing:
         return exact(evidence, geometry, clock, seed, given)
+    if (partition := _listed(evidence, geometry, clock)) is None:
+        return exact(evidence, geometry, clock, seed, given)
     first = exact(evidence, geometry, clock.part(_COUNTS_SHARE * clock.left), seed, given)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
-    part = clock.part(_SUMS_SHARE * clock.left)
-    try:
-        partition = enumerate_cells(
-            geometry, evidence.open_leaves(), enumeration_tick(geometry, part)
-        )
-    except (OutOfTime, GridTooLarge):
-        partition = None
-    m = None
-    if partition is not None and 2 * partition.signature.size <= MOST_ENTRIES:
-        m = _fitted(evidence, partition, part)
-    if partition is None or m is None:
+    m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
+    if m is not None:
+        return _answered(evidence, partition, m, first, clock, seed)
+    if first.status != "unknown" or clock.stopped:
         return first
+    again = exact(evidence, geometry, clock, seed, given)
+    return min(first, again, key=_missed)
+
+
+def _missed(answer: Answer) -> float:
+    return sum(rows.misfit for rows in answer.rows) if answer.rows else np.inf
+
+
+def _answered(
+    evidence: ExactTotals, partition: Partition, m: IntArray, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Write rows of cells; ``first`` is what counts alone say."""
+    geometry = partition.geometry
     cells = np.flatnonzero(m)
     leaf, held = partition.signature[cells], m[cells]
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
@@ -74,6 +92,16 @@ def squares(
     rows = written(found, False, partition, values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))
+
+
+def _listed(evidence: ExactTotals, geometry: Geometry, clock: Clock) -> Partition | None:
+    """List the cells; None where they are too many, or there is no time."""
+    tick = enumeration_tick(geometry, clock)
+    try:
+        partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
+    except (OutOfTime, GridTooLarge):
+        return None
+    return partition if 2 * partition.signature.size <= MOST_ENTRIES else None
 
 
 def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
@@ -105,7 +133,14 @@ def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArr
             off = float(np.abs(residual).sum())
             clock.tell("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
 
-        fit(columns, clock.part(clock.left / (len(_BEYOND) - k)), accept, tell)
+        last = k + 1 == len(_BEYOND)
+        part = clock.part((0.9 if last else 0.5) * clock.left)
+        ended = fit(columns, part, accept, tell)
+        if not good and np.abs(ended.residual).max() < _MET:
+            # The sums are met, and rows of some cells might as well be in others, in part.
+            x = whole_groups(columns, ended.chosen, ended.x, ended.chosen % n, clock.part(_WHOLE))
+            if x is not None:
+                accept(ended.chosen, x)
         if good or clock.stopped:
             break
     return good[0] if good else None
