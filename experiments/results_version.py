@@ -68,7 +68,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         11: (
             ("boosted",),
             "Rows of a regression follow from targets near what the model predicts: of models in "
-            "which counts alone left rows open, most now have all.",
+            "which counts alone left rows open, most now have all. The last trees of "
+            "GradientBoosting are settled in whole numbers.",
         ),
     }
 )

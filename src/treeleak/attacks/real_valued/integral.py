@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import block_array, csr_array, eye_array
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
@@ -31,35 +31,55 @@ def whole_rows(
 ) -> tuple[IntArray, IntArray] | None:
     """Find columns and whole numbers of rows that meet all statements; None in vain.
 
-    Real coefficients are rounded for the solver, whose answer is then checked as it is.
+    What the integer solver finds is checked as it is.
     """
     n = len(columns)
     if n * columns.leaf.shape[1] * len(columns.families) > _MOST_TERMS or clock.stopped:
         return None
-    matrix = columns.take(np.arange(n)).tocsc()
+    matrix = csr_array(columns.take(np.arange(n)).T)
+    own = csr_array(diags_array(1.0 / columns.weight) @ matrix)
     right, slack = columns.right / columns.weight, columns.slack / columns.weight
+    number = whole_numbers(own, right, slack, np.full(n, n_rows), n_rows, clock, seed)
+    if number is None:
+        return None
+    chosen = np.flatnonzero(number)
+    return (chosen, number[chosen]) if columns.met(chosen, number[chosen]) else None
+
+
+def whole_numbers(
+    A: csr_array,
+    right: FloatArray,
+    slack: FloatArray,
+    most: IntArray,
+    total: int,
+    clock: Clock,
+    seed: int = 0,
+) -> IntArray | None:
+    """Find whole numbers from 0 to ``most``, with A x = right, give or take ``slack``; or None.
+
+    They add up to ``total``. Real coefficients are rounded for the solver: some of its answers may
+    be too far off.
+    """
     model = Model()
-    m = [model.new_int_var(0, n_rows, "") for _ in range(n)]
-    model.add(LinearExpr.sum(m) == n_rows)
+    m = [model.new_int_var(0, top, "") for top in most.tolist()]
+    model.add(LinearExpr.sum(m) == total)
     for i in range(len(right)):
-        part = slice(int(matrix.indptr[i]), int(matrix.indptr[i + 1]))
-        members, a = matrix.indices[part], matrix.data[part] / columns.weight[i]
+        part = slice(int(A.indptr[i]), int(A.indptr[i + 1]))
+        members, a = A.indices[part], A.data[part]
         if not len(members):
             continue
         whole = np.rint(a)
         exact = slack[i] == 0 and bool((np.abs(a - whole) < 1e-9).all())
         scale = 1.0 if exact else _SCALE / max(float(np.abs(a).max()), 1e-12)
-        off = 0 if exact else int(np.ceil(scale * slack[i] + 0.5 * n_rows))
+        off = 0 if exact else int(np.ceil(scale * slack[i] + 0.5 * total))
         middle = round(scale * float(right[i]))
         times = np.rint(scale * a).astype(np.int64).tolist()
-        total = LinearExpr.weighted_sum([m[j] for j in members.tolist()], times)
-        model.add_linear_constraint(total, middle - off, middle + off)
+        added = LinearExpr.weighted_sum([m[j] for j in members.tolist()], times)
+        model.add_linear_constraint(added, middle - off, middle + off)
     ended = run(model, clock, seed, _WORK)
     if not ended.found:
         return None
-    number = np.array([ended.solver.value(x) for x in m], dtype=np.int64)
-    chosen = np.flatnonzero(number)
-    return (chosen, number[chosen]) if columns.met(chosen, number[chosen]) else None
+    return np.array([ended.solver.value(x) for x in m], dtype=np.int64)
 
 
 def whole_groups(

@@ -37,7 +37,7 @@ _NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
 _FIRST_SHARE = 0.6
 """Share of the time for the sums without classes, where there are others."""
-_SECOND_SHARE, _STEPS_SHARE = 0.9, 0.8
+_SECOND_SHARE, _STEPS_SHARE = 0.9, 0.9
 """Share of what is left then for all sums; of the time for going tree by tree, where sums are exact
 enough."""
 _LATE = 0.2

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.real_valued.columns import ROUNDED, Columns
+from treeleak.attacks.real_valued.integral import whole_numbers
 from treeleak.attacks.real_valued.interior import middles, orthonormal
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -135,7 +136,23 @@ class TreeByTree:
                 self.guess = Guess(chosen, x, alike)
             if (settled := self._whole(now, ahead, first[part], label, x)) is not None:
                 return settled
-        return None
+        if n_most == 1 or not now.n_trees:
+            return None
+        # No more trees can tell.
+        m = self._in_whole_numbers(now, group, label, cell, len(ahead.part))
+        return None if m is None else self._whole(now, ahead, first[part], label, m.astype(float))
+
+    def _in_whole_numbers(
+        self, now: Settled, group: IntArray, label: IntArray, cell: IntArray, more: int
+    ) -> IntArray | None:
+        """Ask the integer solver for numbers of rows that so many more trees allow."""
+        A, b, slack = self._equations(label * self.n_cells + cell, now.n_trees, more)
+        own, at = np.unique(group * self.n_classes + label, return_inverse=True)
+        held, at = now.rows.ravel()[own], at.ravel()
+        # All parts of a group come to what is known of it.
+        every = vstack([A, csr_array((np.ones(len(at)), (at, np.arange(len(at)))))], format="csr")
+        right, off = np.append(b, held.astype(float)), np.append(slack, np.zeros(len(held)))
+        return whole_numbers(every, right, off, held[at], int(now.rows.sum()), self.clock)
 
     def _whole(
         self, now: Settled, ahead: _Ahead, at_cell: IntArray, label: IntArray, x: FloatArray
