@@ -10,6 +10,7 @@ itself gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,7 +22,16 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
-from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class, steps, values_told
+from treeleak.evidence.predictions import (
+    at_leaves,
+    chance,
+    chances,
+    fitted,
+    margins,
+    own_class,
+    steps,
+    values_told,
+)
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.split_sums import leaf_sums
 from treeleak.evidence.statements import EXACT, Equal, Statements
@@ -34,6 +44,8 @@ _EACH = 2e-7
 """How far each row's part may be off, where parts cancel each other."""
 _FLAT = 1e-3
 """Least step of a leaf from which second derivatives follow."""
+_ROUGH = 1e-3
+"""How far a sum may be off after many steps, for each root of a row."""
 _DOUBLE = 1e-5
 """How many times these, where all numbers are in double precision."""
 
@@ -50,12 +62,18 @@ class Derivative:
     times the step that the row's leaf takes."""
     step: FloatArray | None = None
     """Shape (n_leaves,)."""
+    moved: FloatArray | None = None
+    """Shape (n_leaves,). What is added to predictions before, if they are not meant as they are."""
 
     def __call__(self, leaf: NDArray[Any], label: IntArray) -> FloatArray:
         """Count items, shape (n_items, n_trees): ``leaf``, of this shape, and ``label``."""
         release = self.geometry.release
         _, fitting = fitted(release)
-        p, kind = chances(self.geometry, leaf), fitting.derivatives
+        kind = fitting.derivatives
+        if self.moved is None:
+            p = chances(self.geometry, leaf)
+        else:
+            p = chance(margins(release, leaf) + self.moved[leaf])
 
         def held(derivative: FloatArray) -> FloatArray:
             return np.asarray(derivative.astype(kind), dtype=float)
@@ -107,6 +125,11 @@ class LossSums:
         return int(self.n[: self.geometry.leaf_start[1]].sum())
 
     @property
+    def rough(self) -> bool:
+        """Whether sums that depend on classes are hints, which prove nothing."""
+        return fitted(self.geometry.release)[1].steps > 1
+
+    @property
     def described(self) -> str:
         """What an answer says it was made from."""
         return f"{self.kind} ({', '.join(dict.fromkeys(s.quantity.name for s in self._all))})"
@@ -140,6 +163,8 @@ class LossSums:
         counted = ~np.isnan(n)
         yield self._of_leaves(ROWS, n, counted, None, np.zeros(len(n)), np.sqrt(np.maximum(n, 1)))
         if fitting.steps > 1:
+            if rate is not None and fitting.loss == "logistic":
+                yield from self._of_many_steps(rate)
             return
         # How many rows cancel each other in a sum: all, where leaves do not count them.
         most = np.where(counted, n, self.n_rows)
@@ -157,9 +182,38 @@ class LossSums:
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + fitting.l2)
         yield self._of_leaves(GRADIENT, G, given & stepped, FIRST, blur, scale)
-        other = ~given & stepped
+        # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
+        other = ~given & stepped & ((step != 0) | np.isnan(at_leaves(release, VARIANCE)))
         yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
         yield from self._of_splits(precise, rate)
+
+    def _of_many_steps(self, rate: float) -> Iterator[Statements]:
+        """Give what leaves sum up at the end of many steps: nothing, where these came to an end.
+
+        d <- d - G(d) / (H(d) + l2). Where e is left of the way to G(d) = 0, H changes by a factor
+        of exp(e) at most. So a step leaves less than the greater of e (1 - exp(-e) h / (h + l2))
+        and e (exp(e) - 1), where h is the least that H may be. Some trees take shorter steps, of
+        which files say nothing: sums are rough.
+        """
+        release, n = self.geometry.release, self.n
+        ensemble, fitting = fitted(release)
+        d, begin = at_leaves(release, VALUE) / rate, self.geometry.leaf_start
+        # No prediction before a tree lies further from 0 than the largest values together.
+        most = np.maximum.reduceat(np.abs(d), begin[:-1])
+        before = abs(ensemble.base_scores[0]) + rate * (np.cumsum(most) - most)
+        p = chance(np.abs(d) + np.repeat(before, np.diff(begin)))
+        h = n * p * (1 - p)
+        left = np.minimum(np.abs(d), 1.0)
+        for _ in range(fitting.steps):
+            each = np.maximum(1 - np.exp(-left) * h / (h + fitting.l2), np.expm1(left))
+            left = np.minimum(left * each, 1.0)
+        scale = np.sqrt(np.maximum(n, 1))
+        told = (n > 0) & (np.abs(d) < 1) & (n * left < _ROUGH * scale)
+        which = Derivative(self.geometry, FIRST, moved=d)
+        yield replace(
+            self._of_leaves(GRADIENT, np.zeros(len(n)), told, FIRST, _ROUGH * scale, 0.4 * scale),
+            counts=which,
+        )
 
     def _of_leaves(
         self,

@@ -14,7 +14,7 @@ from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import system_of
 from treeleak.attacks.real_valued.raw_rows import raw_rows
 from treeleak.attacks.real_valued.search import Found, Search
-from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, bounds
+from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
@@ -98,6 +98,8 @@ def real_valued(
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         proved = only_one(found.kinds.columns, *found.used(), part)
+        if not proved and not clock.stopped:
+            found = search.by_steps(found)
     rows = written(found, proved, partition, values, clock, seed)
     clock.tell("rebuilding the rows", 1.0, rows.misfit)
     status: Status = "unknown" if rows.misfit else "feasible"
@@ -143,7 +145,11 @@ def written(
     if known.broken >= 0:
         known, problem = Bounds(np.zeros_like(known.lower), known.upper, -1), None
     search = WorldSearch.of(system, known, partition.geometry, values)
-    worlds = search.worlds(exact, problem, clock, stage, seed)
+    try:
+        worlds = search.worlds(exact, problem, clock, stage, seed)
+    except NoSolution:
+        # The rows are not quite those that gave the sums: no classes fit all leaves.
+        worlds = search.worlds(exact, None, clock, stage, seed)
     try:
         with clock.enforced(_LATE):
             final = search.bayes_estimate(worlds, clock, stage, seed)

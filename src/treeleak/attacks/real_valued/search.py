@@ -26,7 +26,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
 from treeleak.core.private import dataclass
 from treeleak.evidence import LeafSteps, LossSums, Statements
-from treeleak.evidence.positives import digits, positives
+from treeleak.evidence.positives import UNTOLD, digits, positives
 from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
 from treeleak.release.statistics import VARIANCE
@@ -113,6 +113,8 @@ class Search:
     def found(self) -> Found:
         """Find the rows that meet all sums, or the best there was time for."""
         told, best = self.evidence.statements(), None
+        if self._rough:
+            told = tuple(s for s in told if not s.by_label)
         if any(s.quantity == VARIANCE for s in told):
             # Sums of inner nodes are exact to a dozen digits.
             best = self._tree_by_tree(told)
@@ -121,6 +123,42 @@ class Search:
         other = self._at_once(told)
         # How many sums are missed says less: the first trees may be met, and all others far off.
         return best if best is not None and best.off() < other.off() else other
+
+    @property
+    def _rough(self) -> bool:
+        return isinstance(self.evidence, LossSums) and self.evidence.rough
+
+    def by_steps(self, found: Found) -> Found:
+        """Find other rows that meet all counts, where those found do not lead to all leaf values.
+
+        For leaves that took many steps; sums at their end are hints only.
+        """
+        if not self._rough or not (missed := self._unexplained(found)):
+            return found
+        kinds, n = self.by_class(self.evidence.statements()), self.partition.n_cells
+        best, tried = (missed, found), set[bytes]()
+
+        def accept(chosen: IntArray, x: FloatArray) -> bool:
+            nonlocal best
+            m = np.rint(np.bincount(chosen % n, x, n)).astype(np.int64)
+            cells = np.flatnonzero(m)
+            if m.tobytes() in tried or not found.kinds.columns.met(cells, m[cells]):
+                return False
+            tried.add(m.tobytes())
+            other = self.classed(found.kinds, cells, m[cells], MOST_SURE * np.ones(len(cells)))
+            if (left := self._unexplained(other)) < best[0] and not other.missed:
+                best = left, other
+            return best[0] == 0
+
+        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        _in_time(clock, lambda: fit(kinds.columns, clock, accept))
+        return best[1]
+
+    def _unexplained(self, found: Found) -> int:
+        """How many leaf values follow from no number of rows of a class."""
+        assert isinstance(self.evidence, LossSums)  # noqa: S101 (else nothing is rough)
+        leaf = self.partition.signature[found.cells]
+        return int((positives(self.evidence, leaf, found.told.m).number == UNTOLD).sum())
 
     def _at_once(self, told: Sequence[Statements]) -> Found:
         """Find rows by least squares over the sums of all trees."""
