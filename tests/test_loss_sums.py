@@ -78,7 +78,8 @@ def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
     # CatBoost goes back on a step that makes the loss worse, and a tree that is one leaf may take
     # none, nor a leaf of rows that are all but certain: such leaves say nothing.
     size = np.array([len(tree.leaves) for tree in release.trees])
-    silent = (np.repeat(size, size) == 1) | (at_leaves(release, VALUE) == 0)
+    far = np.abs(at_leaves(release, VALUE)).sum() > 100
+    silent = (np.repeat(size, size) == 1) | ((at_leaves(release, VALUE) == 0) & far)
     assert (told | silent).all() or library in ("xgboost", "catboost")
     assert told.mean() > 0.3 or (size == 1).any() or library == "catboost"
 

@@ -38,12 +38,14 @@ from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 
-_SUMMED, _SMALL = 2e-6, 1e-7
+_SUMMED, _SMALL = 3e-6, 1e-7
 """How far a sum of numbers in single precision may be off: as a share of it, and beside that."""
 _EACH = 2e-7
 """How far each row's part may be off, where parts cancel each other."""
 _FLAT = 1e-3
 """Least step of a leaf from which second derivatives follow."""
+_SILENT = 300.0
+"""Log odds beyond which p (1 - p) is too little for a step."""
 _ROUGH = 1e-3
 """How far a sum may be off after many steps, for each root of a row."""
 _DOUBLE = 1e-5
@@ -183,9 +185,18 @@ class LossSums:
         G = -step * (H + fitting.l2)
         yield self._of_leaves(GRADIENT, G, given & stepped, FIRST, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
-        other = ~given & stepped & ((step != 0) | np.isnan(at_leaves(release, VARIANCE)))
+        silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
+        other = ~given & stepped & ~silent
         yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
         yield from self._of_splits(precise, rate)
+
+    @cached_property
+    def _reach(self) -> FloatArray:
+        """Shape (n_leaves,). How far from 0 predictions before a leaf's tree may lie."""
+        release, begin = self.geometry.release, self.geometry.leaf_start
+        most = np.maximum.reduceat(np.abs(at_leaves(release, VALUE)), begin[:-1])
+        first = max(abs(each) for each in fitted(release)[0].base_scores)
+        return np.repeat(first + np.cumsum(most) - most, np.diff(begin))
 
     def _of_many_steps(self, rate: float) -> Iterator[Statements]:
         """Give what leaves sum up at the end of many steps: nothing, where these came to an end.
@@ -196,12 +207,9 @@ class LossSums:
         which files say nothing: sums are rough.
         """
         release, n = self.geometry.release, self.n
-        ensemble, fitting = fitted(release)
-        d, begin = at_leaves(release, VALUE) / rate, self.geometry.leaf_start
-        # No prediction before a tree lies further from 0 than the largest values together.
-        most = np.maximum.reduceat(np.abs(d), begin[:-1])
-        before = abs(ensemble.base_scores[0]) + rate * (np.cumsum(most) - most)
-        p = chance(np.abs(d) + np.repeat(before, np.diff(begin)))
+        _, fitting = fitted(release)
+        d = at_leaves(release, VALUE) / rate
+        p = chance(np.abs(d) + self._reach)
         h = n * p * (1 - p)
         left = np.minimum(np.abs(d), 1.0)
         for _ in range(fitting.steps):
