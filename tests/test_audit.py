@@ -881,8 +881,8 @@ def test_both_kinds_of_evidence_are_told_and_measured(behind):
     assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
     assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
     (advice,) = (a for a in found.advice if "With n_node_samples deleted" in a)
-    assert f"{percent(variant.measurement.error)} error" in advice
-    assert percent(found.measurement.error) in advice
+    assert f"{percent(hundredths(variant.measurement.error))} error" in advice
+    assert percent(hundredths(found.measurement.error)) in advice
 
 
 def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):

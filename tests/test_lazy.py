@@ -17,6 +17,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from helpers.cases import Stated
 from helpers.examples import examples, seeds, spread
 from helpers.grids import FEW, columns_of_any_kind
+from helpers.older import COUNTS_GAPS
 from helpers.releases import tampered
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
@@ -185,7 +186,9 @@ def frame(seed: int, n: int = 12) -> tuple[pd.DataFrame, np.ndarray]:
     X = pd.DataFrame(
         {
             "x": rng.normal(size=n).round(1),
-            "with gaps": np.where(rng.random(n) < 0.2, np.nan, rng.integers(0, 50, size=n)),
+            "with gaps": np.where(
+                (rng.random(n) < 0.2) & COUNTS_GAPS, np.nan, rng.integers(0, 50, size=n)
+            ),
             "constant": np.full(n, 3.7),
             "yes": rng.integers(2, size=n).astype(float),
             "large": rng.normal(1e7, 3, size=n),

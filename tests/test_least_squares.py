@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import cholesky
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array
 
 from helpers.boosted import compositions
@@ -62,6 +62,12 @@ def some_matrix(rng):
     return A, A @ x + (rng.normal(size=n) if rng.random() < 0.5 else 0.0)
 
 
+def least_residual(A, b):
+    """Not by nnls: that of SciPy 1.12 fails where columns are nearly alike."""
+    found = lsq_linear(A, b, bounds=(0, np.inf), method="bvls")
+    return np.linalg.norm(A @ found.x - b)
+
+
 def never(chosen, x):
     return False
 
@@ -75,7 +81,7 @@ def test_a_fit_is_as_good_as_any(seed):
     assert (found.x >= 0).all()
     assert len(set(found.chosen.tolist())) == len(found.chosen)
     np.testing.assert_allclose(A[:, found.chosen] @ found.x + found.residual, b, atol=1e-9)
-    _, least = nnls(A, b, maxiter=5000)
+    least = least_residual(A, b)
     size = np.linalg.norm(b)
     assert np.linalg.norm(found.residual) <= least + 1e-7 * size + 1e-12
 
@@ -89,7 +95,7 @@ def test_free_columns_may_fall_below_zero(seed):
     found = fit(Dense(A, b), Clock(60.0), never, free=free)
     np.testing.assert_array_equal(found.chosen[: len(free)], free)
     assert (found.x[len(free) :] >= 0).all()
-    _, least = nnls(np.column_stack([A, -A[:, free]]), b, maxiter=5000)
+    least = least_residual(np.column_stack([A, -A[:, free]]), b)
     assert np.linalg.norm(found.residual) <= least + 1e-7 * np.linalg.norm(b) + 1e-12
 
 
@@ -118,7 +124,7 @@ def test_many_columns_leave_and_come_back(monkeypatch):
         A = rng.random((15, 50))
         b = A @ (rng.integers(0, 3, 50) * (rng.random(50) < 0.2)) + 0.1 * rng.normal(size=15)
         found = fit(Dense(A, b), Clock(60.0), never)
-        assert np.linalg.norm(found.residual) <= nnls(A, b)[1] + 1e-6 * np.linalg.norm(b)
+        assert np.linalg.norm(found.residual) <= least_residual(A, b) + 1e-6 * np.linalg.norm(b)
 
 
 @examples(300, fast=20)

@@ -18,6 +18,7 @@ from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, Rand
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from helpers.examples import examples
+from helpers.older import needs_counted_gaps
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import (
@@ -811,6 +812,7 @@ def test_a_statistic_that_impossible_rows_have_not() -> None:
 
 
 def test_missing_values_that_a_tree_parts_from_all_others() -> None:
+    needs_counted_gaps()
     X = pd.DataFrame({"a": [1.0, np.nan, 2, 3, np.nan]})
     y = [0, 1, 0, 0, 1]
     tree = DecisionTreeClassifier().fit(X, y)

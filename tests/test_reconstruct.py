@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.older import needs_counted_gaps
 from helpers.releases import counted, leaves_of, mixed, random_tree
 from treeleak import (
     BadInput,
@@ -410,6 +411,7 @@ def test_a_wide_ordinal_column_costs_no_more_than_its_thresholds():
 
 
 def test_missing_values_come_back_as_missing():
+    needs_counted_gaps()
     X, y = small(12, 3)
     X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
     schema = Schema([Binary(c, missing=True) for c in X.columns])
@@ -768,6 +770,7 @@ def test_shallow_drawn_forests_claim_nothing_that_is_not_so(seed, depth):
 
 
 def test_a_missing_value_is_drawn_as_any_other():
+    needs_counted_gaps()
     X, y = small(20, 3)
     X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
     schema = Schema([Binary(c, missing=True) for c in X.columns])

@@ -291,7 +291,8 @@ def _compile(
         x = parts[a].representatives[:, i].astype(release.float_type)
         test = int(rank[node])
         ordered = test < len(values)
-        goes = x <= values[test] if ordered else np.isin(x, sets[test - len(values)])
+        # NumPy 1 would round a scalar to the type of the values first.
+        goes = x <= values[test : test + 1] if ordered else np.isin(x, sets[test - len(values)])
         left = np.where(np.isnan(x), missing[node], goes)
         rows.append(left.astype(np.uint8))
         start[k + 1] = start[k] + len(left)

@@ -123,8 +123,8 @@ class Axis:
             return np.asarray(left, dtype=bool)
         x = self.values[:, self.columns.index(column)]
         with np.errstate(over="ignore"):
-            # A plain float would be rounded to the values' type first.
-            left = x.astype(self.float_type) <= np.float64(threshold)
+            # A plain float would be rounded to the values' type first, by NumPy 1 any scalar.
+            left = x.astype(self.float_type) <= np.array([threshold], dtype=float)
         return np.asarray(np.where(np.isnan(x), missing_left, left), dtype=bool)
 
     def meeting(self, condition: Condition) -> BoolArray:

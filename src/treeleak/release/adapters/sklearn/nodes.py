@@ -102,7 +102,7 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     if feature.max() >= n_columns:
         raise BadModel(f"tree {t} tests column {feature.max()} of {n_columns}")
     check_children(shape, reached[:, None].astype(float), f"tree {t}", "number of rows")
-    return Nodes(shape, value, reached, weight, _impurity(t, nodes))
+    return Nodes(shape, value, reached, weight, _impurity(t, nodes, version))
 
 
 _KINDS = {
@@ -122,12 +122,12 @@ def node_records(t: int, stored: Any, kinds: Mapping[str, str]) -> NDArray[Any]:
     return nodes
 
 
-def _impurity(t: int, nodes: NDArray[Any]) -> FloatArray | None:
+def _impurity(t: int, nodes: NDArray[Any], version: Version) -> FloatArray | None:
     if "impurity" not in (nodes.dtype.names or ()) or nodes.dtype["impurity"].kind != "f":
         return None
     impurity = nodes["impurity"].astype(float)
-    if np.isnan(impurity).any():
-        # scikit-learn 1.3 and 1.4 write it at leaves that rows with missing values went to.
+    if np.isnan(impurity).any() or (np.isinf(impurity).any() and not version.counts_missing_right):
+        # Older versions write them where rows with missing values went.
         return None
     if (bad := ~(np.abs(impurity) < LARGEST)).any():
         raise BadModel(f"tree {t}, node {bad.argmax()}: impurity is not a finite number")
