@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import treeleak
 from experiments.binned import table
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.datasets import draft_sample
+from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.statistics import VALUE, Statistics
 
@@ -45,6 +47,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "RandomForestRegressor": ("sklearn", "RandomForestRegressor", {"random_state": 0}),
 }
 """By name: library, class, and parameters that are no defaults."""
+Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 FIGURES = ("cells", "right", "exact", "proved", "wrong", "others", "targets", "alone")
 
 
@@ -60,7 +63,9 @@ class Case:
     values_alone: bool = False
 
 
-def trained(case: Case) -> tuple[Release, pd.DataFrame, pd.Series, pd.DataFrame, pd.Series]:
+def trained(
+    case: Case, settings: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Release, pd.DataFrame, pd.Series[Any], pd.DataFrame, pd.Series[Any]]:
     """Train a model; its release, its rows and their labels or targets, and as many others."""
     library, name, given = MODELS[case.model]
     data = table(case.table)
@@ -71,7 +76,7 @@ def trained(case: Case) -> tuple[Release, pd.DataFrame, pd.Series, pd.DataFrame,
         sums = X.to_numpy(float) @ rng.normal(size=X.shape[1])
         y = pd.Series(sums + _NOISE * sums.std() * rng.normal(size=len(sums)))
     module = import_module("sklearn.ensemble" if library == "sklearn" else library)
-    model = getattr(module, name)(**_QUIET[library], **given)
+    model = getattr(module, name)(**_QUIET[library], **given, **settings)
     own = X.iloc[: case.n_rows].reset_index(drop=True), y.iloc[: case.n_rows]
     # Some libraries take no names with brackets.
     model.fit(own[0].to_numpy(), own[1].to_numpy())
@@ -98,46 +103,69 @@ def values_alone(release: Release, library: str) -> Release:
 
 def run(case: Case) -> Record:
     """Train, attack, measure."""
-    release, X, y, other, other_y = trained(case)
+    return attacked(case)[0]
+
+
+def attacked(
+    case: Case, settings: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Record, Reconstruction | None, pd.DataFrame]:
+    """Train, attack, measure; the record, the answer, and the training rows.
+
+    Parameters
+    ----------
+    case : Case
+    settings : mapping
+        Parameters of the model beside those in ``MODELS``.
+    """
+    release, X, y, other, other_y = trained(case, settings)
     release = values_alone(release, MODELS[case.model][0]) if case.values_alone else release
     outcome: Record = dict.fromkeys(FIGURES) | {"status": "refused", "misfit": None, "notes": []}
     start = time.perf_counter()
     try:
         found = treeleak.reconstruct(
-            release, table(case.table).schema, bootstrap=_sampling(release),
+            release, table(case.table).schema, bootstrap=_sampling(release, settings),
             time_limit=case.time_limit, seed=case.seed,
         )  # fmt: skip
     except (NotCovered, TimeUp) as why:
-        return outcome | {"notes": [str(why)], "seconds": time.perf_counter() - start}
+        return outcome | {"notes": [str(why)], "seconds": time.perf_counter() - start}, None, X
     outcome |= {
         "status": found.status,
         "seconds": time.perf_counter() - start,
-        "misfit": float(found.misfit),
+        "misfit": None if found.misfit is None else float(found.misfit),
         "evidence": found.evidence,
         "numbers": {k: float(v) for k, v in found.numbers.items()},
         "notes": list(found.notes),
     }
     if found.X is None:
-        return outcome
+        return outcome, found, X
+    return outcome | _measured(release, found, (X, y), (other, other_y)), found, X
+
+
+def _measured(release: Release, found: Reconstruction, own: Rows, others: Rows) -> Record:
+    """Hold an answer, and as many other rows, against the training set."""
+    rows: Any = found.X
+    X, y = own
     classes = bool(release.classes) and found.y is not None
     names = list(release.feature_names)
     tested = [c for c, cuts in zip(names, release.thresholds, strict=True) if len(cuts)]
-    cells, true_cells = (_cells(release, rows[names]) for rows in (found.X, X))
-    labels, true_labels = (list(v) if classes else [0] * len(X) for v in (found.y, y))
-    proved = found.proved.to_numpy()
+    cells, true_cells = (_cells(release, values[names]) for values in (rows, X))
+    said: Any = found.y
+    labels, true_labels = (list(v) if classes else [0] * len(X) for v in (said, y))
+    proved = np.zeros(len(X), dtype=bool) if found.proved is None else found.proved.to_numpy()
     pairs, true_pairs = (
         list(zip(cells, labels, strict=True)),
         list(zip(true_cells, true_labels, strict=True)),
     )
     exact = [
-        list(map(tuple, np.column_stack([rows[tested], own]).tolist()))
-        for rows, own in ((found.X, labels), (X, true_labels))
+        list(map(tuple, np.column_stack([values[tested], classed]).tolist()))
+        for values, classed in ((rows, labels), (X, true_labels))
     ]
+    other, other_y = others
     beside = list(
         zip(_cells(release, other), list(other_y) if classes else [0] * len(other), strict=True)
     )
     held = [pair for pair, sure in zip(pairs, proved, strict=True) if sure]
-    return outcome | {
+    return {
         "cells": _share(cells, true_cells),
         "right": _share(pairs, true_pairs),
         "exact": _share(*exact),
@@ -148,9 +176,9 @@ def run(case: Case) -> Record:
     }
 
 
-def _sampling(release: Release) -> str:
-    """Say that all trees saw all rows where a file leaves that open, as it is with defaults."""
-    return "none" if release.sampling.kind == "unknown" else "auto"
+def _sampling(release: Release, settings: Mapping[str, Any]) -> str:
+    """Say that all trees saw all rows where a file leaves that open and no setting drew them."""
+    return "none" if release.sampling.kind == "unknown" and "subsample" not in settings else "auto"
 
 
 def _cells(release: Release, X: pd.DataFrame) -> list[bytes]:
@@ -165,7 +193,7 @@ def _share(found: Sequence[Any], true: Sequence[Any]) -> float:
 
 
 def _targets(
-    found: Any, y: pd.Series, cells: Sequence[Any], true_cells: Sequence[Any]
+    found: Any, y: pd.Series[Any], cells: Sequence[Any], true_cells: Sequence[Any]
 ) -> dict[str, float | None]:
     """Shares of all rows, and of those alone in their cell, whose target is nearly right."""
     true, size = y.to_numpy(float), Counter(true_cells)

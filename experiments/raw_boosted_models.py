@@ -128,7 +128,8 @@ def baselines(data: Sample, seed: int) -> dict[str, float | None]:
 def measured(data: Sample, found: Reconstruction) -> dict[str, float | None]:
     """Hold an answer against the training set."""
     names = list(data.X.columns)
-    X = found.X[names]
+    given: Any = found.X
+    X = given[names]
     right = near(X, data)
     i, j = _matching(right)
     sides = [sides_of(rows, data) for rows in (X, data.X)]
@@ -177,10 +178,11 @@ def between(X: pd.DataFrame, data: Sample) -> np.ndarray:
 
 
 def _right(a: np.ndarray, b: np.ndarray, allowed: Iterable[float]) -> np.ndarray:
-    out = np.zeros((len(a), len(b)))
+    out: np.ndarray = np.zeros((len(a), len(b)))
     for own, true, most in zip(a.T, b.T, allowed, strict=True):
         out += np.abs(own[:, None] - true[None]) <= most
-    return out / a.shape[1]
+    out /= a.shape[1]
+    return out
 
 
 def ceiling(data: Sample) -> float:
