@@ -1,8 +1,9 @@
 """Boosted models on raw tables, beside TimberStrike's published attack and other rows.
 
-TimberStrike attacks federated training of XGBoost, whose server sees the trees of each client;
-treeleak here has one finished model. So its best published figures stand beside, on the same tables
-and by the same measure, and say no more than that. Models and measures are those of
+TimberStrike (Di Gennaro and others, 2025) attacks federated training of boosted trees, in which one
+client sees the trees that another one trains; treeleak here has one finished model. So its best
+published figures stand beside, on the same tables and by the same measure, and say no more than
+that. Models and measures are those of
 :mod:`experiments.raw_boosted_models`.
 """
 
@@ -137,8 +138,9 @@ def _of_published(beside: list[dict[str, Any]]) -> Table:
     note = (
         "Percent of values by TimberStrike's measure, over all columns. Published: the best of its "
         "means over federated systems and depths, and the baseline that it prints beside that one. "
-        "Its attack sees the trees of each client in federated training; treeleak sees one default "
-        "model. Ahead: all seeds have an answer, and their mean is above the published best. "
+        "Its attack sees the trees of another client in federated training, as they are trained; "
+        "treeleak sees one default model. Ahead: all seeds have an answer, and their mean is above "
+        "the published best. "
         "Neither figure says more of the training rows than other rows of the table do, unless it "
         "is above theirs."
     )
