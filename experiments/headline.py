@@ -147,7 +147,7 @@ TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = Mappi
         "hidden-forests": ("draft-table-2", hidden_forests),
         "boosted-models": ("boosted-models", boosted_models),
         "boosted-results": ("boosted-models", boosted_results),
-        "boosted-values": ("boosted-models", boosted_values),
+        "boosted-values": ("boosted-settings", boosted_values),
     }
 )
 """By the name in its mark: the study that a table shows, and what makes it."""

@@ -29,23 +29,28 @@ def small(monkeypatch):
 
 
 def point(**changed):
-    return {**boosted.whole_grid()[0], "model": "HistGradientBoosting", **changed}
+    return {**boosted.defaults_grid()[0], "model": "HistGradientBoosting", **changed}
 
 
 def test_a_stopped_study_is_a_fair_part():
-    grid = boosted.whole_grid()
+    grid = boosted.growth_grid()
     assert len({tuple(p.items()) for p in grid}) == len(grid)
+    assert grid[: 5 * 45] == boosted.defaults_grid()
     first = grid[:45]
     assert {(p["model"], p["table"], p["n_rows"]) for p in first} == {
         (m, t, n) for m in boosted.LIBRARIES for t in boosted.DATASETS for n in boosted.SMALL
     }
     assert {p["seed"] for p in first} == {0}
-    assert grid[-1]["n_rows"] == boosted.LARGE[-1]
-    # No run changes a parameter to its default, and none asks COMPAS for rows that it lacks.
+    assert ("compas", 10_000) not in {(p["table"], p["n_rows"]) for p in grid}
+
+
+def test_no_run_changes_a_parameter_to_its_default():
+    grid = boosted.settings_grid()
+    shared = {str(p) for p in boosted.defaults_grid()}
+    assert sum(str(p) in shared for p in grid) == 4
     for p in grid:
         swept = boosted.SETTINGS.get(p["model"], {}).get(p["setting"])
         assert swept is None or p["value"] in swept[1:]
-        assert (p["table"], p["n_rows"]) != ("compas", 10_000)
 
 
 def test_each_seed_of_the_raw_study_runs_before_the_next():
@@ -62,10 +67,12 @@ def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypa
         monkeypatch.setattr(module, "find_spec", only_sklearn)
     monkeypatch.setattr(boosted, "have_tables", lambda: None)
     monkeypatch.setattr(boosted_raw, "TABLES", dict.fromkeys(boosted_raw.SIZES, lambda: None))
-    assert {p["model"] for p in boosted.full_grid()} == set(SKLEARN)
-    assert {p["model"] for p in boosted.quick_grid()} == set(SKLEARN)
     assert {p["model"] for p in boosted_raw.quick_grid()} == {"HistGB"}
-    assert {p["model"] for p in STUDIES["boosted-models"].whole} == set(boosted.LIBRARIES)
+    for own in boosted.STUDIES:
+        assert own.kept_as == "boosted-models"
+        assert {p["model"] for p in own.grid(quick=False)} == set(SKLEARN)
+        assert {p["model"] for p in own.grid(quick=True)} <= set(SKLEARN)
+        assert {p["model"] for p in own.whole} == set(boosted.LIBRARIES)
     for check in (boosted.have_all, boosted_raw.have_all):
         check()
         told = capsys.readouterr().err
@@ -139,7 +146,10 @@ def runs():
 
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
-    by_rows, growth, settings, values = (t.frame for t in boosted_shown.tables(runs))
+    plain = runs[runs.setting == boosted.DEFAULT]
+    (by_rows,) = (t.frame for t in boosted_shown.by_rows(plain))
+    (growth,) = (t.frame for t in boosted_shown.growth(plain))
+    settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
     assert (last.right, last["no answer"], last.runs) == (0.5, 1, "2 of 5")
     line = growth[growth.model == "HistGradientBoosting"].iloc[0]
@@ -152,16 +162,19 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
 
 
 def test_growth_is_fitted_where_no_limit_ended_a_run(runs):
-    growth = boosted_shown.tables(runs[runs.seed == 0])[1].frame
-    line = growth[growth.model == "HistGradientBoosting"].iloc[0]
+    plain = runs[(runs.setting == boosted.DEFAULT) & (runs.seed == 0)]
+    large = pd.DataFrame([made(n_rows=3000, seconds=30.0, time_limit=60.0)])
+    growth, beside = boosted_shown.growth(pd.concat([plain, large], ignore_index=True))
+    line = growth.frame[growth.frame.model == "HistGradientBoosting"].iloc[0]
     assert line.exponent == pytest.approx(1.0)
+    assert beside.frame.rows.tolist() == [3000]
 
 
-def test_a_part_of_the_tables_is_shown_of_a_part_of_the_runs(runs):
-    few = boosted_shown.tables(runs[:1])
-    assert [t.name for t in few] == ["boosted-models", "boosted-models-growth"]
-    (figure,) = boosted_shown.drawn(runs[:1]).values()
-    assert len(figure.axes) == 3
+def test_a_part_of_the_runs_can_be_shown(runs):
+    assert [t.name for t in boosted_shown.by_setting(runs[:1])] == []
+    for drawn in (boosted_shown.drawn, boosted_shown.drawn_growth):
+        (figure,) = drawn(runs[:1]).values()
+        assert len(figure.axes) == 3
 
 
 def test_headline_tables_round_no_share_up_to_all():

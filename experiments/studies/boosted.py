@@ -7,12 +7,12 @@ right: an adversary who knows the population alone has as much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import treeleak
 from experiments.boosted_models import MODELS, Case, attacked
@@ -22,11 +22,18 @@ from experiments.studies.boosted_shown import (
     SWEPT_ROWS,
     SWEPT_TABLES,
     VALUES_ALONE,
+    by_rows,
+    by_setting,
     drawn,
-    tables,
+    drawn_growth,
+    growth,
 )
-from experiments.study import OWN, Parameters, Record, Study
+from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
 from treeleak.cli.files import say
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 LIBRARIES = (
     "XGBClassifier", "LGBMClassifier", "CatBoost 100", "HistGradientBoosting", "GradientBoosting",
@@ -34,6 +41,7 @@ LIBRARIES = (
 """By their names in MODELS; CatBoost has 100 trees, as the others have, where its default is 1,000.
 """
 SMALL, LARGE = (100, 300, 1000), (3000, 10_000)
+SEEDS = range(5)
 LIMITS: Mapping[int, float] = MappingProxyType({3000: 60.0, 10_000: 120.0})
 _LIMIT = 30.0
 """Seconds of a run; of models of more rows, ``LIMITS``."""
@@ -107,19 +115,25 @@ def _given(p: Parameters) -> dict[str, Any]:
     return {p["setting"]: p["value"], **(often if p["setting"] == "subsample" else {})}
 
 
-def whole_grid() -> list[dict[str, Any]]:
-    """All runs, in an order in which those that are done are a fair part at any time."""
-    sweeps = [_swept(*own) for own in _settings()]
-    alone = _points((SMALL[-1],), (0, 1), ("compas",), VALUES_ALONE)
+def defaults_grid() -> list[dict[str, Any]]:
+    """Defaults of up to 1,000 rows: all of one seed, then of the next."""
+    return _points(SMALL, SEEDS)
+
+
+def settings_grid() -> list[dict[str, Any]]:
+    """Other settings, beside defaults; then leaf values alone."""
+    plain = _points((SWEPT_ROWS,), (0,), SWEPT_TABLES)
     return [
-        *_points(SMALL, (0, 1)),
-        *alone,
-        *sweeps,
-        *_points(LARGE[:1], (0,)),
-        *_points(SMALL, (2, 3, 4)),
-        *_points(LARGE[1:], (0,)),
-        *_points(LARGE, (1, 2, 3, 4)),
+        *(p for p in plain if p["model"] in SETTINGS),
+        *(_point(m, table, SWEPT_ROWS, 0, setting, v) for m, setting, v, table in _settings()),
+        *_points(SMALL[-1:], (0, 1), ("compas",), VALUES_ALONE),
     ]
+
+
+def growth_grid() -> list[dict[str, Any]]:
+    """Defaults of all sizes: the large ones of one seed, then of the next."""
+    large = [p for seed in SEEDS for p in _points(LARGE, (seed,))]
+    return [*defaults_grid(), *large]
 
 
 def _points(
@@ -156,23 +170,18 @@ def _settings() -> list[tuple[str, str, float, str]]:
     ]
 
 
-def _swept(model: str, setting: str, value: float, table: str) -> dict[str, Any]:
-    return _point(model, table, SWEPT_ROWS, 0, setting, value)
+def there(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out runs of libraries that are missing."""
+    return [p for p in grid if find_spec(MODELS[p["model"]][0])]
 
 
-def full_grid() -> list[dict[str, Any]]:
-    """All runs of libraries that are there."""
-    return [p for p in whole_grid() if find_spec(MODELS[p["model"]][0])]
-
-
-def quick_grid() -> list[dict[str, Any]]:
-    """Default models of 100 rows, and the last value of each setting on COMPAS."""
+def quick_settings() -> list[dict[str, Any]]:
+    """The last value of each setting on COMPAS, and leaf values alone of one seed."""
     last = {(m, s, values[-1]) for m, own in SETTINGS.items() for s, values in own.items()}
     return [
         p
-        for p in full_grid()
-        if (p["n_rows"] == SMALL[0] and p["seed"] == 0)
-        or (p["table"] == "compas" and (p["model"], p["setting"], p["value"]) in last)
+        for p in there(settings_grid())
+        if (p["table"] == "compas" and (p["model"], p["setting"], p["value"]) in last)
         or (p["setting"] == VALUES_ALONE and p["seed"] == 0)
     ]
 
@@ -197,22 +206,55 @@ def _seconds(p: Parameters) -> float:
     return {100: 1.2, 300: 3.0, 1000: 12.0, 3000: 45.0, 10_000: 110.0}[p["n_rows"]]
 
 
-STUDIES: Sequence[Study] = (
-    Study(
-        name="boosted-models",
+def _study(
+    name: str,
+    what: str,
+    grid: Callable[[], list[dict[str, Any]]],
+    quick: Callable[[], list[dict[str, Any]]],
+    shown: tuple[
+        Callable[[pd.DataFrame], list[Table]], Callable[[pd.DataFrame], dict[str, Figure]]
+    ],
+) -> Study:
+    return Study(
+        name=name,
         paper=OWN,
-        what="boosted models in their defaults and with other settings, by library and rows",
-        full=full_grid,
-        quick=quick_grid,
+        what=what,
+        full=lambda: there(grid()),
+        quick=quick,
         run=attack,
-        tables=tables,
-        figures=drawn,
+        tables=shown[0],
+        figures=shown[1],
         seconds=_seconds,
         warm=lambda p: {
             **p, "n_rows": 60, "seed": 0, "time_limit": 10.0, "setting": DEFAULT, "value": None,
         },
         check=have_all,
         needs=f"{NEEDS}; pip install 'treeleak[boosted]' for all libraries but scikit-learn",
-        everywhere=whole_grid,
+        experiment="boosted-models",
+        everywhere=grid,
+    )  # fmt: skip
+
+
+STUDIES: Sequence[Study] = (
+    _study(
+        "boosted-models",
+        "boosted models in their defaults, up to 1,000 rows",
+        defaults_grid,
+        lambda: there(_points(SMALL[:1], (0, 1))),
+        (by_rows, drawn),
     ),
-)  # fmt: skip
+    _study(
+        "boosted-settings",
+        "boosted models with other settings, and with leaf values alone",
+        settings_grid,
+        quick_settings,
+        (by_setting, no_figures),
+    ),
+    _study(
+        "boosted-growth",
+        "boosted models in their defaults, up to 10,000 rows: how seconds grow",
+        growth_grid,
+        lambda: there(_points(SMALL[:2], (0,))),
+        (growth, drawn_growth),
+    ),
+)

@@ -21,16 +21,27 @@ SWEPT_ROWS, SWEPT_TABLES = 300, ("compas", "adult")
 _SWEPT_FIGURES = {"right": "right", "other rows": "others", "proved": "proved", "s": "seconds"}
 """Of each table, columns and the figures in them."""
 _SEEDS = 5
+_SMALL = 1000
 _AT_LIMIT = 0.9
 """Share of its time limit from which a run counts as ended by it."""
 
 
-def tables(runs: pd.DataFrame) -> list[Table]:
-    """All tables of which there are runs."""
+def by_rows(runs: pd.DataFrame) -> list[Table]:
+    """Defaults by library and number of rows."""
+    return [_by_rows(in_numbers(runs), "boosted-models")]
+
+
+def by_setting(runs: pd.DataFrame) -> list[Table]:
+    """One setting after the other; then leaf values alone."""
     runs = in_numbers(runs)
-    plain = runs[runs.setting == DEFAULT]
-    made = [_by_rows(plain), _growth(plain), _swept(runs), _alone(runs)]
-    return [table for table in made if len(table.frame)]
+    return [table for table in (_swept(runs), _alone(runs)) if len(table.frame)]
+
+
+def growth(runs: pd.DataFrame) -> list[Table]:
+    """Fits of seconds, and what comes back of large tables."""
+    runs = in_numbers(runs)
+    large = runs[runs.n_rows > _SMALL]
+    return [_growth(runs), *([_by_rows(large, "boosted-growth-large")] if len(large) else [])]
 
 
 def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
@@ -39,7 +50,7 @@ def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(**{name: pd.to_numeric(runs[name]) for name in names})
 
 
-def _by_rows(runs: pd.DataFrame) -> Table:
+def _by_rows(runs: pd.DataFrame, name: str) -> Table:
     lines = []
     for (table, n, model), own in runs.groupby(["table", "n_rows", "model"]):
         mean = own.select_dtypes("number").mean()
@@ -67,7 +78,7 @@ def _by_rows(runs: pd.DataFrame) -> Table:
         "has too few rows for 10,000 and as many others."
     )
     title = "Boosted models in their defaults: what comes back"
-    return Table("boosted-models", title, pd.DataFrame(lines), note)
+    return Table(name, title, pd.DataFrame(lines), note)
 
 
 def _growth(runs: pd.DataFrame) -> Table:
@@ -90,7 +101,7 @@ def _growth(runs: pd.DataFrame) -> Table:
         "came near its time limit; none where these are less than three."
     )
     title = "Boosted models in their defaults: how seconds grow"
-    return Table("boosted-models-growth", title, pd.DataFrame(lines, dtype=object), note)
+    return Table("boosted-growth", title, pd.DataFrame(lines, dtype=object), note)
 
 
 def _swept(runs: pd.DataFrame) -> Table:
@@ -109,7 +120,7 @@ def _swept(runs: pd.DataFrame) -> Table:
         "say which rows each tree saw (subsample). LightGBM draws rows anew for each tree."
     )
     title = "Boosted models with other settings: what comes back"
-    return Table("boosted-models-settings", title, pd.DataFrame(lines, dtype=object), note)
+    return Table("boosted-settings", title, pd.DataFrame(lines, dtype=object), note)
 
 
 def _sweep_line(
@@ -142,13 +153,12 @@ def _alone(runs: pd.DataFrame) -> Table:
         "predictions stay the same. Means over the runs with an answer; nothing is proved."
     )
     title = "Boosted models of which leaf values alone are left"
-    return Table("boosted-models-values", title, pd.DataFrame(lines, dtype=object), note)
+    return Table("boosted-settings-values", title, pd.DataFrame(lines, dtype=object), note)
 
 
-def drawn(runs: pd.DataFrame) -> dict[str, Figure]:
+def drawn(runs: pd.DataFrame, name: str = "boosted-models") -> dict[str, Figure]:
     """Draw the share of right rows against their number."""
     runs = in_numbers(runs)
-    runs = runs[runs.setting == DEFAULT]
     with styled():
         figure, axes = panels(1, len(DATASETS), height=2.4)
         for ax, table in zip(axes[0], DATASETS, strict=True):
@@ -163,4 +173,9 @@ def drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             ax.set(title=NAMES[table], xscale="log", ylim=(0, 1.04))
         label_edges(axes, "training rows", "share of rows right")
         legend_below(figure, axes[0, 0], columns=3)
-    return {"boosted-models": figure}
+    return {name: figure}
+
+
+def drawn_growth(runs: pd.DataFrame) -> dict[str, Figure]:
+    """Draw the same of all sizes."""
+    return drawn(runs, "boosted-growth")
