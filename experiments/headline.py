@@ -102,10 +102,10 @@ def boosted_models(runs: pd.DataFrame) -> pd.DataFrame:
     means = _of_defaults(runs)
     lines = []
     for model, some in means.groupby("model"):
-        own = some.set_index("table")
+        own = some.set_index("table").reindex(list(DATASETS))
         said = [
-            f"{_percent(right)}, {_seconds(seconds)} s"
-            for right, seconds in own.loc[list(DATASETS), ["right", "seconds"]].to_numpy()
+            "not run" if pd.isna(seconds) else f"{_percent(right)}, {_seconds(seconds)} s"
+            for right, seconds in own[["right", "seconds"]].to_numpy()
         ]
         lines.append([_called(str(model)), *said])
     others = [means.others[means.table == d] for d in DATASETS]
@@ -132,7 +132,7 @@ def boosted_values(runs: pd.DataFrame) -> pd.DataFrame:
     own = in_numbers(runs[runs.setting == VALUES_ALONE]).sort_values("seed")
     lines = []
     for (table, n, model), some in own.groupby(["table", "n_rows", "model"], sort=False):
-        right = ["no answer" if pd.isna(v) else _percent(v) for v in some.right]
+        right = [_percent(v) for v in some.right]
         seconds = [_seconds(v) for v in some.seconds]
         lines.append([_called(str(model)), table, f"{n:,}", ", ".join(right), ", ".join(seconds)])
     names = ["model", "table", "rows", "right, seed by seed", "seconds"]
@@ -213,6 +213,8 @@ def _called(model: str) -> str:
 
 def _percent(share: float) -> str:
     """Write a share in percent; 100 stands for all rows, and 0 for none."""
+    if pd.isna(share):
+        return "no answer"
     if share in (0, 1):
         return f"{100 * share:.0f} %"
     return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
