@@ -147,7 +147,7 @@ def runs():
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     plain = runs[runs.setting == boosted.DEFAULT]
-    (by_rows,) = (t.frame for t in boosted_shown.by_rows(plain))
+    by_rows, _ = (t.frame for t in boosted_shown.by_rows(plain))
     (growth,) = (t.frame for t in boosted_shown.growth(plain))
     settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
