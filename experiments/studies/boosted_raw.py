@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PAPER = "TimberStrike 2025"
 SIZES: Mapping[str, tuple[int, ...]] = {"stroke": (205, 300, 500), "diabetes": (205, 300)}
+SEEDS = range(3)
 LIMIT = 60.0
 """Seconds of a run."""
 _PUBLISHED_FOR = "XGB"
@@ -45,11 +46,15 @@ def attack(parameters: Parameters) -> Record:
 
 
 def whole_grid() -> list[dict[str, Any]]:
-    """All runs: all models and tables with one seed, then with the next."""
+    """All runs: all models and tables with one seed, then TimberStrike's model with others.
+
+    The others take all of their time, and stand beside it.
+    """
     return [
         {"model": model, "table": table, "n_rows": n, "seed": seed, "time_limit": LIMIT}
-        for seed, (table, sizes) in product(range(3), SIZES.items())
+        for seed, (table, sizes) in product(SEEDS, SIZES.items())
         for n, model in product(sizes, MODELS)
+        if seed == SEEDS[0] or model == _PUBLISHED_FOR
     ]
 
 

@@ -22,6 +22,8 @@ _SWEPT_FIGURES = {"right": "right", "other rows": "others", "proved": "proved", 
 """Of each table, columns and the figures in them."""
 _SEEDS = 5
 _SMALL = 1000
+_APART = 1.06
+"""Factor by which points of one size lie apart."""
 _AT_LIMIT = 0.9
 """Share of its time limit from which a run counts as ended by it."""
 
@@ -165,18 +167,23 @@ def _alone(runs: pd.DataFrame) -> Table:
 def drawn(runs: pd.DataFrame, name: str = "boosted-models") -> dict[str, Figure]:
     """Draw the share of right rows against their number."""
     runs = in_numbers(runs)
+    sizes = sorted(runs.n_rows.unique())
     with styled():
         figure, axes = panels(1, len(DATASETS), height=2.4)
         for ax, table in zip(axes[0], DATASETS, strict=True):
             own = runs[runs.table == table]
             for k, model in enumerate(sorted(runs.model.unique())):
                 mean = own[own.model == model].groupby("n_rows").right.mean()
-                ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=model)
+                # Side by side: most lines lie on top of each other.
+                at = mean.index * _APART ** (k - len(MARKERS) / 3)
+                ax.plot(at, mean, color=COLOURS[k], marker=MARKERS[k], label=model)
             others = own.groupby(["n_rows", "model"]).others.mean().groupby("n_rows")
             ax.plot(others.mean(), "--", color="black", label="other rows of the table")
             low, high = others.min(), others.max()
             ax.fill_between(low.index, low, high, color="black", alpha=0.12, lw=0)
             ax.set(title=NAMES[table], xscale="log", ylim=(0, 1.04))
+            ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+            ax.minorticks_off()
         label_edges(axes, "training rows", "share of rows right")
         legend_below(figure, axes[0, 0], columns=3)
     return {name: figure}
