@@ -117,7 +117,7 @@ def _swept(runs: pd.DataFrame) -> Table:
     runs = runs[(runs.n_rows == SWEPT_ROWS) & (runs.seed == 0)]
     lines: list[dict[str, Any]] = []
     swept = runs[~runs.setting.isin([DEFAULT, VALUES_ALONE])]
-    for (model, setting), own in swept.groupby(["model", "setting"], sort=False):
+    for (model, setting), own in swept.groupby(["model", "setting"]):
         lines.append(_sweep_line(str(model), str(setting), "default", runs, DEFAULT))
         for value, some in own.groupby("value"):
             lines.append(_sweep_line(str(model), str(setting), f"{value:g}", some, str(setting)))
