@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 
-from experiments.studies import draft, draft_dp, ferry, gambs, reconstructor
+from experiments.studies import boosted, boosted_raw, draft, draft_dp, ferry, gambs, reconstructor
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {
         study.name: study
-        for paper in (draft, draft_dp, reconstructor, ferry, gambs)
+        for paper in (boosted, boosted_raw, draft, draft_dp, reconstructor, ferry, gambs)
         for study in paper.STUDIES
     }
 )

@@ -20,6 +20,7 @@ from experiments.runner import as_frame
 from experiments.shown import as_markdown
 from experiments.standing import runs_of
 from experiments.store import Store
+from experiments.studies.boosted_shown import DEFAULT, VALUES_ALONE, in_numbers
 from experiments.studies.dp_cells import CELL, beside_published, summed
 from experiments.studies.published import read_published
 from experiments.study import Study, Table
@@ -30,6 +31,8 @@ _Means = dict[Any, dict[Any, Any]]
 """By dataset and depth: seconds, error."""
 
 _BY_DEPTH = ["depth", *(name for dataset in DATASETS for name in (dataset, "paper"))]
+
+_BOOSTED_ROWS = 1000
 
 _MARKED = re.compile(
     r"(?P<head><!-- made by python -m experiments page: (?P<name>[a-z-]+) -->\n)"
@@ -94,12 +97,57 @@ def hidden_forests(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=_BY_DEPTH, dtype=object)
 
 
+def boosted_models(runs: pd.DataFrame) -> pd.DataFrame:
+    """Default boosted models of 1,000 rows: rows right and seconds, by table."""
+    means = _of_defaults(runs)
+    lines = []
+    for model, some in means.groupby("model"):
+        own = some.set_index("table").reindex(list(DATASETS))
+        said = [
+            "not run" if pd.isna(seconds) else f"{_percent(right)}, {_seconds(seconds)} s"
+            for right, seconds in own[["right", "seconds"]].to_numpy()
+        ]
+        lines.append([_called(str(model)), *said])
+    others = [means.others[means.table == d] for d in DATASETS]
+    ends = [dict.fromkeys((_percent(own.min()), _percent(own.max()))) for own in others]
+    lines.append(["other rows of the table", *(" to ".join(e) for e in ends)])
+    return pd.DataFrame(lines, columns=["", *DATASETS], dtype=object)
+
+
+def boosted_results(runs: pd.DataFrame) -> pd.DataFrame:
+    """Default boosted models of 1,000 rows: a line for each library and table."""
+    lines = [
+        [
+            _called(own["model"]), own["table"], _percent(own["right"]), _percent(own["proved"]),
+            _percent(own["others"]), _seconds(own["seconds"]), own["runs"],
+        ]
+        for own in _of_defaults(runs).to_dict("records")
+    ]  # fmt: skip
+    names = ["model", "table", "right", "proved", "others", "seconds", "seeds"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
+def boosted_values(runs: pd.DataFrame) -> pd.DataFrame:
+    """Boosted models of which the values of leaves alone are left, seed by seed."""
+    own = in_numbers(runs[runs.setting == VALUES_ALONE]).sort_values("seed")
+    lines = []
+    for (table, n, model), some in own.groupby(["table", "n_rows", "model"], sort=False):
+        right = [_percent(v) for v in some.right]
+        seconds = [_seconds(v) for v in some.seconds]
+        lines.append([_called(str(model)), table, f"{n:,}", ", ".join(right), ", ".join(seconds)])
+    names = ["model", "table", "rows", "right, seed by seed", "seconds"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = MappingProxyType(
     {
         "private-forests": ("draft-dp-table-1", private_forests),
         "unlimited-forests": ("draft-table-2", unlimited_forests),
         "shallow-forests": ("draft-table-2", shallow_forests),
         "hidden-forests": ("draft-table-2", hidden_forests),
+        "boosted-models": ("boosted-models", boosted_models),
+        "boosted-results": ("boosted-models", boosted_results),
+        "boosted-values": ("boosted-settings", boosted_values),
     }
 )
 """By the name in its mark: the study that a table shows, and what makes it."""
@@ -148,6 +196,28 @@ def _of_table_2(runs: pd.DataFrame, bootstrap: str = "none") -> tuple[_Means, _M
     ours = own.assign(depth=depth).groupby(["dataset", "depth"])[["seconds", "error"]].mean()
     theirs = read_published("draft_table_2").set_index(["dataset", "depth"])
     return _by_point(ours), _by_point(theirs)
+
+
+def _of_defaults(runs: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds of default boosted models of 1,000 rows, by model and table."""
+    own = in_numbers(runs[(runs.setting == DEFAULT) & (runs.n_rows == _BOOSTED_ROWS)])
+    grouped = own.groupby(["model", "table"], sort=False)
+    means = grouped[["right", "proved", "others", "seconds"]].mean()
+    return means.assign(runs=grouped.size()).sort_index().reset_index()
+
+
+def _called(model: str) -> str:
+    """Name a model without what scikit-learn's and others' classes have in common."""
+    return {"XGBClassifier": "XGBoost", "LGBMClassifier": "LightGBM"}.get(model, model)
+
+
+def _percent(share: float) -> str:
+    """Write a share in percent; 100 stands for all rows, and 0 for none."""
+    if pd.isna(share):
+        return "no answer"
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
 
 
 def _by_point(means: pd.DataFrame) -> _Means:

@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.shown import as_markdown, said
 from experiments.standing import Standing
 from experiments.studies.reasons import reason_for, worse_lines
-from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Table
+from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, OWN, Table
 
 _VERDICTS = (AGREES, AHEAD, BEHIND, DIFFERS)
 
@@ -41,10 +41,14 @@ def with_reasons(table: Table) -> Table:
 def _papers(stand: Sequence[Standing]) -> Table:
     """Count the lines of each paper's tables, by verdict."""
     groups = {paper: [s for s in stand if s.study.paper == paper] for paper in _in_order(stand)}
-    lines = [_counted(f"{paper}", own) for paper, own in groups.items()]
+    lines = [_counted(_headed(paper), own) for paper, own in groups.items()]
     if len(lines) > 1:
         lines.append(_counted("all", stand))
     return Table("papers", "", pd.DataFrame(lines, dtype=object))
+
+
+def _headed(paper: str) -> str:
+    return f"{OWN}, no paper" if paper == OWN else paper
 
 
 def _counted(name: str, own: Sequence[Standing]) -> dict[str, Any]:
@@ -60,8 +64,9 @@ def _counted(name: str, own: Sequence[Standing]) -> dict[str, Any]:
 
 
 def _in_order(stand: Sequence[Standing]) -> list[str]:
-    """Name the papers, the oldest first."""
-    return sorted({s.study.paper for s in stand}, key=lambda paper: (paper.split()[-1], paper))
+    """Name the papers, the oldest first; before them what has none."""
+    papers = {s.study.paper for s in stand}
+    return sorted(papers, key=lambda paper: (paper != OWN, paper.split()[-1], paper))
 
 
 def _not_run(stand: Sequence[Standing]) -> str:

@@ -24,17 +24,17 @@ _INTRODUCTION = """\
 `python -m experiments page` makes this page from stored runs; no figure is typed by hand. It counts
 the lines of the tables below. *Ahead* and *BEHIND* compare with the figures that a paper prints;
 *agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that are *only
-drawn* have nothing to compare: their papers print no figures. Those *not run* lack half of their
-runs or more.
+drawn* have nothing to compare: their papers print no figures, or there is no paper. treeleak's own
+studies, of boosted models, come first. Studies *not run* lack half of their runs or more.
 """
 _ALL_STUDIES = """\
 ## All studies
 
-Each study is one table or figure of a paper: `python -m experiments run NAME` runs what is missing,
-with `--quick` a part that takes two minutes. A study has its part below once more than half of its
-runs are done. Published figures are the means printed in the papers. Runs that the papers count as
-unanswered are in no mean of theirs. Runs have a results version, which is raised when answers
-change.
+Each study is one table or figure of a paper, or treeleak's own: `python -m experiments run NAME`
+runs what is missing, with `--quick` a part that takes two minutes. A study has its part below once
+more than half of its runs are done. Published figures are the means printed in the papers. Runs
+that the papers count as unanswered are in no mean of theirs. Runs have a results version, which is
+raised when answers change.
 """
 
 

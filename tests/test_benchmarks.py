@@ -15,8 +15,6 @@ from sklearn.metrics import roc_auc_score
 import treeleak
 from experiments import progress
 from experiments.benchmarks import boosted, hidden, interpretable, n_rows, noisy, raw
-from experiments.benchmarks.binned import BINNED
-from experiments.benchmarks.binned import table as binned_table
 from experiments.benchmarks.known import (
     BINS,
     Case,
@@ -30,6 +28,8 @@ from experiments.benchmarks.options import seed_range
 from experiments.benchmarks.reading_ease import prose
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
+from experiments.binned import BINNED
+from experiments.binned import table as binned_table
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Run, Store
 from experiments.studies.dp_runs import not_answered

@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from experiments import raw_boosted_models as models
 from experiments.benchmarks import raw_boosted
 from treeleak.core.errors import TimeUp
 
 
 @pytest.fixture
 def cancer():
-    return raw_boosted.sample(raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0))
+    return models.sample(raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0))
 
 
 def test_each_line_stands_once_and_names_a_figure():
@@ -38,20 +39,20 @@ def test_lines_of_other_sizes_and_tables_have_no_floor():
 
 
 def test_the_training_rows_themselves_are_right_by_every_measure(cancer):
-    for measure in (raw_boosted.near, raw_boosted.exact, raw_boosted.between):
+    for measure in (models.near, models.exact, models.between):
         shuffled = cancer.X.sample(frac=1.0, random_state=0)
-        assert raw_boosted._best(measure, shuffled, cancer) == 1.0
+        assert models.best(measure, shuffled, cancer) == 1.0
 
 
 def test_numbers_count_as_near_up_to_a_third_of_a_standard_deviation(cancer):
     off = cancer.X.copy()
     column = off.columns[3]
     off[column] += 0.31 * cancer.spread[column]
-    assert raw_boosted._best(raw_boosted.near, off, cancer) == 1.0
-    assert raw_boosted._best(raw_boosted.exact, off, cancer) < 1.0
+    assert models.best(models.near, off, cancer) == 1.0
+    assert models.best(models.exact, off, cancer) < 1.0
     # Far off, no matching brings it near; the other columns stay right.
     off[column] += 100 * cancer.spread[column]
-    assert raw_boosted._best(raw_boosted.near, off, cancer) == pytest.approx(1 - 1 / off.shape[1])
+    assert models.best(models.near, off, cancer) == pytest.approx(1 - 1 / off.shape[1])
 
 
 def test_rows_are_matched_where_most_values_are_right():
@@ -60,9 +61,9 @@ def test_rows_are_matched_where_most_values_are_right():
                               float_type="float64", trees=[])  # fmt: skip
     data = SimpleNamespace(X=X, spread=X.std(ddof=0), release=release)
     given = pd.DataFrame({"a": [20.0, 0.0, 9.0], "b": [6.0, 5.0, 6.0]})
-    assert raw_boosted._best(raw_boosted.exact, given, data) == pytest.approx(4 / 6)
+    assert models.best(models.exact, given, data) == pytest.approx(4 / 6)
     # Nothing tests b: all of its values are on the right side of every threshold.
-    assert raw_boosted._best(raw_boosted.between, given, data) == 1.0
+    assert models.best(models.between, given, data) == 1.0
 
 
 def test_no_more_is_right_than_the_most_frequent_value_between_two_thresholds():
@@ -70,24 +71,24 @@ def test_no_more_is_right_than_the_most_frequent_value_between_two_thresholds():
     release = SimpleNamespace(thresholds=[np.array([5.0]), np.array([5.5, 6.5, 7.5])],
                               float_type="float64", trees=[])  # fmt: skip
     data = SimpleNamespace(X=X, release=release)
-    assert raw_boosted.ceiling(data) == pytest.approx(7 / 8)
+    assert models.ceiling(data) == pytest.approx(7 / 8)
 
 
 def test_a_table_with_values_exchanged_between_two_thresholds_has_the_same_file():
     case = raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0)
-    data = raw_boosted.sample(case)
+    data = models.sample(case)
     y, names = data.y, list(data.X.columns)
 
     def nodes(X: pd.DataFrame) -> bytes:
         model = HistGradientBoostingClassifier(random_state=0).fit(X, y)
         return b"".join(one.nodes.tobytes() for (one,) in model._predictors)
 
-    first, twin, sides = nodes(data.X), data.X.copy(), raw_boosted._sides(data.X, data)
+    first, twin, sides = nodes(data.X), data.X.copy(), models.sides_of(data.X, data)
     j = int(np.argmin([len(np.unique(side)) for side in sides.T]))
     i = np.flatnonzero(sides[:, j] == sides[0, j])
     twin.iloc[i, j] = twin.iloc[i[::-1], j].to_numpy()
     assert nodes(twin) == first
-    assert raw_boosted._best(raw_boosted.exact, twin, data) < 1.0, names[j]
+    assert models.best(models.exact, twin, data) < 1.0, names[j]
 
 
 def test_a_run_is_measured_beside_what_the_population_gives(capsys):
@@ -112,7 +113,7 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys
     def refuse(*_, **__):
         raise TimeUp("too late")
 
-    monkeypatch.setattr(raw_boosted.treeleak, "reconstruct", refuse)
+    monkeypatch.setattr(models.treeleak, "reconstruct", refuse)
     case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)

@@ -1,0 +1,260 @@
+"""Boosted models in their defaults, and with other settings: what their files disclose.
+
+No paper has these figures. Models are those of :mod:`experiments.boosted_models`, trained on the
+binary tables of DRAFT. Beside each answer stands what as many other rows of the same table have
+right: an adversary who knows the population alone has as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import treeleak
+from experiments.boosted_models import MODELS, Case, attacked
+from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.studies.boosted_shown import (
+    DEFAULT,
+    SWEPT_ROWS,
+    SWEPT_TABLES,
+    VALUES_ALONE,
+    by_rows,
+    by_setting,
+    drawn,
+    drawn_growth,
+    growth,
+)
+from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
+from treeleak.cli.files import say
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+LIBRARIES = (
+    "XGBClassifier", "LGBMClassifier", "CatBoost 100", "HistGradientBoosting", "GradientBoosting",
+)  # fmt: skip
+"""By their names in MODELS; CatBoost has 100 trees, as the others have, where its default is 1,000.
+"""
+SMALL, LARGE = (100, 300, 1000), (3000, 10_000)
+SEEDS = range(5)
+LIMITS: Mapping[int, float] = MappingProxyType({3000: 60.0, 10_000: 120.0})
+_LIMIT = 30.0
+"""Seconds of a run; of models of more rows, ``LIMITS``."""
+_TOLD = 1000
+"""Most rows of which errors are measured: rows are matched one to one."""
+SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = MappingProxyType(
+    {
+        # The first value of each is the default, which needs no run of its own.
+        "XGBClassifier": {
+            "learning_rate": (0.3, 0.03, 0.1, 1.0),
+            "max_depth": (6, 2, 4, 10),
+            "min_child_weight": (1, 0, 5, 20),
+            "reg_lambda": (1, 0, 10),
+            "n_estimators": (100, 10, 30, 300),
+            "subsample": (1.0, 0.8, 0.5),
+        },
+        "LGBMClassifier": {
+            "learning_rate": (0.1, 0.03, 0.3, 1.0),
+            "max_depth": (-1, 2, 4, 6, 10),
+            "num_leaves": (31, 7, 15, 63),
+            "min_child_samples": (20, 1, 5, 50),
+            "reg_lambda": (0, 1, 10),
+            "n_estimators": (100, 10, 30, 300),
+            "subsample": (1.0, 0.8, 0.5),
+        },
+    }
+)
+"""By model and parameter; LightGBM draws rows (``subsample``) anew for each tree."""
+
+
+def attack(parameters: Parameters) -> Record:
+    """Train a boosted model, rebuild its rows, and measure.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ``model``, ``table``, ``n_rows``, ``seed``, ``time_limit``; ``setting``, which is "default",
+        "leaf values alone" or a parameter of the model, and its ``value``.
+
+    Returns
+    -------
+    dict
+        What :func:`~experiments.boosted_models.attacked` measures; up to 1,000 rows also DRAFT's
+        ``error`` and the ``expected_error``, and the error of random rows as ``guess``. ``library``
+        is the version of the model's.
+    """
+    p = parameters
+    case = Case(
+        p["model"], p["table"], p["n_rows"], p["seed"], p["time_limit"],
+        values_alone=p["setting"] == VALUES_ALONE,
+    )  # fmt: skip
+    outcome, found, X = attacked(case, _given(p))
+    outcome["library"] = import_module(MODELS[p["model"]][0]).__version__
+    if p["n_rows"] > _TOLD:
+        return outcome
+    schema = draft(p["table"]).schema
+    guess = treeleak.metrics.random_baseline(X, schema, 5, p["seed"]).mean
+    outcome |= {"guess": guess, "error": None, "expected_error": None}
+    if found is not None and found.X is not None:
+        outcome["error"] = treeleak.metrics.reconstruction_error(found.X, X, schema)
+        outcome["expected_error"] = found.expected_error
+    return outcome
+
+
+def _given(p: Parameters) -> dict[str, Any]:
+    """Parameters of the model that are no defaults."""
+    if p["setting"] in (DEFAULT, VALUES_ALONE):
+        return {}
+    # Without a frequency, LightGBM draws no rows.
+    often = {"subsample_freq": 1} if p["model"].startswith("LGBM") else {}
+    return {p["setting"]: p["value"], **(often if p["setting"] == "subsample" else {})}
+
+
+def defaults_grid() -> list[dict[str, Any]]:
+    """Defaults of up to 1,000 rows: all of one seed, then of the next."""
+    return _points(SMALL, SEEDS)
+
+
+def settings_grid() -> list[dict[str, Any]]:
+    """Other settings, beside defaults; then leaf values alone."""
+    plain = _points((SWEPT_ROWS,), (0,), SWEPT_TABLES)
+    return [
+        *(p for p in plain if p["model"] in SETTINGS),
+        *(_point(m, table, SWEPT_ROWS, 0, setting, v) for m, setting, v, table in _settings()),
+        *_points(SMALL[-1:], (0, 1), ("compas",), VALUES_ALONE),
+    ]
+
+
+def growth_grid() -> list[dict[str, Any]]:
+    """Defaults of all sizes: the large ones of one seed, then of the next."""
+    large = [p for seed in SEEDS for p in _points(LARGE, (seed,))]
+    return [*defaults_grid(), *large]
+
+
+def _points(
+    sizes: Iterable[int],
+    seeds: Iterable[int],
+    names: Iterable[str] = DATASETS,
+    setting: str = DEFAULT,
+) -> list[dict[str, Any]]:
+    cases = product(seeds, sizes, names, LIBRARIES)
+    return [
+        _point(model, table, n, seed, setting)
+        for seed, n, table, model in cases
+        # As many other rows are not in it: DRAFT's COMPAS has 7,206.
+        if not (n > SMALL[-1] * 3 and table == "compas")
+    ]
+
+
+def _point(
+    model: str, table: str, n: int, seed: int, setting: str, value: float | None = None
+) -> dict[str, Any]:
+    return {
+        "model": model, "table": table, "n_rows": n, "seed": seed,
+        "time_limit": LIMITS.get(n, _LIMIT), "setting": setting, "value": value,
+    }  # fmt: skip
+
+
+def _settings() -> list[tuple[str, str, float, str]]:
+    return [
+        (model, setting, value, table)
+        for model, settings in SETTINGS.items()
+        for setting, values in settings.items()
+        for value in values[1:]
+        for table in SWEPT_TABLES
+    ]
+
+
+def there(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out runs of libraries that are missing."""
+    return [p for p in grid if find_spec(MODELS[p["model"]][0])]
+
+
+def quick_settings() -> list[dict[str, Any]]:
+    """The last value of each setting on COMPAS, and leaf values alone of one seed."""
+    last = {(m, s, values[-1]) for m, own in SETTINGS.items() for s, values in own.items()}
+    return [
+        p
+        for p in there(settings_grid())
+        if (p["table"] == "compas" and (p["model"], p["setting"], p["value"]) in last)
+        or (p["setting"] == VALUES_ALONE and p["seed"] == 0)
+    ]
+
+
+def have_all() -> None:
+    """Say which libraries are missing, whose runs are left out.
+
+    Raises
+    ------
+    BadInput
+        If a table is missing.
+    """
+    libraries = sorted({MODELS[model][0] for model in LIBRARIES})
+    missing = [name for name in libraries if find_spec(name) is None]
+    if missing:
+        say(f"runs of {', '.join(missing)} are left out: pip install 'treeleak[boosted]'")
+    have_tables()
+
+
+def _seconds(p: Parameters) -> float:
+    """About how long a run takes."""
+    return {100: 1.2, 300: 3.0, 1000: 12.0, 3000: 45.0, 10_000: 110.0}[p["n_rows"]]
+
+
+def _study(
+    name: str,
+    what: str,
+    grid: Callable[[], list[dict[str, Any]]],
+    quick: Callable[[], list[dict[str, Any]]],
+    shown: tuple[
+        Callable[[pd.DataFrame], list[Table]], Callable[[pd.DataFrame], dict[str, Figure]]
+    ],
+) -> Study:
+    return Study(
+        name=name,
+        paper=OWN,
+        what=what,
+        full=lambda: there(grid()),
+        quick=quick,
+        run=attack,
+        tables=shown[0],
+        figures=shown[1],
+        seconds=_seconds,
+        warm=lambda p: {
+            **p, "n_rows": 60, "seed": 0, "time_limit": 10.0, "setting": DEFAULT, "value": None,
+        },
+        check=have_all,
+        needs=f"{NEEDS}; pip install 'treeleak[boosted]' for all libraries but scikit-learn",
+        experiment="boosted-models",
+        everywhere=grid,
+    )  # fmt: skip
+
+
+STUDIES: Sequence[Study] = (
+    _study(
+        "boosted-models",
+        "boosted models in their defaults, up to 1,000 rows",
+        defaults_grid,
+        lambda: there(_points(SMALL[:1], (0, 1))),
+        (by_rows, drawn),
+    ),
+    _study(
+        "boosted-settings",
+        "boosted models with other settings, and with leaf values alone",
+        settings_grid,
+        quick_settings,
+        (by_setting, no_figures),
+    ),
+    _study(
+        "boosted-growth",
+        "boosted models in their defaults, up to 10,000 rows: how seconds grow",
+        growth_grid,
+        lambda: there(_points(SMALL[:2], (0,))),
+        (growth, drawn_growth),
+    ),
+)
