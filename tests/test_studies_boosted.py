@@ -157,7 +157,7 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     # The run that its limit ended takes its size out: two are left, too few to fit.
     assert line.exponent is None or np.isnan(line.exponent)
     assert line["runs ended by their limit"] == 1
-    assert settings["compas, right"].tolist() == [0.7, "refused", 0.7, 0.25]
+    assert settings["compas, right"].tolist() == [0.7, 0.25, 0.7, "refused"]
     assert settings["adult, right"].isna().all()
     assert values["no answer"].tolist() == [1]
 
