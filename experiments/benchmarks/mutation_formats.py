@@ -236,6 +236,7 @@ FORMATS: dict[str, Format] = {
     "xgboost ubj": Format(".ubj", partial(boosted, "xgboost", "ubj"), of_bytes, _model),
     "lightgbm": Format(".txt", partial(boosted, "lightgbm", "txt"), of_text, _model),
     "catboost": Format(".json", partial(boosted, "catboost", "json"), of_json, _model),
+    "catboost cbm": Format(".cbm", partial(boosted, "catboost", "cbm"), of_bytes, _model),
     "rules": Format(".json", rules, of_json, _model),
     "j48": Format(".txt", lambda: texts(".txt"), of_text, _j48),
     "arff": Format(".arff", lambda: texts(".arff"), of_text, _arff),
