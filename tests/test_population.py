@@ -321,7 +321,8 @@ def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
     evidence = evidence_for(geometry.release)(geometry)
     without, rows = answered(exact, evidence, geometry)
     with_, other = answered(exact, evidence, geometry, some_population(geometry, rng))
-    assert with_.status == without.status
+    # Rows between datasets, which are "likely", are no answer where a population says what is.
+    assert with_.status == without.status.replace("likely", "feasible")
     assert sum(r.proved.sum() for r in with_.rows) == sum(r.proved.sum() for r in without.rows)
     label = other[:, -1].astype(int) if unit == "rows" else None
     assert check_rows(geometry.release, other[:, :-1], label).ok
