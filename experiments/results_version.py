@@ -70,7 +70,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Rows of a regression follow from targets near what the model predicts: of models in "
             "which counts alone left rows open, most now have all. The last trees of "
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
-            "between rows that meet all counts. The stored study errs more until run again.",
+            "between rows that meet all counts.",
         ),
     }
 )
