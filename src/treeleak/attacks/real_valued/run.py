@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -97,7 +98,8 @@ def real_valued(
     if counted and not found.missed and not clock.stopped:
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
-        proved = only_one(found.kinds.columns, *found.used(), part)
+        with suppress(TimeUp), part.enforced(_LATE):
+            proved = only_one(found.kinds.columns, *found.used(), part)
         if not proved and not clock.stopped:
             found = search.by_steps(found)
     rows = written(found, proved, partition, values, clock, seed)

@@ -120,9 +120,11 @@ class Search:
             best = self._tree_by_tree(told)
             if best is not None and (not best.missed or self.clock.stopped):
                 return best
-        other = self._at_once(told)
+        if best is None:
+            return self._at_once(told)
+        other = _in_time(self.clock, lambda: self._at_once(told))
         # How many sums are missed says less: the first trees may be met, and all others far off.
-        return best if best is not None and best.off() < other.off() else other
+        return best if other is None or best.off() < other.off() else other
 
     @property
     def _rough(self) -> bool:
