@@ -39,8 +39,6 @@ _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
-
-
 _WHOLE = 5.0
 """Seconds for whole numbers near a point that meets all sums."""
 _MET = 1e-3
