@@ -10,7 +10,6 @@ itself gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -171,9 +170,10 @@ class LossSums:
         # How many rows cancel each other in a sum: all, where leaves do not count them.
         most = np.where(counted, n, self.n_rows)
         H, off = leaf_hessians(release, rate, fitting.l2)
+        second, first = (Derivative(self.geometry, which) for which in (SECOND, FIRST))
         blur = (precise * _SUMMED + off) * np.abs(H) + precise * _SMALL
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
-        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _SUMMED), SECOND, blur, scale)
+        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _SUMMED), second, blur, scale)
         if rate is None:
             return
         step, stepped = steps(self.geometry)
@@ -183,11 +183,12 @@ class LossSums:
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + fitting.l2)
-        yield self._of_leaves(GRADIENT, G, given & stepped, FIRST, blur, scale)
+        yield self._of_leaves(GRADIENT, G, given & stepped, first, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
         silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
         other = ~given & stepped & ~silent
-        yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
+        both = Derivative(self.geometry, STEP, step)
+        yield self._of_leaves(GRADIENT, -step * fitting.l2, other, both, blur, scale)
         yield from self._of_splits(precise, rate)
 
     @cached_property
@@ -217,29 +218,25 @@ class LossSums:
             left = np.minimum(left * each, 1.0)
         scale = np.sqrt(np.maximum(n, 1))
         told = (n > 0) & (np.abs(d) < 1) & (n * left < _ROUGH * scale)
-        which = Derivative(self.geometry, FIRST, moved=d)
-        yield replace(
-            self._of_leaves(GRADIENT, np.zeros(len(n)), told, FIRST, _ROUGH * scale, 0.4 * scale),
-            counts=which,
-        )
+        first = Derivative(self.geometry, FIRST, moved=d)
+        yield self._of_leaves(GRADIENT, np.zeros(len(n)), told, first, _ROUGH * scale, 0.4 * scale)
 
     def _of_leaves(
         self,
         quantity: Quantity,
         right: FloatArray,
         told: BoolArray,
-        which: str | None,
+        counts: Derivative | None,
         blur: FloatArray,
         scale: FloatArray,
-        step: FloatArray | None = None,
     ) -> Statements:
         return Statements(
             quantity,
             right[told],
             Equal(blur[told]) if blur.any() else EXACT,
             place=None if told.all() else np.where(told, np.cumsum(told) - 1, -1),
-            counts=None if which is None else Derivative(self.geometry, which, step),
-            by_label=which in (FIRST, SQUARED, STEP),
+            counts=counts,
+            by_label=counts is not None and counts.which != SECOND,
             scale=scale[told],
         )
 
@@ -250,14 +247,16 @@ class LossSums:
         if not told.any():
             return
         scale = 0.4 * np.sqrt(n)
-        yield self._of_leaves(VARIANCE, sums.squares, told, SQUARED, sums.off, scale)
+        squared = Derivative(self.geometry, SQUARED)
+        yield self._of_leaves(VARIANCE, sums.squares, told, squared, sums.off, scale)
         # The step of a leaf is in the file: from G, the second derivatives.
         step = (at_leaves(self.geometry.release, VALUE)) / rate
         clear = told & (np.abs(step) > _FLAT)
         step = np.where(clear, step, 1.0)
         H, blur = -sums.first / step, sums.off / np.abs(step)
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
-        yield self._of_leaves(HESSIAN, H, clear, SECOND, blur, scale)
+        second = Derivative(self.geometry, SECOND)
+        yield self._of_leaves(HESSIAN, H, clear, second, blur, scale)
         G, squares, off = sums.pairs.T
         rows = np.bincount(sums.place[sums.place >= 0], n[sums.place >= 0], len(G))
         for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):

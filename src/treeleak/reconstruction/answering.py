@@ -112,7 +112,7 @@ class Task:
         attack = attack_for(evidence, self.method)
         clock.forgive(clock.seconds - before)
         open_number = isinstance(evidence, LeafSteps)
-        with one_blas_thread():
+        with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
                 answer = attack(evidence, geometry, clock, self.seed, given)
             else:

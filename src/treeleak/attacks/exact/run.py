@@ -28,7 +28,13 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
-from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
+from treeleak.partition import (
+    Geometry,
+    GridTooLarge,
+    Partition,
+    enumerate_cells,
+    enumeration_tick,
+)
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import values_of
 from treeleak.side_information.earlier_release import EPOCH
@@ -74,6 +80,22 @@ def exact(
         constraints = RowConstraints.of_exact(evidence, geometry)
         doubt = partial(_contradicted, evidence, geometry, seed)
         return by_walking(constraints, values, clock, seed, str(why), doubt)
+    return of_cells(evidence, partition, clock, seed, given)
+
+
+def of_cells(
+    evidence: ExactCounts | ExactTotals,
+    partition: Partition,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Rebuild the rows behind exact counts that do not contradict each other, of listed cells.
+
+    The answer is that of :func:`exact`.
+    """
+    geometry = partition.geometry
+    values = values_of(geometry.parts, geometry.release.n_classes)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,

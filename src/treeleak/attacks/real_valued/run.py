@@ -19,7 +19,7 @@ from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution,
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
-from treeleak.evidence import LeafSteps, LossSums
+from treeleak.evidence import ExactTotals, LeafSteps, LossSums
 from treeleak.partition import (
     Geometry,
     GridTooLarge,
@@ -76,7 +76,7 @@ def real_valued(
     compile_all()  # once for all, which is not held against the time
     clock.forgive(clock.seconds - begin)
     try:
-        partition = _enumerated(evidence, geometry, clock)
+        partition = enumerated(evidence, geometry, clock)
     except OutOfTime:
         return Answer("unknown", values)
     except GridTooLarge as why:
@@ -116,11 +116,13 @@ def real_valued(
     return Answer(status, values, (rows,), numbers=numbers)
 
 
-def _enumerated(evidence: LossSums | LeafSteps, geometry: Geometry, clock: Clock) -> Partition:
-    """List the cells; raises GridTooLarge."""
+def enumerated(
+    evidence: LossSums | LeafSteps | ExactTotals, geometry: Geometry, clock: Clock, kinds: int = 1
+) -> Partition:
+    """List the cells, each for so many kinds of rows; raises GridTooLarge or OutOfTime."""
     tick = enumeration_tick(geometry, clock)
     partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
-    if partition.signature.size > MOST_ENTRIES:
+    if kinds * partition.signature.size > MOST_ENTRIES:
         raise GridTooLarge(
             f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
             f"{MOST_ENTRIES:,} pairs of them are held"

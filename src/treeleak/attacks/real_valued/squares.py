@@ -17,13 +17,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.exact.run import exact
+from treeleak.attacks.exact.run import exact, of_cells
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.real_valued.integral import whole_groups
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import Told
 from treeleak.attacks.real_valued.least_squares import fit
-from treeleak.attacks.real_valued.run import MOST_ENTRIES, written
+from treeleak.attacks.real_valued.run import enumerated, written
 from treeleak.attacks.real_valued.search import MOST_SURE, Found, Kinds
 from treeleak.attacks.targets import solve
 from treeleak.core.arrays import FloatArray, IntArray
@@ -31,7 +31,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import ExactTotals
 from treeleak.evidence.positives import UNTOLD
 from treeleak.evidence.target_sums import squared_statements, target_sums
-from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
+from treeleak.partition import Geometry, GridTooLarge, Partition
 from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given
 
@@ -57,9 +57,14 @@ def squares(
     fitting = None if ensemble is None else ensemble.fitting
     if fitting is None or fitting.loss != "squared" or not given.nothing:
         return exact(evidence, geometry, clock, seed, given)
-    if (partition := _listed(evidence, geometry, clock)) is None:
+    try:
+        partition = enumerated(evidence, geometry, clock, kinds=2)
+    except (OutOfTime, GridTooLarge):
+        partition = None
+    if partition is None or evidence.contradiction() is not None:
         return exact(evidence, geometry, clock, seed, given)
-    first = exact(evidence, geometry, clock.part(_COUNTS_SHARE * clock.left), seed, given)
+    part = clock.part(_COUNTS_SHARE * clock.left)
+    first = of_cells(evidence, partition, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
     m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
@@ -67,7 +72,7 @@ def squares(
         return _answered(evidence, partition, m, first, clock, seed)
     if first.status != "unknown" or clock.stopped:
         return first
-    again = exact(evidence, geometry, clock, seed, given)
+    again = of_cells(evidence, partition, clock, seed)
     return min(first, again, key=_missed)
 
 
@@ -90,16 +95,6 @@ def _answered(
     rows = written(found, False, partition, values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))
-
-
-def _listed(evidence: ExactTotals, geometry: Geometry, clock: Clock) -> Partition | None:
-    """List the cells; None where they are too many, or there is no time."""
-    tick = enumeration_tick(geometry, clock)
-    try:
-        partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
-    except (OutOfTime, GridTooLarge):
-        return None
-    return partition if 2 * partition.signature.size <= MOST_ENTRIES else None
 
 
 def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
