@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +13,13 @@ import numpy as np
 import pandas as pd
 
 import treeleak
+from experiments import attempt
+from experiments.attempt import Record
 from experiments.binned import table
-from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.datasets import draft_sample
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.statistics import VALUE, Statistics
-
-Record = dict[str, Any]
 
 _NOISE = 0.1
 """Noise on the targets of regression, in their standard deviations."""
@@ -52,14 +50,9 @@ FIGURES = ("cells", "right", "exact", "proved", "wrong", "others", "targets", "a
 
 
 @dataclass(frozen=True)
-class Case:
-    """One model."""
+class Case(attempt.Case):
+    """One model, with all that its file holds or with values of leaves alone."""
 
-    model: str
-    table: str
-    n_rows: int
-    seed: int
-    time_limit: float
     values_alone: bool = False
 
 
@@ -119,24 +112,14 @@ def attacked(
     """
     release, X, y, other, other_y = trained(case, settings)
     release = values_alone(release, MODELS[case.model][0]) if case.values_alone else release
-    outcome: Record = dict.fromkeys(FIGURES) | {"status": "refused", "misfit": None, "notes": []}
-    start = time.perf_counter()
-    try:
-        found = treeleak.reconstruct(
+    record, found = attempt.attempt(
+        lambda: treeleak.reconstruct(
             release, table(case.table).schema, bootstrap=_sampling(release, settings),
             time_limit=case.time_limit, seed=case.seed,
-        )  # fmt: skip
-    except (NotCovered, TimeUp) as why:
-        return outcome | {"notes": [str(why)], "seconds": time.perf_counter() - start}, None, X
-    outcome |= {
-        "status": found.status,
-        "seconds": time.perf_counter() - start,
-        "misfit": None if found.misfit is None else float(found.misfit),
-        "evidence": found.evidence,
-        "numbers": {k: float(v) for k, v in found.numbers.items()},
-        "notes": list(found.notes),
-    }
-    if found.X is None:
+        )
+    )  # fmt: skip
+    outcome = dict.fromkeys(FIGURES) | record
+    if found is None or found.X is None:
         return outcome, found, X
     return outcome | _measured(release, found, (X, y), (other, other_y)), found, X
 

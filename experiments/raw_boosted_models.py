@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,14 +14,12 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 import treeleak
+from experiments.attempt import Case, Record, attempt
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
-from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.datasets import draft_sample
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Ordinal, Schema
-
-Record = dict[str, Any]
 
 NEAR = 0.319
 """Standard deviations by which a number may be off in TimberStrike's measure."""
@@ -38,17 +35,6 @@ FIGURES = (
     "near", "shuffled", "others", "exact", "other_exact", "ceiling", "between", "other_between",
     "rows", "held", "expected", "error", "labels", "misfit",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Case:
-    """One model."""
-
-    model: str
-    table: str
-    n_rows: int
-    seed: int
-    time_limit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,26 +76,17 @@ def sample(case: Case) -> Sample:
 def run(case: Case) -> Record:
     """Train, attack, measure."""
     data = sample(case)
-    outcome: Record = dict.fromkeys(FIGURES) | {"status": "refused", "notes": []}
-    outcome |= baselines(data, case.seed)
     sampling = "none" if data.release.sampling.kind == "unknown" else "auto"
-    start = time.perf_counter()
-    try:
-        found = treeleak.reconstruct(
+    record, found = attempt(
+        lambda: treeleak.reconstruct(
             data.release, data.schema, sampling, case.time_limit, case.seed
         )
-    except (NotCovered, TimeUp) as why:
-        return outcome | {"notes": [str(why)], "seconds": time.perf_counter() - start}
-    outcome |= {
-        "status": found.status,
-        "seconds": time.perf_counter() - start,
-        "misfit": None if found.misfit is None else float(found.misfit),
-        "evidence": found.evidence,
-        "cells": found.cells,
-        "numbers": {k: float(v) for k, v in found.numbers.items()},
-        "notes": list(found.notes),
-    }
-    return outcome | ({} if found.X is None else measured(data, found))
+    )
+    outcome = dict.fromkeys(FIGURES) | baselines(data, case.seed) | record
+    if found is None:
+        return outcome
+    shown = {} if found.X is None else measured(data, found)
+    return outcome | {"cells": found.cells} | shown
 
 
 def baselines(data: Sample, seed: int) -> dict[str, float | None]:

@@ -64,8 +64,7 @@ def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypa
     def only_sklearn(name):
         return name == "sklearn" or None
 
-    for module in (boosted, boosted_raw):
-        monkeypatch.setattr(module, "find_spec", only_sklearn)
+    monkeypatch.setattr("experiments.attempt.find_spec", only_sklearn)
     monkeypatch.setattr(boosted, "have_tables", lambda: None)
     monkeypatch.setattr(boosted_raw, "TABLES", dict.fromkeys(boosted_raw.SIZES, lambda: None))
     assert {p["model"] for p in boosted_raw.quick_grid()} == {"HistGB"}

@@ -32,12 +32,13 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.attempt import Case
 from experiments.benchmarks.floor_lines import judged, print_refused, runs_of
 from experiments.benchmarks.known_raw_tables import TABLES
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
-from experiments.raw_boosted_models import FIGURES, MODELS, Case, run
+from experiments.raw_boosted_models import FIGURES, MODELS, run
 from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import treeleak
+from experiments.attempt import is_there, say_missing
 from experiments.boosted_models import MODELS, Case, attacked
 from experiments.data import DATASETS, NEEDS, draft, have_tables
 from experiments.studies.boosted_shown import (
@@ -29,7 +29,6 @@ from experiments.studies.boosted_shown import (
     growth,
 )
 from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
-from treeleak.cli.files import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +171,7 @@ def _settings() -> list[tuple[str, str, float, str]]:
 
 def there(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out runs of libraries that are missing."""
-    return [p for p in grid if find_spec(MODELS[p["model"]][0])]
+    return [p for p in grid if is_there(MODELS[p["model"]][0])]
 
 
 def quick_settings() -> list[dict[str, Any]]:
@@ -187,17 +186,14 @@ def quick_settings() -> list[dict[str, Any]]:
 
 
 def have_all() -> None:
-    """Say which libraries are missing, whose runs are left out.
+    """Say which libraries are missing.
 
     Raises
     ------
     BadInput
         If a table is missing.
     """
-    libraries = sorted({MODELS[model][0] for model in LIBRARIES})
-    missing = [name for name in libraries if find_spec(name) is None]
-    if missing:
-        say(f"runs of {', '.join(missing)} are left out: pip install 'treeleak[boosted]'")
+    say_missing(MODELS[model][0] for model in LIBRARIES)
     have_tables()
 
 

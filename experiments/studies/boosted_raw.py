@@ -10,17 +10,16 @@ that. Models and measures are those of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from experiments.attempt import Case, is_there, say_missing
 from experiments.benchmarks.known_raw_tables import TABLES
-from experiments.raw_boosted_models import MODELS, Case, run
+from experiments.raw_boosted_models import MODELS, run
 from experiments.studies.published import read_published
 from experiments.study import Parameters, Record, Study, Table, no_figures, verdict
-from treeleak.cli.files import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +39,7 @@ def attack(parameters: Parameters) -> Record:
     Parameters
     ----------
     parameters : mapping
-        Fields of :class:`~experiments.raw_boosted_models.Case`.
+        Fields of :class:`~experiments.attempt.Case`.
     """
     return run(Case(**parameters))
 
@@ -60,7 +59,7 @@ def whole_grid() -> list[dict[str, Any]]:
 
 def full_grid() -> list[dict[str, Any]]:
     """All runs of libraries that are there."""
-    return [p for p in whole_grid() if find_spec(MODELS[p["model"]][0].split(".")[0])]
+    return [p for p in whole_grid() if is_there(MODELS[p["model"]][0])]
 
 
 def quick_grid() -> list[dict[str, Any]]:
@@ -73,17 +72,14 @@ def quick_grid() -> list[dict[str, Any]]:
 
 
 def have_all() -> None:
-    """Say which libraries are missing, whose runs are left out.
+    """Say which libraries are missing.
 
     Raises
     ------
     BadInput
         If a table is missing.
     """
-    libraries = sorted({module.split(".")[0] for module, *_ in MODELS.values()})
-    missing = [name for name in libraries if find_spec(name) is None]
-    if missing:
-        say(f"runs of {', '.join(missing)} are left out: pip install 'treeleak[boosted]'")
+    say_missing(module for module, *_ in MODELS.values())
     for name in SIZES:
         TABLES[name]()
 
