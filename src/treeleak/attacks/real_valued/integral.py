@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
@@ -22,6 +23,14 @@ _SCALE = 2.0**24
 """By which real coefficients are multiplied, to be whole numbers."""
 _AWAY, _OFF = 1.0, 1e-6
 """How far numbers of rows may move to whole ones, and sums from what they should be."""
+_UNUSED, _NEAR = 1e-9, 1e-3
+"""Numbers of rows that are none; how near to whole ones those are that are not looked at again."""
+_MOST_USED = 5_000
+"""Columns in use up to which those that depend on them are looked for."""
+_FLAT, _DEPENDS = 1e-13, 1e-6
+"""Share of the greatest square that counts as none; the same of columns' lengths."""
+_AGAIN = 4
+"""Times that a projection is repeated against rounding."""
 _SHORT = 0.1
 """Seconds that the solver has at least."""
 
@@ -44,6 +53,62 @@ def whole_rows(
         return None
     chosen = np.flatnonzero(number)
     return (chosen, number[chosen]) if columns.met(chosen, number[chosen]) else None
+
+
+def whole_near(
+    columns: Columns, chosen: IntArray, x: FloatArray, n_rows: int, clock: Clock, seed: int
+) -> tuple[IntArray, IntArray] | None:
+    """Find whole numbers of rows among the points that meet all statements; None in vain.
+
+    One of them is known: x > 0, shape (n_chosen,), of the columns chosen. Others can differ from it
+    in columns only that depend on each other, and in those that depend on columns in use. What is
+    found is checked as it is.
+    """
+    used = chosen[x > _UNUSED]
+    over = columns.take(chosen).T @ x - columns.right
+    if len(used) > _MOST_USED or not (np.abs(over) <= columns.slack + _OFF).all():
+        return None
+    every = np.append(used, _dependent(columns, used, seed))
+    number = np.append(x[x > _UNUSED], np.zeros(len(every) - len(used)))
+    rows = columns.take(every)
+    values, vectors = np.linalg.eigh((rows @ rows.T).toarray())
+    none = vectors[:, values < _FLAT * values[-1]]
+    m = np.rint(number).astype(np.int64)
+    open_ = (np.abs(none) > _DEPENDS).any(axis=1) | (np.abs(number - m) > _NEAR)
+    m[open_] = 0
+    if clock.stopped or not open_.any() or rows[open_].nnz > _MOST_TERMS:
+        return None
+    A = csr_array((rows[open_] @ diags_array(1.0 / columns.weight)).T)
+    rest = (columns.right - rows.T @ m) / columns.weight
+    held = np.flatnonzero(np.diff(A.indptr))
+    left = n_rows - int(m.sum())
+    most = np.full(A.shape[1], max(left, 0))
+    slack = columns.slack[held] / columns.weight[held]
+    found = whole_numbers(csr_array(A[held]), rest[held], slack, most, left, clock, seed)
+    if found is None:
+        return None
+    m[open_] = found
+    return (every[m > 0], m[m > 0]) if columns.met(every, m) else None
+
+
+def _dependent(columns: Columns, used: IntArray, seed: int) -> IntArray:
+    """Columns that are sums of multiples of those in use.
+
+    What stands upright on all columns in use stands upright on these: two random directions show.
+    """
+    rows = columns.take(used)
+    gram = (rows @ rows.T).toarray()
+    gram[np.diag_indices(len(used))] += _FLAT * gram.diagonal().max(initial=0.0)
+    factor = cho_factor(gram, overwrite_a=True, check_finite=False)
+    rng = np.random.default_rng(seed)
+    worth = np.zeros(len(columns))
+    for _ in range(2):
+        upright = rng.normal(size=len(columns.right))
+        for _ in range(_AGAIN):
+            upright = upright - rows.T @ cho_solve(factor, rows @ upright)
+        worth = np.maximum(worth, np.abs(columns.worth(upright)) / columns.length)
+    worth[used] = np.inf
+    return np.flatnonzero(worth < _DEPENDS)
 
 
 def whole_numbers(

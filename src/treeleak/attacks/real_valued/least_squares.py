@@ -12,6 +12,7 @@ ends at a solution of the problem itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -88,6 +89,7 @@ def fit(
     tell: Callable[[FloatArray], None] = lambda _: None,
     *,
     free: IntArray | None = None,
+    start: tuple[IntArray, FloatArray] | None = None,
 ) -> Fit:
     """Minimise |A x - b| over x >= 0, until the point is accepted or nothing improves.
 
@@ -99,14 +101,20 @@ def fit(
         Gets the residual of each round.
     free : int array, optional
         Columns whose numbers may fall below zero: always in the pool, as the first ones.
+    start : tuple, optional
+        Columns to start from and their numbers; then none is ``free``.
     """
     b = matrix.right
     n_free = 0 if free is None else len(free)
     first = np.zeros(0, dtype=np.int64) if free is None else free
-    pool = _Pool(first, matrix.take(first), np.zeros(n_free), n_free)
-    inside = np.zeros(len(matrix.length), dtype=bool)
-    inside[first] = True
     nothing = _NOTHING * float(np.sqrt(b @ b))
+    pool = _Pool(first, matrix.take(first), np.zeros(n_free), n_free)
+    if start is not None:
+        chosen, x = start
+        least = nothing * matrix.length[chosen]
+        pool = _Pool.of(chosen, matrix.take(chosen), x).settled(b, least, clock)
+    inside = np.zeros(len(matrix.length), dtype=bool)
+    inside[pool.chosen] = True
     lengths: list[float] = []
     rounds = 0
     while True:
@@ -147,6 +155,25 @@ class _Pool:
             return self
         gram = self.gram[np.ix_(used, used)]
         return _Pool(self.chosen[used], self.rows[used], self.x[used], self.n_free, gram)
+
+    @classmethod
+    def of(cls, chosen: IntArray, rows: csr_array, x: FloatArray) -> _Pool:
+        """Start from some columns."""
+        return cls(chosen, rows, x, 0, (rows @ rows.T).toarray())
+
+    def settled(self, b: FloatArray, least: FloatArray, clock: Clock) -> _Pool:
+        """Solve, until no other column of the pool has more than the least worth."""
+        assert self.gram is not None  # noqa: S101 (so it begins)
+        c, x, before = self.rows @ b, self.x, np.inf
+        while not clock.stopped:
+            x = _solved(self.gram, c, x, self.n_free)
+            residual = b - self.rows.T @ x
+            length = float(np.sqrt(residual @ residual))
+            more = (self.rows @ residual)[x <= 0] > least[x <= 0]
+            if before <= _STILL * length or not more.any():
+                break
+            before = length
+        return replace(self, x=x)
 
     def joined(self, new: IntArray, rows: csr_array, b: FloatArray) -> _Pool:
         """Take up new columns, and solve."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.real_valued.columns import Columns
-from treeleak.attacks.real_valued.integral import whole_rows
+from treeleak.attacks.real_valued.integral import whole_near, whole_rows
 from treeleak.attacks.real_valued.labels import Told, the_only_classes
-from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.attacks.real_valued.least_squares import Fit, fit
 from treeleak.attacks.real_valued.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -170,14 +170,22 @@ class Search:
         first = Kinds(Columns.of(geometry, alike, leaf, np.zeros(n, dtype=np.int64)), every)
         last = len(alike) == len(told)
         part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
-        best = self._fitted(first, part, last=last)
+        best, ended = self._fitted(first, part, last=last)
         # Where leaves leave classes open, sums over inner nodes may tell them.
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
-        other = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, last=True))
-        return best if other is None or (other.missed and other.missed >= best.missed) else other
+        used, k = ended.x > 0, self.n_classes
+        cells, x = ended.chosen[used], ended.x[used]
+        start = np.concatenate([cells + c * n for c in range(k)]), np.tile(x / k, k)
+        second = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, start, last=True))
+        if second is None or (second[0].missed and second[0].missed >= best.missed):
+            return best
+        found, _ = second
+        # If these are the rows, last digits of sums may say which classes are theirs.
+        anew = self.classed(first, found.cells, found.told.m, found.sure)
+        return found if anew.missed or anew.by_class is None else anew
 
     def _tree_by_tree(self, told: Sequence[Statements]) -> Found | None:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
@@ -197,7 +205,14 @@ class Search:
         columns = Columns.of(self.partition.geometry, told, np.tile(leaf, (k, 1)), label)
         return Kinds(columns, np.tile(np.arange(n), k), by_class=True)
 
-    def _fitted(self, kinds: Kinds, clock: Clock, *, last: bool) -> Found:
+    def _fitted(
+        self,
+        kinds: Kinds,
+        clock: Clock,
+        start: tuple[IntArray, FloatArray] | None = None,
+        *,
+        last: bool,
+    ) -> tuple[Found, Fit]:
         columns, size = kinds.columns, float(np.abs(kinds.columns.right).sum())
         got: list[Found] = []
 
@@ -210,18 +225,21 @@ class Search:
             if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
                 return False
             found = self.classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
-            if not found.missed:
-                got.append(found)
-            return not found.missed
+            if found.missed:
+                return False
+            got.append(found)
+            return True
 
-        ended = fit(columns, clock, accept, tell)
+        ended = fit(columns, clock, accept, tell, start=start)
         if not got and last:
             clock.tell("looking for whole numbers of rows", 0.7)
-            whole = whole_rows(columns, self.evidence.n_rows, clock, self.seed)
+            own, n = (clock, self.seed), self.evidence.n_rows
+            whole = whole_rows(columns, n, *own)
+            whole = whole or whole_near(columns, ended.chosen, ended.x, n, *own)
             if whole is not None:
                 accept(*whole)
         found = got[0] if got else self._rounded(kinds, ended.chosen, ended.x)
-        return replace(found, rounds=ended.rounds)
+        return replace(found, rounds=ended.rounds), ended
 
     def _rounded(
         self, kinds: Kinds, chosen: IntArray, x: FloatArray, alike: IntArray | None = None
