@@ -25,7 +25,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-_JOIN = 100
+_JOIN = 300
 """Columns that join the pool at once, at most."""
 _LEAST = 0.1
 """Least worth of those, as a share of the best one's."""
@@ -33,7 +33,7 @@ _NOTHING = 1e-13
 """Worth, as a share of the length of the right side, that counts as none."""
 _PULL = 1e-10
 """How strongly a solution is drawn to the one before, as a share of the squares of columns."""
-_SWEEPS = 30
+_SWEEPS = 100
 """Sweeps of descent before each exact solution."""
 _UNUSED = 300
 """Columns of the pool that are not in use: beyond this number they leave."""
