@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, Status
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares
+from treeleak.attacks.exact.world import World
+from treeleak.attacks.exact.worlds import N_WORLDS, WorldSearch
 from treeleak.attacks.real_valued.certificate import only_one
 from treeleak.attacks.real_valued.from_steps import rows_from_steps
 from treeleak.attacks.real_valued.kernels import compile_all
@@ -16,6 +19,7 @@ from treeleak.attacks.real_valued.labels import system_of
 from treeleak.attacks.real_valued.raw_rows import raw_rows
 from treeleak.attacks.real_valued.search import Found, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
@@ -154,19 +158,39 @@ def written(
     except NoSolution:
         # The rows are not quite those that gave the sums: no classes fit all leaves.
         worlds = search.worlds(exact, None, clock, stage, seed)
+    n = len(found.cells)
     try:
         with clock.enforced(_LATE):
             final = search.bayes_estimate(worlds, clock, stage, seed)
-            rows = search.rows(final, worlds, known)
+            few = len(final.values) > MAX_ALIGNED or len(worlds) < N_WORLDS
+            sure = _sure(search, final, worlds, n) if few else None
+            rows = search.rows(final, worlds, known, sure)
     except TimeUp:
         # To hold many rows of several worlds against each other takes seconds: one will do.
-        worlds = [min(worlds, key=lambda world: world.misfit)]
-        final = worlds[0]
-        rows = search.rows(final, worlds, known)
-    own = search.cells(final) % len(found.cells)
+        final = min(worlds, key=lambda world: world.misfit)
+        rows = search.rows(final, worlds, known, _sure(search, final, worlds, n))
+    own = search.cells(final) % n
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    sure = np.minimum(rows.confidence, found.sure[own][:, None])
-    return replace(rows, confidence=sure, proved=np.zeros_like(rows.proved), unique=False,
+    least = np.minimum(rows.confidence, found.sure[own][:, None])
+    return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed)  # fmt: skip
+
+
+def _sure(search: WorldSearch, final: World, worlds: Sequence[World], n_cells: int) -> FloatArray:
+    """How often each value stands in the worlds: rows are held against those of their cell."""
+
+    def in_order(world: World) -> tuple[IntArray, IntArray, IntArray]:
+        cell = search.cells(world)[len(search.settled) :] % n_cells
+        at = np.argsort(cell, kind="stable")
+        return at, cell[at], search.values.atom_of[world.values[at]]
+
+    at, group, start = in_order(final)
+    # Worlds that miss counts may hold another number of rows of a cell.
+    every = [in_order(world) for world in worlds]
+    held = [atoms for _, cell, atoms in every if np.array_equal(cell, group)] or [start]
+    share, _ = aligned_shares(search.values, held, search.value_prior, group, 1, start=start)
+    out = np.empty(final.values.shape)
+    out[at] = np.take_along_axis(share, final.values[at], axis=1)
+    return out
