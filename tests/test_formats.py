@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 import jsonschema
 import numpy as np
@@ -33,7 +33,7 @@ from treeleak.core.declared import (
     written,
 )
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.formats.audit import Audit
+from treeleak.formats import said
 from treeleak.formats.published import PUBLISHED, text_of
 from treeleak.formats.reconstruction import Reconstruction
 from treeleak.release.readers.release_file import release_from_dict
@@ -42,11 +42,19 @@ from treeleak.schema import Binary, Schema
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(treeleak.formats.__file__).parent
+SHIPPED = {
+    path.name.partition(".")[0]: json.loads(path.read_text(encoding="utf-8"))
+    for path in FOLDER.glob("*.schema.json")
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_json_schema_is_one(name: str):
+    jsonschema.Draft202012Validator.check_schema(SHIPPED[name])
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_stored_json_schema_is_that_of_the_structs(name: str):
-    jsonschema.Draft202012Validator.check_schema(schema_of(PUBLISHED[name]))
     stored = (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
     assert stored == text_of(PUBLISHED[name]), "run: python -m treeleak.formats.published"
 
@@ -204,27 +212,43 @@ def test_a_written_reconstruction_is_read_back():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "change",
     [
-        (lambda data: data.pop("verdict"), "verdict is missing"),
-        (lambda data: data["findings"][0].update(verdict="leak"), "verdict is 'leak', must be one"),
-        (lambda data: data["inventory"][0].update(found=0), "inventory[0]: found is 0"),
-        (lambda data: data["counts"]["total"].update(few=1), "counts: total: unknown keys ['few']"),
-        (lambda data: data["counts"].update(row=1), "counts: unknown keys ['row']"),
-        (lambda data: data["provenance"].update(sha256="x"), "provenance: sha256 is 'x'"),
-        (lambda data: data["uncertainty"]["quantiles"].update({"7": 1}), "unknown keys ['7']"),
+        lambda data: data.pop("verdict"),
+        lambda data: data["findings"][0].update(verdict="leak"),
+        lambda data: data["inventory"][0].update(found=0),
+        lambda data: data["counts"]["total"].update(few=1),
+        lambda data: data["counts"].update(row=1),
+        lambda data: data["provenance"].update(sha256="x"),
+        lambda data: data["uncertainty"]["quantiles"].update({"7": 1}),
     ],
 )
-def test_a_written_audit_is_read_back_and_a_changed_one_is_not(audited, change, says: str):
-    validator = jsonschema.Draft202012Validator(schema_of(Audit))
+def test_a_written_audit_meets_its_json_schema_and_a_changed_one_does_not(audited, change):
+    validator = jsonschema.Draft202012Validator(SHIPPED["audit"])
     for edition in ("releasable", "internal"):
         data = json.loads(json.dumps(audited.to_dict(edition)))
-        assert read(Audit, data).verdict == audited.verdict
         validator.validate(data)
         change(data)
         assert not validator.is_valid(data)
-        with pytest.raises(BadInput, match=re.escape(says)):
-            read(Audit, data)
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "field"),
+    [
+        (said.Edition, (), "edition"),
+        (said.Verdict, (), "verdict"),
+        (said.Part, ("Finding",), "part"),
+        (said.State, ("Check",), "state"),
+        (said.Mark, ("Entry",), "mark"),
+        (said.By, ("Groups",), "by"),
+        (said.Knows, ("Yardstick",), "knows"),
+    ],
+)
+def test_the_schema_of_an_audit_lists_the_words_that_it_chooses_from(words, part, field):
+    schema = SHIPPED["audit"]
+    for name in part:
+        schema = schema["$defs"][name]
+    assert set(schema["properties"][field]["enum"]) == set(get_args(words))
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.given import Place
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
-from treeleak.formats.audit import State
+from treeleak.formats.said import State
 from treeleak.reconstruction import Reconstruction
 
 ONLY_LIKELY = own_words(

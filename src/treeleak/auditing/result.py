@@ -35,8 +35,7 @@ from treeleak.core.message import Reader, message_of
 from treeleak.core.notebook import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
-from treeleak.formats.audit import Edition
-from treeleak.formats.said import Verdict
+from treeleak.formats.said import Edition, Verdict
 from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
 from treeleak.schema import Binary, OneHot

@@ -75,11 +75,6 @@ def says(what: str, **more: Any) -> Meta:
     return Meta(description=what, **more)
 
 
-def keys(names: Any) -> Meta:
-    """Say in the JSON Schema which keys an object may have: those of a Literal."""
-    return Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(names))}})
-
-
 def written(document: Struct) -> dict[str, Any]:
     """Write a document in objects, lists, texts and numbers that JSON can hold.
 
@@ -201,7 +196,7 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
     where = place(steps)
     before = f"{where}: " if where else ""
     if at.startswith("key` in"):
-        return before + _strange_key(hint, value)
+        return before + "a key is no text"
     if name := re.match(r"Object missing required field `(.*)`", said):
         return f"{before}{name[1]} is missing"
     if said.startswith("Object contains unknown field"):
@@ -215,14 +210,6 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
     if get_origin(hint) is Literal and isinstance(value, str):
         hinted = meant(value[:80], map(str, get_args(hint)))
     return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}{hinted}"
-
-
-def _strange_key(hint: Any, value: Mapping[Any, Any]) -> str:
-    """Say what is wrong with the keys of an object: one is no text, or is none of the known."""
-    named = [get_args(get_args(own)[0]) for own in kinds(hint) if get_origin(own) is dict]
-    if any(named) and all(isinstance(key, str) for key in value):
-        return unknown_keys(set(value).difference(named[0]), named[0])
-    return "a key is no text"
 
 
 def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any, str | int]:

@@ -1,4 +1,4 @@
-"""The documents by name, and their JSON Schemas.
+"""The documents that structs read or fill, by name, and their JSON Schemas.
 
 ``python -m treeleak.formats.published`` writes them into this folder.
 """
@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from treeleak.core.declared import Published, schema_of
-from treeleak.formats.audit import Audit
-from treeleak.formats.hardened import Hardened
 from treeleak.formats.informed import Informed
 from treeleak.formats.reconstruction import Reconstruction
 from treeleak.formats.release import Release
@@ -21,8 +19,6 @@ from treeleak.formats.schema import Schema
 MOST_LETTERS = 92
 """In a line, beside its key."""
 PUBLISHED: dict[str, type[Published]] = {
-    "audit": Audit,
-    "hardened": Hardened,
     "informed": Informed,
     "reconstruction": Reconstruction,
     "release": Release,

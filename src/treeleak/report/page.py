@@ -16,7 +16,7 @@ from markupsafe import Markup
 from treeleak._version import __version__
 from treeleak.auditing import Audit
 from treeleak.core.plain import plain
-from treeleak.formats.audit import Edition
+from treeleak.formats.said import Edition
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack
 from treeleak.report.sheet import sheet_of

@@ -17,7 +17,7 @@ from treeleak.auditing.findings.score_words import in_full, in_short, read_score
 from treeleak.core.listed import listed
 from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
-from treeleak.formats.audit import Edition
+from treeleak.formats.said import Edition
 from treeleak.report import facts, membership, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone

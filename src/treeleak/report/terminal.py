@@ -15,7 +15,7 @@ from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.formats.audit import Edition
+from treeleak.formats.said import Edition
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc

@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.held import By
+from treeleak.formats.said import By
 from treeleak.release.release import Release
 
 if TYPE_CHECKING:

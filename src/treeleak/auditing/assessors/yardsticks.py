@@ -15,7 +15,7 @@ import pandas as pd
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.measured import Knows
+from treeleak.formats.said import Knows
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from treeleak.core.message import Message, Reader, sentences
 from treeleak.core.private import dataclass
-from treeleak.formats.audit import Part
-from treeleak.formats.said import Verdict
+from treeleak.formats.said import Part, Verdict
 
 LEAK: Verdict = "leak shown"
 POSSIBLE: Verdict = "possible leak"
