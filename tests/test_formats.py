@@ -35,7 +35,6 @@ from treeleak.core.declared import (
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.formats import said
 from treeleak.formats.published import PUBLISHED, text_of
-from treeleak.formats.reconstruction import Reconstruction
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.rule_file import rules_from_dict
 from treeleak.schema import Binary, Schema
@@ -198,17 +197,17 @@ def test_the_error_is_that_which_is_asked_for():
         read(House, {"rooms": -1}, BadInput, lambda place: f"the house.{place[0]}")
 
 
-def test_a_written_reconstruction_is_read_back():
+def test_a_written_reconstruction_meets_its_json_schema_and_a_changed_one_does_not():
     X, y = np.eye(6, 3), [0, 1, 1, 0, 0, 0]
     forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
     found = treeleak.reconstruct(forest, Schema([Binary(f"x{i}") for i in range(3)]))
+    validator = jsonschema.Draft202012Validator(SHIPPED["reconstruction"])
     for include_rows in (False, True):
-        text = found.to_json(include_rows=include_rows)
-        assert read(Reconstruction, json.loads(text)) == found.document(include_rows)
-    data = json.loads(text)
+        data = json.loads(found.to_json(include_rows=include_rows))
+        assert ("rows" in data) == include_rows
+        validator.validate(data)
     data["rows"]["confidence"][0][0] = 2
-    with pytest.raises(BadInput, match=r"rows: confidence\[0\]\[0\] is 2, must be a number from 0"):
-        read(Reconstruction, data)
+    assert not validator.is_valid(data)
 
 
 @pytest.mark.parametrize(

@@ -566,7 +566,7 @@ def test_what_json_tells_of_hidden_draws():
         samples=replace(result.posterior.samples, chain=np.arange(len(result.posterior))),
     )
     assert np.isnan(never.disagreement)
-    assert never.document().disagreement is None
+    assert never.to_dict()["disagreement"] is None
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from msgspec import UNSET
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
-from treeleak.core.declared import written as plainly
+from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.private import dataclass
-from treeleak.formats import informed as declared
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import versions, written
@@ -76,19 +74,20 @@ class InformedAudit:
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the audit; single targets only if asked for (formats/informed.schema.json)."""
         targets: list[Any] = self.targets.reset_index(names="row").to_dict("records")
-        return plainly(
-            declared.Audit(
-                version=INFORMED_VERSION,
-                n_rows=self.n_rows,
-                means=declared.Means(**self.means),
-                individual=self.individual.document(),
-                seed=self.seed,
-                seconds=self.seconds,
-                notes=tuple(self.notes),
-                versions=dict(self.versions),
-                targets=tuple(declared.Target(**own) for own in targets) if include_rows else UNSET,
-            )
+        described: dict[str, Any] = plain(
+            {
+                "version": INFORMED_VERSION,
+                "n_rows": self.n_rows,
+                "means": self.means,
+                "individual": self.individual.to_dict(),
+                "seed": self.seed,
+                "seconds": self.seconds,
+                "notes": self.notes,
+                "versions": self.versions,
+                **({"targets": tuple(targets)} if include_rows else {}),
+            }
         )
+        return described
 
     def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""

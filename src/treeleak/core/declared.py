@@ -66,8 +66,6 @@ class Published(Declared, frozen=True):
     title: ClassVar[str]
     also: ClassVar[Mapping[str, Any]] = {}
     """What else the JSON Schema says, of structs by name."""
-    one_of: ClassVar[tuple[type[Declared], ...]] = ()
-    """What the document is, if there are several kinds."""
 
 
 def says(what: str, **more: Any) -> Meta:
@@ -147,15 +145,10 @@ def read(
 
 def schema_of(kind: type[Published]) -> dict[str, Any]:
     """Make the JSON Schema of a document."""
-    declared = kind.one_of or (kind,)
-    _, parts = msgspec.json.schema_components(declared, ref_template="#/$defs/{name}")
+    _, parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     parts = {name: _shortened(part) | kind.also.get(name, {}) for name, part in parts.items()}
     told = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
-    body: dict[str, Any] = {"description": cleandoc(kind.__doc__ or "")}
-    if kind.one_of:
-        body["oneOf"] = [{"$ref": f"#/$defs/{own.__name__}"} for own in kind.one_of]
-    else:
-        body = parts.pop(kind.__name__)
+    body = parts.pop(kind.__name__)
     whole = {**told, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
     # A document that is part of itself.
     text = json.dumps(whole).replace(f'"#/$defs/{kind.__name__}"', '"#"')

@@ -1,4 +1,4 @@
-"""The documents that structs read or fill, by name, and their JSON Schemas.
+"""The documents that are read, by name, and their JSON Schemas.
 
 ``python -m treeleak.formats.published`` writes them into this folder.
 """
@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from treeleak.core.declared import Published, schema_of
-from treeleak.formats.informed import Informed
-from treeleak.formats.reconstruction import Reconstruction
 from treeleak.formats.release import Release
 from treeleak.formats.rules import Rules
 from treeleak.formats.schema import Schema
@@ -19,8 +17,6 @@ from treeleak.formats.schema import Schema
 MOST_LETTERS = 92
 """In a line, beside its key."""
 PUBLISHED: dict[str, type[Published]] = {
-    "informed": Informed,
-    "reconstruction": Reconstruction,
     "release": Release,
     "rules": Rules,
     "schema": Schema,

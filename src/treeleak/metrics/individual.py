@@ -11,9 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray
-from treeleak.core.declared import written
 from treeleak.core.private import dataclass
-from treeleak.formats import informed as declared
 from treeleak.metrics.encoding import Table, table_columns
 from treeleak.metrics.matching import Matching, best_matching
 from treeleak.metrics.partial import known_values
@@ -78,17 +76,11 @@ class Individual:
             return Group(0, np.nan, np.nan, np.nan)
         return Group(len(own), float(own.mean()), float((own == 0).mean()), float(own.max()))
 
-    def document(self) -> declared.Individual:
-        """Describe the groups (formats/informed.schema.json); null where a group has no rows."""
-        groups = (self.all, self.inliers, self.outliers)
-        none = declared.Group(0, None, None, None)
-        return declared.Individual(
-            *(declared.Group(**asdict(g)) if g.n_rows else none for g in groups)
-        )
-
     def to_dict(self) -> dict[str, Any]:
-        """Describe the groups (formats/audit.schema.json)."""
-        return written(self.document())
+        """Describe the groups (formats/audit.schema.json); null where a group has no rows."""
+        groups = {"all": self.all, "inliers": self.inliers, "outliers": self.outliers}
+        none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
+        return {name: asdict(group) if group.n_rows else none for name, group in groups.items()}
 
 
 def individual_errors(

@@ -18,12 +18,11 @@ import pandas as pd
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.declared import written as plainly
+from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.message import Kind, message_of
 from treeleak.core.private import dataclass
-from treeleak.formats import informed as declared
 from treeleak.reconstruction import versions, written
 from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema
@@ -118,27 +117,28 @@ class InformedGuess:
             "majority": _plain(self.majority),
             "valid_majority": _plain(self.valid_majority),
             "candidates": tuple(
-                declared.Candidate(_plain(row), label, probability)
+                {"row": _plain(row), "label": label, "probability": probability}
                 for (_, row), label, probability in zip(
                     self.candidates.iterrows(), self.candidate_labels, self.probabilities,
                     strict=True,
                 )
             ),
         }  # fmt: skip
-        return plainly(
-            declared.Guess(
-                version=INFORMED_VERSION,
-                status=self.status,
-                expected_error=self.expected_error,
-                label_confidence=self.label_confidence,
-                bits=self.bits,
-                seed=self.seed,
-                seconds=self.seconds,
-                notes=tuple(self.notes),
-                versions=dict(self.versions),
+        described: dict[str, Any] = plain(
+            {
+                "version": INFORMED_VERSION,
+                "status": self.status,
+                "expected_error": self.expected_error,
+                "label_confidence": self.label_confidence,
+                "bits": self.bits,
+                "seed": self.seed,
+                "seconds": self.seconds,
+                "notes": self.notes,
+                "versions": self.versions,
                 **(rows if include_rows else {}),
-            )
+            }
         )
+        return described
 
     def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""

@@ -13,7 +13,6 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
-from treeleak.formats import reconstruction as declared
 from treeleak.partition import Geometry, equal_rows
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
@@ -63,10 +62,14 @@ class Posterior:
         """Gelman and Rubin's R of the log posterior: near 1 where the chains agree."""
         return self.samples.disagreement
 
-    def document(self) -> declared.Posterior:
+    def to_dict(self) -> dict[str, Any]:
         """Describe it without any row (formats/reconstruction.schema.json)."""
         told = np.isfinite(self.disagreement)
-        return declared.Posterior(len(self), self.n_chains, self.disagreement if told else None)
+        return {
+            "samples": len(self),
+            "chains": self.n_chains,
+            "disagreement": self.disagreement if told else None,
+        }
 
     def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any] | None]]:
         """All samples as rows and labels, as :meth:`written` gives them."""

@@ -8,15 +8,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from msgspec import UNSET, UnsetType
 
+from treeleak.attacks.answer import Status
 from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Incumbent
-from treeleak.core.declared import written as plainly
+from treeleak.core.declared import plain
 from treeleak.core.errors import NotCovered
 from treeleak.core.given import Place
 from treeleak.core.private import dataclass
-from treeleak.formats import reconstruction as declared
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.posterior import Expectation, Posterior
 from treeleak.release.draws.recompute import Draws
@@ -25,7 +24,6 @@ from treeleak.schema import Schema
 
 RECONSTRUCTION_VERSION: Literal[1] = 1
 
-Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
 Space = Literal["model", "input"]
 
 MEANING: Mapping[str, str] = {
@@ -303,61 +301,54 @@ class Reconstruction:
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""
-        return plainly(self.document(include_rows))
+        found = {
+            "version": RECONSTRUCTION_VERSION,
+            "status": self.status,
+            "meaning": self.meaning,
+            "space": self.space,
+            "n_rows": self.n_rows,
+            "ordered": self.ordered,
+            "draws": None if self.draws is None else str(self.draws),
+            "misfit": self.misfit,
+            "contradiction": self.contradiction,
+            "evidence": self.evidence,
+            "cells": self.cells,
+            "row_count": None if self.row_count is None else asdict(self.row_count),
+            "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "known_values": int(self.given.sum()),
+            "share_proved_rows": self.share_proved_rows,
+            "share_proved_values": self.share_proved_values,
+            "expected_error": self.expected_error,
+            "midpoints_met": self.midpoints_met,
+            "free_columns": tuple(self.free_columns),
+            "interval_columns": tuple(self.interval_columns),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "trace": tuple((i.seconds, i.misfit) for i in self.trace),
+            "numbers": dict(self.numbers),
+            "notes": tuple(self.notes),
+            "versions": dict(self.versions),
+            "without_population": _summary(self.without_population),
+            "without_distinct": _summary(self.without_distinct),
+        }
+        if include_rows and self.X is not None and self.confidence is not None:
+            found["rows"] = self._rows(self.X, self.confidence)
+        described: dict[str, Any] = plain(found)
+        return described
 
-    def document(self, include_rows: bool = False) -> declared.Reconstruction:
-        """Fill what :mod:`treeleak.formats.reconstruction` declares."""
-        return declared.Reconstruction(
-            version=RECONSTRUCTION_VERSION,
-            status=self.status,
-            meaning=self.meaning,
-            space=self.space,
-            n_rows=self.n_rows,
-            ordered=self.ordered,
-            draws=None if self.draws is None else str(self.draws),
-            misfit=self.misfit,
-            contradiction=self.contradiction,
-            evidence=self.evidence,
-            cells=self.cells,
-            row_count=None
-            if self.row_count is None
-            else declared.RowCount(**asdict(self.row_count)),
-            posterior=None if self.posterior is None else self.posterior.document(),
-            known_values=int(self.given.sum()),
-            share_proved_rows=self.share_proved_rows,
-            share_proved_values=self.share_proved_values,
-            expected_error=self.expected_error,
-            midpoints_met=self.midpoints_met,
-            free_columns=tuple(self.free_columns),
-            interval_columns=tuple(self.interval_columns),
-            seed=self.seed,
-            seconds=self.seconds,
-            interrupted=self.interrupted,
-            trace=tuple((i.seconds, i.misfit) for i in self.trace),
-            numbers=dict(self.numbers),
-            notes=tuple(self.notes),
-            versions=dict(self.versions),
-            without_population=_summary(self.without_population),
-            without_distinct=_summary(self.without_distinct),
-            rows=self._rows() if include_rows else UNSET,
-        )
-
-    def _rows(self) -> declared.Rows | UnsetType:
-        if self.X is None or self.confidence is None:
-            return UNSET
-        return declared.Rows(
-            **_table(self.X, self.outcomes),
-            targets=self._of_targets(),
-            lower=self._ends(self.lower),
-            upper=self._ends(self.upper),
-            confidence=self.confidence.to_numpy().round(6).tolist(),
-            proved=[] if self.proved is None else self.proved.tolist(),
-            known=None if self.known is None else self.known.to_numpy().tolist(),
-            in_earlier=None if self.in_earlier is None else self.in_earlier.tolist(),
-            most_likely=(
-                None if self.most_likely is None else declared.Table(**_table(*self.most_likely))
-            ),
-        )
+    def _rows(self, X: pd.DataFrame, confidence: pd.DataFrame) -> dict[str, Any]:
+        return {
+            **_table(X, self.outcomes),
+            "targets": self._of_targets(),
+            "lower": self._ends(self.lower),
+            "upper": self._ends(self.upper),
+            "confidence": confidence.to_numpy().round(6).tolist(),
+            "proved": [] if self.proved is None else self.proved.tolist(),
+            "known": None if self.known is None else self.known.to_numpy().tolist(),
+            "in_earlier": None if self.in_earlier is None else self.in_earlier.tolist(),
+            "most_likely": None if self.most_likely is None else _table(*self.most_likely),
+        }
 
     def _ends(self, ends: pd.DataFrame | None) -> list[list[Any]] | None:
         """Ends of the intervals; None if every value is known as one."""
@@ -365,25 +356,23 @@ class Reconstruction:
             return None
         return _listed(ends.where(np.isfinite(ends)))
 
-    def _of_targets(self) -> declared.Targets | None:
+    def _of_targets(self) -> dict[str, Any] | None:
         """Targets of a regression as far as they are known, and the ends of their intervals."""
         if self.y is None or self.y_lower is None or self.y_upper is None:
             return None
         each = {"likeliest": self.y, "lower": self.y_lower, "upper": self.y_upper}
-        return declared.Targets(
-            **{
-                name: [x if np.isfinite(x) else None for x in own.tolist()]
-                for name, own in each.items()
-            }
-        )
+        return {
+            name: [x if np.isfinite(x) else None for x in own.tolist()]
+            for name, own in each.items()
+        }
 
     def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""
         return written(self.to_dict, path, include_rows)
 
 
-def _summary(other: Reconstruction | None) -> declared.Reconstruction | None:
-    return None if other is None else other.document()
+def _summary(other: Reconstruction | None) -> dict[str, Any] | None:
+    return None if other is None else other.to_dict()
 
 
 def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
