@@ -32,7 +32,7 @@ from helpers.releases import (
 )
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
-from treeleak.attacks.reference.noisy import noise_bound, rows_interval
+from treeleak.attacks.reference.noisy import noise_bound
 from treeleak.attacks.solvers import program
 from treeleak.attacks.solvers.literals import Apart, Ascending, encodings_of
 from treeleak.core.clock import Clock
@@ -968,21 +968,6 @@ def test_the_search_interval_is_that_of_the_paper():
         assert reached <= 1.01 * math.exp(-12)
         more = reached + 2 * np.exp(law.log_prob(bound - 1))
         assert more > math.exp(-12)
-
-
-def test_the_interval_of_the_number_of_rows_is_that_of_the_paper():
-    # Var(Y) = 2 / 0.5^2 = 8; 16 counts: sigma = sqrt(128) = 11.314; over sqrt(4) trees: 5.657;
-    # t_95 = 2.776 at 4 degrees of freedom: 100 -+ 15.71.
-    assert rows_interval([98, 104, 101, 97], [16] * 4, 2 / 0.5**2) == (84, 116)
-    # t_95 = 12.706 at one: 100 -+ 12.706 sqrt(16 x 2 / 4^2) = 17.97.
-    assert rows_interval([100], [16], 2 / 4.0**2) == (82, 118)
-    # Never less than one row: 3 -+ 17.97.
-    assert rows_interval([3], [16], 2 / 4.0**2) == (1, 21)
-    assert rows_interval([-30], [16], 2 / 4.0**2) == (1, 1)
-    # Half of all: t_50 = 1 at one degree of freedom.
-    assert rows_interval([100], [16], 2 / 4.0**2, confidence=0.5) == (98, 102)
-    # Trees of different sizes: sqrt((8 + 24) / 2 x 2 / 2) = 4 times t_95 = 4.303 at two.
-    assert rows_interval([100, 100], [8, 24], 2.0) == (82, 118)
 
 
 def test_the_number_of_rows_follows_the_counts():

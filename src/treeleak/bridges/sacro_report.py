@@ -26,9 +26,7 @@ MOST_BYTES = 64 << 20
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def report_entry(
-    audit: Audit, about: Mapping[str, Any] | None = None, log_id: str | None = None
-) -> dict[str, Any]:
+def report_entry(audit: Audit, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Describe an audit as one attack.
 
     Parameters
@@ -36,8 +34,6 @@ def report_entry(
     audit : Audit
     about : mapping, optional
         What a target folder says of the model (:attr:`Target.about`).
-    log_id : str, optional
-        A name for this run; a new one unless given.
 
     Returns
     -------
@@ -47,7 +43,7 @@ def report_entry(
     told = audit.to_dict("releasable")
     own = about or {}
     return {
-        "log_id": log_id or str(uuid.uuid4()),
+        "log_id": str(uuid.uuid4()),
         "log_time": datetime.now().astimezone().strftime("%d/%m/%Y %H:%M:%S"),
         "metadata": {
             "treeleak_version": __version__,

@@ -64,8 +64,6 @@ class AttributeAtoms:
     columns: IntArray
     """Positions of the attribute's columns in the model."""
     atoms: tuple[Atom, ...]
-    used: bool
-    """Whether any tree tests one of its columns."""
 
     def __len__(self) -> int:
         return len(self.atoms)
@@ -166,8 +164,7 @@ def atoms_of(
         told = few and any(c in known for c in attribute.columns)
         apart = in_rule or told or isinstance(attribute, Joint)
         atoms = _split(attribute, cuts, sets, release.float_type, apart=apart)
-        used = any(map(len, cuts)) or any(sets)
-        out.append(AttributeAtoms(attribute, columns, atoms, used))
+        out.append(AttributeAtoms(attribute, columns, atoms))
     return tuple(out)
 
 

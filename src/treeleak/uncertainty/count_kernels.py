@@ -15,7 +15,6 @@ Bits = NDArray[np.uint64]
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
-FULL = ~ZERO
 
 
 class Boxes(NamedTuple):

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
@@ -54,8 +53,8 @@ def reference_noisy(
 ) -> Answer:
     """Rebuild the rows with the published constraint program for noisy counts.
 
-    The number of rows is left to the solver where the ends of ``rows_between`` differ; the paper's
-    ends are those of :func:`rows_interval`. The solver's workers run side by side, so that equal
+    The number of rows is left to the solver where the ends of ``rows_between`` differ. The solver's
+    workers run side by side, so that equal
     seeds need not give equal rows. What is known of the rows' values is fixed; row k of the answer
     has the known part k.
 
@@ -111,41 +110,6 @@ def noise_bound(noise: CountNoise) -> int:
     reached = 1.0 - np.concatenate([[0.0], np.cumsum(p)])
     # Where epsilon divides 12, both sides are equal but for rounding.
     return int((reached <= np.exp(-12.0) * (1 + 1e-6)).argmax())
-
-
-def rows_interval(
-    per_tree: ArrayLike, n_counts: ArrayLike, variance: float, confidence: float = 0.95
-) -> tuple[int, int]:
-    """Confidence interval on the number of rows, from the noisy totals of the trees (appendix A-A).
-
-    Parameters
-    ----------
-    per_tree : array-like, shape (n_trees,)
-        Sum of each tree's noisy counts.
-    n_counts : array-like, shape (n_trees,)
-        How many counts each sum holds: leaves times classes.
-    variance : float
-        Of the noise of one count. The paper takes that before rounding, 2 / epsilon^2.
-
-    Returns
-    -------
-    tuple of two int
-        Rounded outwards; at least 1.
-
-    Notes
-    -----
-    The paper takes Student's coefficient "according to the number of trees"; here that is the
-    number of its degrees of freedom, so that a single tree has an interval too. Where the trees
-    have different numbers of leaves, their variances are averaged.
-    """
-    # Not at the top: every user would wait half a second for it.
-    from scipy.stats import t as student
-
-    totals, size = np.asarray(per_tree, dtype=float), np.asarray(n_counts, dtype=float)
-    n_trees = len(totals)
-    reach = student.ppf((1 + confidence) / 2, n_trees) * np.sqrt(variance * size.mean() / n_trees)
-    low, high = np.floor(totals.mean() - reach), np.ceil(totals.mean() + reach)
-    return max(1, int(low)), max(1, int(high))
 
 
 def noisy_program(

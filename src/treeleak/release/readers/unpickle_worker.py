@@ -176,12 +176,12 @@ def encoded(text: Any, *rest: Any) -> bytes:
     return str(text).encode("latin-1")
 
 
-def dropping(make: Any, *, keep: int = 0) -> Any:
-    """Make something of the first arguments, and note the others."""
+def dropping(make: Any) -> Any:
+    """Make something without arguments, and note them."""
 
     def call(*args: Any) -> Any:
-        drop(*args[keep:])
-        return make(*args[:keep])
+        drop(*args)
+        return make()
 
     return call
 

@@ -155,12 +155,10 @@ def release_of(
     trees: Sequence[StoredObject],
     training: Training,
     says: Says | None = None,
-    not_covered: str | None = None,
 ) -> Release:
     """Read an ensemble of scikit-learn's trees.
 
-    ``says``: by default what the model's own name says. ``not_covered``: why rows cannot be
-    rebuilt, where that is known already.
+    ``says``: by default what the model's own name says.
     """
     version = Version.of(version_of(stored))
     names, notes = feature_names(stored)
@@ -177,10 +175,11 @@ def release_of(
     if says is None:
         says = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(given(tree.get("monotonic_cst")) for tree in trees)
+    not_covered: str | None = None
     if (whole(stored.get("n_outputs_")) or 1) > 1:
-        not_covered = not_covered or SEVERAL_TARGETS
+        not_covered = SEVERAL_TARGETS
     elif says == "classes" and clipped:
-        not_covered = not_covered or MONOTONIC
+        not_covered = MONOTONIC
     if isinstance(training.sampling, UnknownSampling):
         not_covered = not_covered or training.sampling.why
     classes: tuple[Any, ...] = ()
