@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treeleak._version import __version__
 from treeleak.core.moved import keep_old_names
-from treeleak.core.notebook import draw_with
+from treeleak.core.on_demand import draw_with
 
 if TYPE_CHECKING:
     from treeleak import datasets, errors, learn, metrics, release, schema, uncertainty

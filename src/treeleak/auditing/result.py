@@ -32,7 +32,7 @@ from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
 from treeleak.core.message import Reader, message_of
-from treeleak.core.notebook import html_of
+from treeleak.core.on_demand import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Edition, Verdict

@@ -1,9 +1,12 @@
-"""A dataset that meets exact counts, or almost."""
+"""Datasets that meet exact counts, or almost, and which of their values stand in every one."""
 
 from __future__ import annotations
 
-from treeleak.core.arrays import IntArray
+import numpy as np
+
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,3 +19,30 @@ class World:
     """Shape (n_anchored + n_open, n_attributes + 1). Values of the anchored rows, then of the open
     ones."""
     misfit: int
+
+
+def certain(
+    atoms: IntArray,
+    own: IntArray,
+    live: IntArray,
+    cell: IntArray,
+    proved: BoolArray,
+    values: Values,
+) -> BoolArray:
+    """Say which values of which rows stand in every solution, shape (n_rows, n_attributes + 1).
+
+    ``atoms``, ``own``: atoms, numbered over all attributes, and cell of each point that a row may
+    take. ``live``, ``cell``, shape (n_rows,): point and cell of each row. ``proved``, shape
+    (n_rows,): rows that every solution holds in their cell.
+    """
+    if not len(live):
+        return np.zeros((0, atoms.shape[1]), dtype=bool)
+    everywhere = atoms.min(axis=0) == atoms.max(axis=0)
+    order = np.argsort(own, kind="stable")
+    cells, first = np.unique(own[order], return_index=True)
+    low = np.minimum.reduceat(atoms[order], first, axis=0)
+    high = np.maximum.reduceat(atoms[order], first, axis=0)
+    alike = (low == high)[np.searchsorted(cells, cell)]
+    same = everywhere[None, :] | (alike & proved[:, None])
+    out: BoolArray = same & values.settled[atoms[live]]
+    return out

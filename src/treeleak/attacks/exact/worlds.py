@@ -10,9 +10,8 @@ import numpy as np
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
-from treeleak.attacks.exact.certain import certain
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
-from treeleak.attacks.exact.world import World
+from treeleak.attacks.exact.world import World, certain
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
 from treeleak.core.arrays import FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
