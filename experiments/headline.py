@@ -134,12 +134,11 @@ def large_forests(runs: pd.DataFrame) -> pd.DataFrame:
     lines = [
         [
             own["bootstrap"], own["dataset"], f"{own['n_rows']:,}",
-            "used" if own["distinct"] else "not used", _percent(own["right"]),
-            _seconds(own["seconds"]), own["runs"],
+            _percent(own["right"]), _seconds(own["seconds"]), own["runs"],
         ]
         for own in means.to_dict("records")
     ]  # fmt: skip
-    names = ["draws", "table", "rows", "different rows", "right", "seconds", "forests"]
+    names = ["draws", "table", "rows", "right", "seconds", "forests"]
     return pd.DataFrame(lines, columns=names, dtype=object)
 
 
