@@ -7,16 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 
-from experiments.studies import boosted, boosted_raw, draft, draft_dp, ferry, gambs, reconstructor
+from experiments.studies import (
+    boosted,
+    boosted_raw,
+    default_forests,
+    draft,
+    draft_dp,
+    ferry,
+    gambs,
+    reconstructor,
+)
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
+_MODULES = (
+    boosted, boosted_raw, default_forests, draft, draft_dp, reconstructor, ferry, gambs,
+)  # fmt: skip
 STUDIES: Mapping[str, Study] = MappingProxyType(
-    {
-        study.name: study
-        for paper in (boosted, boosted_raw, draft, draft_dp, reconstructor, ferry, gambs)
-        for study in paper.STUDIES
-    }
+    {study.name: study for module in _MODULES for study in module.STUDIES}
 )
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(

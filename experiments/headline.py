@@ -21,6 +21,7 @@ from experiments.shown import as_markdown
 from experiments.standing import runs_of
 from experiments.store import Store
 from experiments.studies.boosted_shown import DEFAULT, VALUES_ALONE, in_numbers
+from experiments.studies.default_forests import PROGRAM, TREELEAK
 from experiments.studies.dp_cells import CELL, beside_published, summed
 from experiments.studies.published import read_published
 from experiments.study import Study, Table
@@ -33,6 +34,7 @@ _Means = dict[Any, dict[Any, Any]]
 _BY_DEPTH = ["depth", *(name for dataset in DATASETS for name in (dataset, "paper"))]
 
 _BOOSTED_ROWS = 1000
+_PAPER_RUNS = 5
 
 _MARKED = re.compile(
     r"(?P<head><!-- made by python -m experiments page: (?P<name>[a-z-]+) -->\n)"
@@ -46,10 +48,14 @@ def private_forests(runs: pd.DataFrame) -> pd.DataFrame:
     noisy = runs[runs.epsilon.notna()]
     cells = beside_published(noisy, read_published("draft_dp_table_1"), "error", 2, CELL)
     means = summed(cells, ["epsilon"]).sort_values("epsilon")
+    answered = cells[cells.published.notna()]
+    lower = (answered.treeleak < answered.published).groupby(answered.epsilon)
     lines = {
         "treeleak": [f"{v:.3f}" for v in means.treeleak],
         "paper": [f"{v:.3f}" for v in means.published],
         "ratio": [f"{v:.2f}" for v in 1 / means.ratio],
+        "cells with a lower error": [f"{own.sum()} of {len(own)}" for _, own in lower],
+        "median seconds": [_seconds(v) for v in noisy.groupby("epsilon").seconds.median()],
     }
     names = [f"{v:g}" for v in means.epsilon]
     return pd.DataFrame(
@@ -76,8 +82,9 @@ def shallow_forests(runs: pd.DataFrame) -> pd.DataFrame:
     for depth in ("2", "3", "4", "5"):
         line = [depth]
         for dataset in DATASETS:
-            sides = (ours[dataset, depth], theirs[dataset, depth])
-            line += [f"{s['error']:.3f}, {_seconds(s['seconds'])} s" for s in sides]
+            own, paper = ours[dataset, depth], theirs[dataset, depth]
+            said = [f"{s['error']:.3f}, {_seconds(s['seconds'])} s" for s in (own, paper)]
+            line += [said[0], said[1] + _answered(paper["unanswered"])]
         lines.append(line)
     return pd.DataFrame(lines, columns=_BY_DEPTH, dtype=object)
 
@@ -92,9 +99,47 @@ def hidden_forests(runs: pd.DataFrame) -> pd.DataFrame:
             own, paper = ours[dataset, depth], theirs[dataset, depth]
             line += [f"{own['error']:.3f}, {_seconds(own['seconds'])} s"]
             printed = paper["error_bootstrap"]
-            line += ["not printed" if pd.isna(printed) else f"{printed:.3f}"]
+            some = _answered(paper["unanswered_bootstrap"])
+            line += [("not printed" if pd.isna(printed) else f"{printed:.3f}") + some]
         lines.append(line)
     return pd.DataFrame(lines, columns=_BY_DEPTH, dtype=object)
+
+
+def known_forests(runs: pd.DataFrame) -> pd.DataFrame:
+    """Default forests whose draws are known: rows in their place, and seconds."""
+    own = _of_method(runs[(runs.bootstrap == "known") & runs.distinct])
+    lines = []
+    for n, some in own.groupby("n_rows"):
+        by_dataset = some.set_index("dataset").reindex(list(DATASETS))
+        shown = by_dataset[["in_order", "seconds"]].to_numpy()
+        lines.append([f"{n:,}", *(_share_and_time(*point) for point in shown)])
+    return pd.DataFrame(lines, columns=["rows", *DATASETS], dtype=object)
+
+
+def known_program(runs: pd.DataFrame) -> pd.DataFrame:
+    """The published program on default forests whose draws are known, beside treeleak."""
+    both = _of_method(runs[(runs.bootstrap == "known") & ~runs.distinct])
+    lines = []
+    for dataset, some in both.groupby("dataset", sort=False):
+        own, program = (some[some.method == m].iloc[0] for m in (TREELEAK, PROGRAM))
+        said = [_share_and_time(line.in_order, line.seconds) for line in (own, program)]
+        lines.append([dataset, *said, f"{float(f'{program.seconds / own.seconds:.2g}'):,.0f}"])
+    names = ["", "treeleak", "published program", "times as long"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
+def large_forests(runs: pd.DataFrame) -> pd.DataFrame:
+    """Forests of thousands of rows whose draws are hidden, or that draw nothing."""
+    means = _of_method(runs[runs.bootstrap != "known"])
+    lines = [
+        [
+            own["bootstrap"], own["dataset"], f"{own['n_rows']:,}",
+            _percent(own["right"]), _seconds(own["seconds"]), own["runs"],
+        ]
+        for own in means.to_dict("records")
+    ]  # fmt: skip
+    names = ["draws", "table", "rows", "right", "seconds", "forests"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
 
 
 def boosted_models(runs: pd.DataFrame) -> pd.DataFrame:
@@ -103,10 +148,7 @@ def boosted_models(runs: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for model, some in means.groupby("model"):
         own = some.set_index("table").reindex(list(DATASETS))
-        said = [
-            "not run" if pd.isna(seconds) else f"{_percent(right)}, {_seconds(seconds)} s"
-            for right, seconds in own[["right", "seconds"]].to_numpy()
-        ]
+        said = [_share_and_time(*point) for point in own[["right", "seconds"]].to_numpy()]
         lines.append([_called(str(model)), *said])
     others = [means.others[means.table == d] for d in DATASETS]
     ends = [dict.fromkeys((_percent(own.min()), _percent(own.max()))) for own in others]
@@ -142,6 +184,9 @@ def boosted_values(runs: pd.DataFrame) -> pd.DataFrame:
 TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = MappingProxyType(
     {
         "private-forests": ("draft-dp-table-1", private_forests),
+        "known-forests": ("default-forests", known_forests),
+        "known-program": ("default-forests", known_program),
+        "large-forests": ("default-forests", large_forests),
         "unlimited-forests": ("draft-table-2", unlimited_forests),
         "shallow-forests": ("draft-table-2", shallow_forests),
         "hidden-forests": ("draft-table-2", hidden_forests),
@@ -196,6 +241,27 @@ def _of_table_2(runs: pd.DataFrame, bootstrap: str = "none") -> tuple[_Means, _M
     ours = own.assign(depth=depth).groupby(["dataset", "depth"])[["seconds", "error"]].mean()
     theirs = read_published("draft_table_2").set_index(["dataset", "depth"])
     return _by_point(ours), _by_point(theirs)
+
+
+def _of_method(runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean shares and median seconds over seeds, by forest and method."""
+    numbers = runs.assign(in_order=pd.to_numeric(runs.in_order))
+    shape = ["bootstrap", "dataset", "n_rows", "distinct", "method"]
+    grouped = numbers.groupby(shape, sort=False)
+    means = grouped.agg(
+        in_order=("in_order", "mean"), right=("right", "mean"), seconds=("seconds", "median"),
+        runs=("seed", "size"),
+    )  # fmt: skip
+    return means.reset_index()
+
+
+def _answered(unanswered: int) -> str:
+    """Say how many of the paper's runs answered, if not all did."""
+    return f" ({_PAPER_RUNS - unanswered} of {_PAPER_RUNS})" if unanswered else ""
+
+
+def _share_and_time(share: float, seconds: float) -> str:
+    return "not run" if pd.isna(seconds) else f"{_percent(share)}, {_seconds(seconds)} s"
 
 
 def _of_defaults(runs: pd.DataFrame) -> pd.DataFrame:

@@ -25,7 +25,8 @@ _INTRODUCTION = """\
 the lines of the tables below. *Ahead* and *BEHIND* compare with the figures that a paper prints;
 *agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that are *only
 drawn* have nothing to compare: their papers print no figures, or there is no paper. treeleak's own
-studies, of boosted models, come first. Studies *not run* lack half of their runs or more.
+studies, of boosted models and of default forests, come first. Studies *not run* lack half of their
+runs or more.
 """
 _ALL_STUDIES = """\
 ## All studies

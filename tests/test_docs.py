@@ -153,13 +153,16 @@ def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
             assert line in text
 
 
-def test_tables_of_the_report_are_made_from_stored_runs():
-    """What stands between the marks, another test makes anew."""
-    text = (ROOT / "docs/report.md").read_text(encoding="utf-8")
-    text = text[text.index("## Results") :]
+@pytest.mark.parametrize(
+    ("page", "head"), [("docs/report.md", "## Results"), ("README.md", "## How it does")]
+)
+def test_tables_of_results_are_made_from_stored_runs(page, head):
+    """What stands between the marks, another test makes anew; beside it, no share is typed."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition(head)[2].partition("\n## ")[0]
     parts = re.split(r"<!-- made by .*? -->.*?<!-- end -->", text, flags=re.DOTALL)
     assert len(parts) > 2
     assert not [line for part in parts for line in part.splitlines() if line.startswith("|")]
+    assert not re.findall(r"[\d.]+ %", "".join(parts))
 
 
 def command_lines(page: Path) -> list[list[str]]:

@@ -2,9 +2,10 @@
 
     python tools/try_wheel.py [FOLDER]
 
-Into a new environment goes the wheel alone, by pip. Outside the checkout, the demo has to run and
-to leave its report; the package has to be marked as typed, and to come from that environment. Both
-archives have to hold what they should, and nothing beside it.
+Into a new environment goes the wheel alone, by pip and without its cache. Outside the checkout, the
+demo has to run and to leave its report; the package has to be marked as typed, and to come from
+that environment. Both archives have to hold what they should, and nothing beside it; from the
+sources alone, the same wheel has to come, byte for byte.
 Needs hatchling, and pip needs PyPI. The archives are left in FOLDER, ``dist`` unless it is named.
 """
 
@@ -56,10 +57,24 @@ assert importlib.metadata.version("treeleak") == treeleak.__version__
 def build(folder: Path) -> tuple[Path, Path]:
     """Build both archives: the wheel, and the sources."""
     shutil.rmtree(folder, ignore_errors=True)
-    command = [sys.executable, "-m", "hatchling", "build", "-d", folder]
-    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603
+    _hatchling(ROOT, folder)
     (wheel,), (sources,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sources
+
+
+def check_sources(sources: Path, wheel: Path, folder: Path) -> None:
+    """Stop if the sources do not give the wheel."""
+    with tarfile.open(sources) as archive:
+        archive.extractall(folder, filter="data")
+    (unpacked,) = folder.iterdir()
+    _hatchling(unpacked, folder / "built", "-t", "wheel")
+    if (folder / "built" / wheel.name).read_bytes() != wheel.read_bytes():
+        raise SystemExit(f"{sources.name}: its wheel is not {wheel.name}")
+
+
+def _hatchling(sources: Path, folder: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", folder, *options]
+    subprocess.run(command, cwd=sources, check=True)  # noqa: S603
 
 
 def check_names(archive: Path, names: Iterable[str], needed: Iterable[str]) -> None:
@@ -86,7 +101,7 @@ def try_out(wheel: Path, folder: Path) -> None:
     start = time.monotonic()
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel)
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--no-cache-dir", wheel)
     installed = time.monotonic()
     run(python, "-c", _LOOK)
     run(environment / "bin" / "treeleak", "--version")
@@ -109,6 +124,8 @@ def main(folder: Path) -> None:
         check_names(wheel, archive.namelist(), IN_WHEEL)
     with tarfile.open(sources) as archive:
         check_names(sources, (n.partition("/")[2] for n in archive.getnames()), IN_SOURCES)
+    with tempfile.TemporaryDirectory() as fresh:
+        check_sources(sources, wheel, Path(fresh))
     with tempfile.TemporaryDirectory() as fresh:
         try_out(wheel.resolve(), Path(fresh))
 
