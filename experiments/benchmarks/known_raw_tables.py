@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from experiments.benchmarks.raw import CANCER, CREDIT
 from experiments.benchmarks.raw import table as raw_table
-from experiments.data import data_file
+from experiments.data import data_file, draft
 from treeleak.datasets import Dataset, draft_sample, load_adult
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 
@@ -35,6 +35,8 @@ _CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "smoker": ("no", "yes"),
     }
 )
+BINARY = "binary"
+"""Adult's columns of 0 and 1, whose grid can be listed."""
 _GAPS = 0.05
 """Share of the people whose age is missing."""
 
@@ -174,6 +176,7 @@ TABLES: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
         "credit": lambda: raw_table(CREDIT),
         "cancer": lambda: raw_table(CANCER),
         "adult": cache(_adult),
+        BINARY: lambda: draft("adult"),
     }
 )
 """The tables of which samples are drawn; people of the mixed one are made up."""
