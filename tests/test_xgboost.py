@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -22,7 +23,8 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.draws.subsample import subsampled
+from treeleak.release.statistics import DRAWS, HESSIAN, VALUE
 from treeleak.release.statistics import ROWS as COUNTED
 
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: pip install 'treeleak[xgboost]'")
@@ -135,15 +137,27 @@ def holds(seed, tmp_path):
         for a, b in zip(release.trees, other.trees, strict=True):
             for name in ("feature", "threshold", "left", "right", "missing_left"):
                 np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-            for one, two in zip(a.statistics, b.statistics, strict=True):
-                assert one.quantity == two.quantity
-                np.testing.assert_array_equal(one.values, two.values)
+            one, two = (
+                {s.quantity: s.values for s in t.statistics if s.quantity not in (COUNTED, DRAWS)}
+                for t in (a, b)
+            )
+            assert one.keys() == two.keys()
+            for quantity in one:
+                np.testing.assert_array_equal(one[quantity], two[quantity])
+            np.testing.assert_array_equal(a.totals, b.totals)
     assert live.ensemble.learning_rate == pytest.approx(params["eta"])
     if params["objective"] in LOGISTIC and params["num_parallel_tree"] == 1:
         plain = params["subsample"] == 1 and "booster" not in params
         telling = len(release.trees) > 1 and len(release.trees[0].leaves) > 8
         assert plain or release.sampling.kind == "unknown" or len(release.trees) == 1
         assert release.sampling.kind == "all" or not (plain and telling)
+    if live.sampling.kind == "subsample":
+        drawn = subsampled(replace(live, n_rows=len(X)), live.sampling).counts
+        for tree, mask in zip(live.trees, drawn, strict=True):
+            held = np.bincount(tree.apply(X.astype(np.float32)), mask, tree.n_nodes)
+            np.testing.assert_array_equal(held[tree.leaves], tree.totals[tree.leaves])
+        assert params["subsample"] < 1
+        return
     if params["subsample"] < 1:
         assert live.sampling.kind == "unknown"
         assert "subsample 0.6" in live.sampling.why or "different" in live.sampling.why
@@ -207,7 +221,27 @@ def test_estimators_are_read_live_and_from_pickles(kind, y, classes, written, tm
     at = np.column_stack([tree.apply(ROWS.astype(np.float32)) for tree in release.trees])
     expected = model.get_booster().predict(xgboost.DMatrix(ROWS), pred_leaf=True)
     np.testing.assert_array_equal(at, expected.reshape(len(ROWS), -1))
-    assert release.sampling.kind == ("unknown" if "RF" in kind else "all")
+    # Forests of XGBoost draw rows by default, and all their trees count them.
+    assert release.sampling.kind == ("subsample" if "RF" in kind else "all")
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_drawn_rows_show_by_training_on_others(method, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (240, 6)).astype(np.float32)
+    model = xgboost.XGBRegressor(
+        n_estimators=12, subsample=0.7, colsample_bytree=0.8, tree_method=method, n_jobs=2,
+        num_parallel_tree=1 + seed % 2 * (method != "approx"), random_state=seed,
+    ).fit(X, X @ rng.normal(size=6))  # fmt: skip
+    release = to_release(model)
+    drawn = subsampled(release, release.sampling).counts
+    assert drawn.shape == (len(release.trees), len(X))
+    for tree, mask in zip(release.trees, drawn, strict=True):
+        held = np.bincount(tree.apply(X), mask, tree.n_nodes)
+        np.testing.assert_array_equal(held[tree.leaves], tree.totals[tree.leaves])
+    with pytest.raises(NotCovered, match="no number of rows fits"):
+        subsampled(replace(release, n_rows=239), release.sampling)
 
 
 def test_a_regressor_gives_its_rows_back():

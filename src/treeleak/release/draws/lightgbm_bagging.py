@@ -9,15 +9,13 @@ which as many are in as the trees count.
 from __future__ import annotations
 
 import re
-from math import ceil, floor, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
-from treeleak.release.draws.recompute import MAX_ROWS, Draws, check_size
+from treeleak.release.draws.fitting_sizes import drawn_alike
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
 
@@ -25,10 +23,6 @@ RULE = "LightGBM bagging of {} every {}"
 _RULE = re.compile(r"LightGBM bagging of (0?\.\d{1,17}) every ([1-9]\d{0,5})")
 _BLOCK = 1024
 _FACTOR, _STEP, _MASK = 214013, 2531011, 2**32 - 1
-# Standard deviations around the likeliest number of rows.
-_WIDE = 8
-_FIRST = 8
-_MOST_TRIED = 2**30
 
 
 def lightgbm_draws(release: Release, sampling: Subsample) -> Draws:
@@ -45,48 +39,12 @@ def lightgbm_draws(release: Release, sampling: Subsample) -> Draws:
     share, every = float(known[1]), int(known[2])
     outputs = max((tree.output or 0) for tree in release.trees) + 1
     rounds = np.arange(len(release.trees)) // outputs // every
-    roots = np.array([-1 if t.totals is None else int(t.totals[0]) for t in release.trees])
-    told = roots >= 0
-    if not told.any():
-        raise NotCovered(own_words("how many rows each tree drew is not known"))
-    n_rounds = int(rounds[-1]) + 1
-    fit: list[NDArray[np.uint8]] = []
-    for n_rows in _candidates(release, roots[told], share):
-        if len(fit) == 2:
-            break
-        check_size(len(roots) * n_rows, n_rows)
-        early = told & (rounds < _FIRST)
-        # Almost every wrong number shows in the first rounds.
-        for some, last in ((early, min(_FIRST, n_rounds)), (told, n_rounds)):
-            masks = lightgbm_masks(seed, share, n_rows, last)
-            if not np.array_equal(masks.sum(axis=1)[rounds[some]], roots[some]):
-                break
-        else:
-            fit.append(masks)
-    if not fit:
-        raise NotCovered(
-            own_words("no number of rows fits the seed in the file and the counts of the trees")
-        )
-    if len(fit) > 1:
-        raise NotCovered(
-            f"the number of training rows is not known: {fit[0].shape[1]:,} and "
-            f"{fit[1].shape[1]:,} fit, and maybe others; give it (n_rows, --n-rows)"
-        )
-    return Draws(fit[0][rounds], "the seed of the bagging in the file", seed, checked=True)
 
+    def masks(n_rows: int, n_rounds: int) -> NDArray[np.uint8]:
+        return lightgbm_masks(seed, share, n_rows, n_rounds)
 
-def _candidates(release: Release, roots: IntArray, share: float) -> range:
-    """List the numbers of rows of which the trees may have drawn so many."""
-    if release.n_rows is not None:
-        return range(release.n_rows, release.n_rows + 1)
-    likely = float(roots.mean()) / share
-    off = _WIDE * sqrt(max(likely, 1) * (1 - share) / share / len(roots)) + 2
-    low, high = max(floor(likely - off), int(roots.max()), 1), ceil(likely + off)
-    if high > MAX_ROWS or (high - low + 1) * high * _FIRST > _MOST_TRIED:
-        raise NotCovered(
-            own_words("too many numbers of training rows may fit; give it (n_rows, --n-rows)")
-        )
-    return range(low, high + 1)
+    counts = drawn_alike(release, share, rounds, masks)
+    return Draws(counts, "the seed of the bagging in the file", seed, checked=True)
 
 
 def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArray[np.uint8]:

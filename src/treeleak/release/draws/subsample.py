@@ -18,6 +18,7 @@ from treeleak.core.message import own_words
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.lightgbm_bagging import lightgbm_draws
 from treeleak.release.draws.recompute import NOT_RECOMPUTED, Draws, check_size
+from treeleak.release.draws.xgboost_subsample import xgboost_draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
 
@@ -37,6 +38,8 @@ def subsampled(release: Release, sampling: Subsample) -> Draws:
         raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
     if sampling.rule.startswith("LightGBM"):
         return lightgbm_draws(release, sampling)
+    if sampling.rule.startswith("XGBoost"):
+        return xgboost_draws(release, sampling)
     known = re.fullmatch(r"scikit-learn .* (boosting|bagging)", sampling.rule)
     if known is None:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")

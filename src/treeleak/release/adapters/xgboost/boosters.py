@@ -31,12 +31,13 @@ from treeleak.release.adapters.xgboost.model import (
 from treeleak.release.adapters.xgboost.nodes import read_tree
 from treeleak.release.adapters.xgboost.restored import restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
+from treeleak.release.draws.xgboost_subsample import METHODS, RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
-from treeleak.release.statistics import HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
+from treeleak.release.statistics import DRAWS, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
@@ -147,6 +148,8 @@ def _release(model: Model) -> Release:
         # What is assumed here, the values of leaves confirm or contradict.
         not_covered, sampling = None, AllRows()
         restored = (*restored, VALUES_ALONE)
+    if isinstance(sampling, Subsample):
+        trees = [tree.with_counts(DRAWS) for tree in trees]
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
     notes = (*notes, *restored)
     classes: tuple[Any, ...] = ()
@@ -279,13 +282,27 @@ def _counted(
 def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
     """Say which rows each tree saw, as far as the counts and the parameters show it."""
     roots = [float(tree.totals[0]) for tree in trees if tree.totals is not None]
+    share = model.trained_with("subsample")
+    if share is not None and share < 1 and len(roots) == len(trees):
+        return _subsample(model, share)
     if len(set(roots)) > 1:
         return UnknownSampling(DIFFERENT)
-    share = model.trained_with("subsample")
     if share is not None and share != 1:
         return UnknownSampling(SHARE(share=f"{share:g}"))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
     return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
+
+
+def _subsample(model: Model, share: float) -> Sampling:
+    """Say how a model drew rows all of whose trees count them."""
+    updater, seed = found_in(model.config, "updater_seq"), model.trained_with("seed")
+    method = METHODS.get(updater.split(",")[0]) if isinstance(updater, str) else None
+    uniform = found_in(model.config, "sampling_method") in (None, "uniform")
+    # By "approx", trees of one round draw in another way.
+    alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
+    if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
+        return UnknownSampling(SHARE(share=f"{share:g}"))
+    return Subsample(forest_seed=int(seed), rule=RULE.format(method, f"{share:g}"))
 
 
 def _same_rows(model: Model, trees: Sequence[Tree]) -> bool:
