@@ -20,7 +20,7 @@ from treeleak.attacks.real_valued import columns as columns_module
 from treeleak.attacks.real_valued import least_squares
 from treeleak.attacks.real_valued.certificate import only_one
 from treeleak.attacks.real_valued.columns import Columns, _each_once
-from treeleak.attacks.real_valued.integral import whole_groups
+from treeleak.attacks.real_valued.integral import whole_groups, whole_near
 from treeleak.attacks.real_valued.kernels import descend, drop, solve
 from treeleak.attacks.real_valued.least_squares import fit
 from treeleak.core.clock import Clock
@@ -405,3 +405,46 @@ def test_groups_that_cannot_be_whole_are_none():
     )
     half = np.array([0.25, 0.25])
     assert whole_groups(columns, np.arange(2), half, np.zeros(2, int), Clock.of(60)) is None
+
+
+def counted(A, b):
+    """Columns that need no leaves: whole numbers that meet all sums are looked for."""
+    dense = Dense(A, b)
+    return SimpleNamespace(
+        take=dense.take, worth=dense.worth, right=dense.right, length=dense.length,
+        slack=np.zeros(len(b)), weight=np.ones(len(b)),
+        met=lambda chosen, m: bool((A[:, chosen] @ m == b).all()),
+    )  # fmt: skip
+
+
+@examples(200, fast=20)
+@given(SEEDS)
+def test_whole_numbers_near_a_point_meet_all_sums(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.integers(0, 2, (8, 20)).astype(float)
+    A[0] = 1.0
+    true = rng.integers(0, 4, 20) * (rng.random(20) < 0.3)
+    if not true.any():
+        return
+    columns = counted(A, A @ true)
+    ended = fit(columns, Clock(60.0), never)
+    found = whole_near(columns, ended.chosen, ended.x, int(true.sum()), Clock(60.0), 0)
+    if found is not None:
+        chosen, m = found
+        assert (m > 0).all()
+        np.testing.assert_array_equal(A[:, chosen] @ m, A @ true)
+
+
+def test_rows_that_exchange_their_columns_are_made_whole():
+    # x = (1, 1, 0, 0) / 2 + (0, 0, 1, 1) / 2 meets the sums, and so do whole numbers.
+    A = np.array([[1.0, 0, 1, 0], [0, 1.0, 0, 1], [1, 0, 0, 1.0], [0, 1, 1, 0.0]])
+    columns, half = counted(A, np.ones(4)), np.full(4, 0.5)
+    chosen, m = whole_near(columns, np.arange(4), half, 2, Clock(60.0), 0)
+    np.testing.assert_array_equal(A[:, chosen] @ m, 1)
+    assert whole_near(columns, np.arange(4), half + 0.1, 2, Clock(60.0), 0) is None
+
+
+def test_where_all_columns_depend_on_those_in_use_whole_numbers_are_not_looked_for(monkeypatch):
+    monkeypatch.setattr("treeleak.attacks.real_valued.integral._MOST_USED", 5)
+    columns = counted(np.ones((1, 30)), np.array([3.0]))
+    assert whole_near(columns, np.arange(2), np.array([1.5, 1.5]), 3, Clock(60.0), 0) is None

@@ -26,7 +26,7 @@ _AWAY, _OFF = 1.0, 1e-6
 _UNUSED, _NEAR = 1e-9, 1e-3
 """Numbers of rows that are none; how near to whole ones those are that are not looked at again."""
 _MOST_USED = 5_000
-"""Columns in use up to which those that depend on them are looked for."""
+"""Columns in use, and those that depend on them, that are looked at."""
 _FLAT, _DEPENDS = 1e-13, 1e-6
 """Share of the greatest square that counts as none; the same of columns' lengths."""
 _AGAIN = 4
@@ -69,6 +69,8 @@ def whole_near(
     if len(used) > _MOST_USED or not (np.abs(over) <= columns.slack + _OFF).all():
         return None
     every = np.append(used, _dependent(columns, used, seed))
+    if len(every) > _MOST_USED:
+        return None  # Where columns in use span all statements, every column depends on them.
     number = np.append(x[x > _UNUSED], np.zeros(len(every) - len(used)))
     rows = columns.take(every)
     values, vectors = np.linalg.eigh((rows @ rows.T).toarray())
@@ -101,7 +103,7 @@ def _dependent(columns: Columns, used: IntArray, seed: int) -> IntArray:
     gram[np.diag_indices(len(used))] += _FLAT * gram.diagonal().max(initial=0.0)
     factor = cho_factor(gram, overwrite_a=True, check_finite=False)
     rng = np.random.default_rng(seed)
-    worth = np.zeros(len(columns))
+    worth = np.zeros(len(columns.length))
     for _ in range(2):
         upright = rng.normal(size=len(columns.right))
         for _ in range(_AGAIN):
