@@ -27,6 +27,8 @@ _UNUSED, _NEAR = 1e-9, 1e-3
 """Numbers of rows that are none; how near to whole ones those are that are not looked at again."""
 _MOST_USED = 5_000
 """Columns in use, and those that depend on them, that are looked at."""
+_EACH = 5e-10
+"""Seconds that this takes at most, for the cube of their number."""
 _FLAT, _DEPENDS = 1e-13, 1e-6
 """Share of the greatest square that counts as none; the same of columns' lengths."""
 _AGAIN = 4
@@ -65,6 +67,8 @@ def whole_near(
     found is checked as it is.
     """
     used = chosen[x > _UNUSED]
+    if clock.stopped or clock.left < _EACH * len(used) ** 3:
+        return None
     over = columns.take(chosen).T @ x - columns.right
     if len(used) > _MOST_USED or not (np.abs(over) <= columns.slack + _OFF).all():
         return None
@@ -78,7 +82,7 @@ def whole_near(
     m = np.rint(number).astype(np.int64)
     open_ = (np.abs(none) > _DEPENDS).any(axis=1) | (np.abs(number - m) > _NEAR)
     m[open_] = 0
-    if clock.stopped or not open_.any() or rows[open_].nnz > _MOST_TERMS:
+    if not open_.any() or rows[open_].nnz > _MOST_TERMS:
         return None
     A = csr_array((rows[open_] @ diags_array(1.0 / columns.weight)).T)
     rest = (columns.right - rows.T @ m) / columns.weight
