@@ -87,9 +87,13 @@ def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
 
 
 def chance(margin: FloatArray) -> FloatArray:
-    """P = 1 / (1 + exp(-F)): the chance of the second class, in the precision of the margin."""
+    """P = 1 / (1 + exp(-F)): the chance of the second class, in the precision of the margin.
+
+    C libraries round exp to the nearest number of that precision; NumPy's is up to 3 units off.
+    """
     one = margin.dtype.type(1)
-    return np.asarray(one / (one + np.exp(-np.clip(margin, -_FAR, _FAR))))
+    power = np.exp(-np.clip(margin.astype(float), -_FAR, _FAR)).astype(margin.dtype)
+    return np.asarray(one / (one + power))
 
 
 def own_class(release: Release) -> IntArray:

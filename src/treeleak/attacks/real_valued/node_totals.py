@@ -20,6 +20,7 @@ from treeleak.release.tree import Tree
 _SINGLE, _DOUBLE = (4e-7, 3e-7), (1e-10, 1e-9)
 """By how much sums may be off, as a share of them and beside that, where numbers are of single
 precision, and where they are of double precision."""
+_HALF = 0.53
 _ALIKE = 1e-3
 """The same in the first tree: sums tell whole numbers there, and its steps are less exact."""
 _SHARP, _ROUNDED = 1e-4, 1e-13
@@ -55,8 +56,9 @@ def node_totals(
     rate: float,
     fitting: Fitting,
     start: float,
-    root: tuple[float, float],
+    root: tuple[float, float] | None,
     n_rows: int,
+    blur_of_class: float | None,
     *,
     first: bool,
 ) -> NodeTotals:
@@ -71,29 +73,38 @@ def node_totals(
     entry = tree.statistics.get(HESSIAN)
     if entry is not None:
         H, blur = entry.values.astype(float), np.zeros(tree.n_nodes)
-        # Of inner nodes, some files give a few digits only.
-        H[~leaf] = np.nan
+        if fitting.margins == "float64":
+            # Of inner nodes, such files give a few digits only.
+            H[~leaf] = np.nan
     elif fitting.l2:
         H, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
     else:
         H, blur = node_hessians(tree, step)
         H = np.where(blur < _BLURRED, H, np.nan)
-        _below_root(tree, step, root, n_rows, H, blur)
-    H[0] = root[0]
+        if root is not None:
+            _below_root(tree, step, root, n_rows, H, blur)
     G = -step * (H + fitting.l2)
-    G[0] = root[1]
-    share, beside = _DOUBLE if fitting.margins == "float64" else _SINGLE
+    if root is not None:
+        H[0], G[0] = root
+    single = fitting.margins != "float64"
+    share, beside = _DOUBLE
     if first:
         beside = _ALIKE
     size = np.abs(H) + fitting.l2
     n = _rows(tree)
     counted = np.where(np.isnan(n), np.minimum(n_rows, _ROWS * size), n)
-    off_class = beside + _OF_CLASS * np.sqrt(counted)
-    own = NodeTotals(
-        n, H, G, (share + blur) * size + beside,
-        (share + blur) * np.abs(step) * size + beside * np.sqrt(1.0 + size) + off_class,
-        step, off_class,
-    )  # fmt: skip
+    if blur_of_class is None:
+        off_class = beside + _OF_CLASS * np.sqrt(counted)
+    else:
+        off_class = beside + 3e-8 + 4 * blur_of_class * np.sqrt(counted)
+    if single and not first:
+        off_second = _HALF * np.spacing(np.abs(H).astype(np.float32)) + 4e-8
+        off_step = np.where(leaf, 2.0, 1.0) * _HALF * np.spacing(np.abs(step).astype(np.float32))
+        off_first = off_step * size + np.abs(step) * off_second + off_class
+    else:
+        off_second = (share + blur) * size + beside
+        off_first = (share + blur) * np.abs(step) * size + beside * np.sqrt(1.0 + size) + off_class
+    own = NodeTotals(n, H, G, off_second, off_first, step, off_class)
     return _completed(tree, own) if not leaf[0] else own
 
 

@@ -8,26 +8,80 @@ the work, and nothing is missed.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
+from treeleak.attacks.real_valued.sum_kernels import Listed, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
-_BLOCK = 2**18
-"""Choices of one half that are held against the other at once."""
-_MOST_NEAR, _MOST_AT_ONCE = 2**26, 2**24
-"""Pairs of choices that meet one sum, at most: in all, and at once."""
+_MOST_PAIRS = 4_096
+"""Choices that meet all sums, at most."""
 _TRIES = 6
-"""Ways to share out the kinds that are tried where not all choices can be looked at."""
-_LEAST_HIT = 0.3
-"""Least part of all choices that each try looks at."""
-_LEAST_CHANCE = 1.0
-"""Choices that meet the sums by chance, at most, where not all can be looked at."""
+"""Orders of the items that are tried where not all choices can be looked at."""
+_LEAST_CHANCE, _MOST_CHANCE = 1.0, 256.0
+"""Choices that meet the sums by chance, at most: where not all can be looked at, and at all."""
 _GRAIN = 4e-9
 """How far apart sums of numbers in single precision lie, at least."""
-_MOST_CODE = 2**62
 _COUNTED = 2.0**12
 """More than any sum: a key holds a count and a sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Things to choose, one way of several for each; the first way of each adds nothing."""
+
+    begin: IntArray
+    """Shape (n_items + 1,). Ways of item i are begin[i] to begin[i + 1] - 1."""
+    rows: IntArray
+    second: FloatArray
+    first: FloatArray
+    """Shape (n_ways,) each. What a way adds."""
+
+    def __len__(self) -> int:
+        return len(self.begin) - 1
+
+    @classmethod
+    def alike(cls, most: IntArray, second: FloatArray, first: FloatArray) -> Items:
+        """From 0 to ``most`` rows of each kind, shape (n_kinds,), that add so much each."""
+        begin = np.append(0, np.cumsum(most + 1))
+        number = np.arange(begin[-1]) - np.repeat(begin[:-1], most + 1)
+        kind = np.repeat(np.arange(len(most)), most + 1)
+        return cls(begin, number, number * second[kind], number * first[kind])
+
+    @property
+    def ways(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """What ways add: rows, and both sums."""
+        return self.rows, self.second, self.first
+
+    @cached_property
+    def item(self) -> IntArray:
+        """The item of each way."""
+        return np.repeat(np.arange(len(self)), self.n_ways)
+
+    @cached_property
+    def n_ways(self) -> IntArray:
+        """How many ways each item has."""
+        return np.diff(self.begin)
+
+    @cached_property
+    def highest(self) -> IntArray:
+        """The way of each item that adds most; it has the most rows, too."""
+        order = np.lexsort((self.second, self.item))
+        return np.asarray(order[self.begin[1:] - 1])
+
+    @cached_property
+    def most(self) -> IntArray:
+        """Most rows of each item."""
+        return self.rows[self.highest]
+
+    def turned(self) -> tuple[Items, IntArray]:
+        """What ways leave out; and their order: the one that leaves out nothing comes first."""
+        order = np.lexsort((-self.second, self.item))
+        top = np.repeat(self.highest, self.n_ways)
+        left = [x[top] - x[order] for x in self.ways]
+        return Items(self.begin, left[0], left[1], left[2]), order
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,205 +97,233 @@ class Sums:
     """By how much each of the two may be off."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Half:
-    """All choices for some kinds."""
+class _List:
+    """Choices of ways for some items, each made by going on from another one."""
 
-    rows: IntArray
-    second: FloatArray
-    first: FloatArray
-    code: IntArray
+    def __init__(self, items: Items, room: int):
+        self.items = items
+        self.all: Listed = (
+            np.empty(room, np.int16), np.empty(room), np.empty(room),
+            np.empty(room, np.int32), np.empty(room, np.int32),
+        )  # fmt: skip
+        for x in self.all:
+            x[0] = 0
+        self.n = 1
+
+    def extend(self, item: int, most: int, highest: float) -> bool:
+        """Add the choices that take one of an item's ways; False if there is no room."""
+        n = extend(self.all, self.n, *self._ways(item), most, highest)
+        self.n = max(n, self.n)
+        return n >= 0
+
+    def cross(self, item: int, n: int, least: float, most: float) -> _List | None:
+        """List the choices that the first ``n`` lead to, and that come to so much."""
+        out = _List(self.items, 4 * len(self.all[0]))
+        out.n = cross(self.all, n, *self._ways(item), least, most, out.all)
+        return None if out.n < 0 else out
+
+    def _ways(self, item: int) -> tuple[tuple[IntArray, FloatArray, FloatArray], int, int]:
+        own = self.items
+        begin, end = int(own.begin[item]), int(own.begin[item + 1])
+        # The way that adds nothing makes no other choice.
+        return own.ways, begin + 1, end
+
+    def keys(self, n: int, counted: bool) -> tuple[FloatArray, FloatArray]:
+        """Sums of the first ``n``: of rows and the second, and the first."""
+        rows, second, first = (x[:n] for x in self.all[:3])
+        return second + _COUNTED * rows if counted else second, first
 
 
-def whole_sums(
-    most: IntArray, second: FloatArray, first: FloatArray, sums: Sums, n_most: int
-) -> IntArray | None:
-    """Find numbers from 0 to ``most`` of each kind that meet the sums.
+def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
+    """Find choices of one way for each item that meet the sums.
 
     Parameters
     ----------
-    most : int array, shape (n_kinds,)
-    second, first : float arrays, shape (n_kinds,)
-        What each item of a kind adds to the two sums; ``second`` is above 0.
+    items : Items
     sums : Sums
     n_most : int
         Choices of a half that are looked at, at most.
 
     Returns
     -------
-    int array, shape (n_solutions, n_kinds), or None if there are more choices.
-        All of them; or where there are too many choices, and by chance hardly one would meet the
-        sums, the one that was found where about as many rows lie in each half as should.
+    int array, shape (n_solutions, n_items), or None if there are more choices.
+        The way of each item. All solutions; or where there are too many choices, and by chance
+        hardly one would meet the sums, the one that was found.
     """
-    turned_sums, n, turned = _turned(most, second, first, sums)
-    rng = np.random.default_rng(len(most))
-    order = np.argsort(-most, kind="stable")
-    windows = [(0, n)]
-    if max(_ways(most[half], n).sum() for half in _halves(most, order)) > n_most:
-        if sums.rows is None or _by_chance(most, second, n, sums) > _LEAST_CHANCE:
+    turned, n, own, way = _turned(items, sums)
+    by_chance = _by_chance(own, n, turned)
+    if by_chance > _MOST_CHANCE:
+        return None
+    order = np.argsort(-own.n_ways, kind="stable")
+    halves = _halves(own, order)
+    found: IntArray | None
+    if max(_ways(own, half, n).sum() for half in halves) <= n_most:
+        found = _in_halves(own, turned, n, halves, n_most)
+    else:
+        found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
+    return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
+
+
+def _in_halves(
+    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray], n_most: int
+) -> IntArray | None:
+    """Hold all choices for one half of the items against all for the other."""
+    both = []
+    for half in halves:
+        own = _List(items, n_most + 1)
+        for item in half.tolist():
+            own.extend(item, n, sums.second + sums.off_second)
+        both.append(own)
+    left, right = both
+    pairs = _pairs(left, left.n, right, right.n, sums)
+    return None if pairs is None else _traced(items, left, right, pairs)
+
+
+def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
+    """Try some orders of the items, until all choices or the ``one`` there may be is found."""
+    rng = np.random.default_rng(len(items))
+    for _ in range(_TRIES):
+        found, every = _from_both_ends(items, sums, n, rng.permutation(len(items)), n_most)
+        if found is None or every or (one and len(found)):
+            return found
+        if not one:
             return None
-        windows = []
-    out = np.zeros((0, len(most)), dtype=np.int64)
-    for tries in range(1 if windows else _TRIES):
-        if not windows or tries:
-            order = rng.permutation(len(most))
-            order = order[np.argsort(-most[order], kind="stable")]
-        halves = _halves(most, order)
-        window = (0, n) if windows else _window([_ways(most[h], n) for h in halves], n, n_most)
-        if window is None:
-            return None
-        parts = []
-        for half, (low, high) in zip(halves, (window, (n - window[1], n - window[0])), strict=True):
-            ends = (low, high) if sums.rows is not None else (0, n)
-            own = _listed(most[half], second[half], first[half], ends, turned_sums, n_most)
-            if own is None:
-                return None
-            parts.append(own)
-        pairs = _pairs(parts[0], parts[1], turned_sums)
+    return None  # It lies where no try looked.
+
+
+def _from_both_ends(
+    items: Items, sums: Sums, n: int, order: IntArray, n_most: int
+) -> tuple[IntArray | None, bool]:
+    """Hold choices for the first items against choices for the last ones.
+
+    One item's way is where the sum comes to half: items before it add less, and those behind no
+    more. So there are far fewer choices than for halves where few items are in the node. Returns
+    also whether all choices were looked at.
+    """
+    half = sums.second / 2
+    left, right = _List(items, n_most), _List(items, n_most)
+    upto, behind = [1], [1]
+    for own, ends, run, highest in (
+        (left, upto, order, np.nextafter(half, 0.0)),
+        (right, behind, order[::-1], half + sums.off_second),
+    ):
+        for item in run[:-1].tolist():
+            if not own.extend(item, n, highest):
+                break
+            ends.append(own.n)
+    found = [np.zeros((0, len(items)), dtype=np.int64)]
+    first, last = len(items) - len(behind), len(upto)
+    for i in range(first, last):
+        middle = left.cross(int(order[i]), upto[i], half, sums.second + sums.off_second)
+        if middle is None:
+            return None, False
+        pairs = _pairs(middle, middle.n, right, behind[len(items) - 1 - i], sums)
         if pairs is None:
-            return None
-        out = np.zeros((len(pairs), len(most)), dtype=np.int64)
-        for side, half, own in zip(range(2), halves, parts, strict=True):
-            code = own.code[pairs[:, side]]
-            for k in half:
-                code, out[:, k] = np.divmod(code, most[k] + 1)
-        if len(out):
-            break
-    if not len(out) and not windows:
-        return None  # It lies in no window that was tried.
-    return most - out if turned else out
+            return None, False
+        found.append(_traced(items, middle, right, pairs, left))
+    return np.concatenate(found), first == 0 and last == len(items)
 
 
-def _window(ways: list[FloatArray], n: int, n_most: int) -> tuple[int, int] | None:
-    """Choose how many items the first half has, at least and at most: what is likeliest."""
-    left, right = (np.append(w, np.zeros(n + 1 - len(w))) for w in ways)
-    both = left * right[::-1]
-    low = high = int(both.argmax())
-    if max(left[low], right[n - low]) > n_most:
-        return None
-    while True:
-        tried = [
-            (both[k], k) for k in (low - 1, high + 1)
-            if 0 <= k <= n and both[k] > 0
-            and left[min(low, k) : max(high, k) + 1].sum() <= n_most
-            and right[n - max(high, k) : n - min(low, k) + 1].sum() <= n_most
-        ]  # fmt: skip
-        if not tried:
-            break
-        _, k = max(tried)
-        low, high = min(low, k), max(high, k)
-    if both[low : high + 1].sum() < _LEAST_HIT * both.sum():
-        return None
-    return low, high
-
-
-def _by_chance(most: IntArray, second: FloatArray, n: int, sums: Sums) -> float:
-    """How many choices would meet the sums by chance."""
-    ways = _ways(most, n)
-    share = n / most.sum()
-    spread = np.sqrt(2 * np.pi * share * (1 - share) * float(most @ (second - second.mean()) ** 2))
-    near = min(2 * max(sums.off_second, _GRAIN) / max(spread, 1e-12), 1.0)
-    return float(ways[n] * near * min(2 * max(sums.off_first, _GRAIN), 1.0))
-
-
-def _turned(
-    most: IntArray, second: FloatArray, first: FloatArray, sums: Sums
-) -> tuple[Sums, int, bool]:
-    """Look for what is not in the node where that is less: whether so, and how many at most."""
-    total = float(most @ second), float(most @ first)
-    every = int(most.sum())
-    turned = 2 * sums.second > total[0] if sums.rows is None else 2 * sums.rows > every
+def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> IntArray | None:
+    """Find pairs of choices that meet the sums, shape (n_pairs, 2); None if too many do."""
+    counted = sums.rows is not None
+    total = sums.second + (_COUNTED * sums.rows if sums.rows is not None else 0.0)
+    one, other = left.keys(n_left, counted), right.keys(n_right, counted)
+    turned = n_left > n_right
     if turned:
+        one, other = other, one
+    order = np.argsort(one[0], kind="stable")
+    out = np.empty((_MOST_PAIRS, 2), dtype=np.int64)
+    k = meet(
+        one[0][order], one[1][order], total - other[0], sums.first - other[1],
+        sums.off_second, sums.off_first, out,
+    )  # fmt: skip
+    if k < 0:
+        return None
+    pairs = np.column_stack([order[out[:k, 0]], out[:k, 1]])
+    return pairs[:, ::-1] if turned else pairs
+
+
+def _traced(
+    items: Items, left: _List, right: _List, pairs: IntArray, before: _List | None = None
+) -> IntArray:
+    """Say which way of each item pairs of choices take.
+
+    ``before``: choices that those of ``left`` go on from, if not its own.
+    """
+    way = np.repeat(items.begin[None, :-1], len(pairs), axis=0)
+    for each, (i, j) in zip(way, pairs.tolist(), strict=True):
+        if before is not None:
+            each[items.item[left.all[4][i]]] = left.all[4][i]
+            i = int(left.all[3][i])
+        trace((before or left).all[3], (before or left).all[4], items.item, i, each)
+        trace(right.all[3], right.all[4], items.item, j, each)
+    return way - items.begin[:-1]
+
+
+def _by_chance(items: Items, n: int, sums: Sums) -> float:
+    """How many choices would meet the sums by chance."""
+    ways = _ways(items, np.arange(len(items)), n)
+    most = items.most
+    second = items.second[items.highest] / np.maximum(most, 1)
+    number = np.arange(len(ways)) if sums.rows is None else np.array([sums.rows])
+    share = number / max(most.sum(), 1)
+    mean = float(most @ second) * share
+    off = max(sums.off_second, _GRAIN)
+    spread = float(most @ (second - second.mean()) ** 2)
+    variance = share * (1 - share) * spread + off**2
+    near = np.exp(-((sums.second - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    chance = np.minimum(2 * off * near, 1.0) * min(2 * max(sums.off_first, _GRAIN), 1.0)
+    return float(ways[np.minimum(number, len(ways) - 1)] @ chance)
+
+
+def _turned(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
+    """Look for what is not in the node where that is less.
+
+    Returns how many rows it has at most, and the order of the ways, too.
+    """
+    top = items.highest
+    total = float(items.second[top].sum()), float(items.first[top].sum())
+    every = int(items.most.sum())
+    way = np.arange(len(items.rows))
+    if 2 * sums.second > total[0] if sums.rows is None else 2 * sums.rows > every:
+        items, way = items.turned()
         sums = Sums(
             None if sums.rows is None else every - sums.rows,
             total[0] - sums.second, total[1] - sums.first, sums.off_second, sums.off_first,
         )  # fmt: skip
     if sums.rows is not None:
-        return sums, sums.rows, turned
-    order = np.argsort(second, kind="stable")
-    upto = np.cumsum(np.repeat(second[order], most[order]))
-    return sums, int(np.searchsorted(upto, sums.second + sums.off_second, "right")), turned
+        return sums, sums.rows, items, way
+    added = items.rows > 0
+    each = np.where(added, items.second, np.inf) / np.maximum(items.rows, 1)
+    least = np.minimum.reduceat(each, items.begin[:-1])
+    order = np.argsort(least, kind="stable")
+    most = np.maximum.reduceat(items.rows, items.begin[:-1])
+    upto = np.cumsum(np.repeat(least[order], most[order]))
+    return sums, int(np.searchsorted(upto, sums.second + sums.off_second, "right")), items, way
 
 
-def _halves(most: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Share out the kinds, so that there are about as many choices for both halves."""
+def _halves(items: Items, order: IntArray) -> tuple[IntArray, IntArray]:
+    """Share out the items, so that there are about as many choices for both halves."""
     size, sides = [0.0, 0.0], ([], [])  # type: tuple[list[float], tuple[list[int], list[int]]]
     for k in order.tolist():
         less = int(size[1] < size[0])
         sides[less].append(k)
-        size[less] += np.log2(most[k] + 1.0)
+        size[less] += np.log2(items.n_ways[k])
     return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64)
 
 
-def _ways(most: IntArray, n: int) -> FloatArray:
-    """How many choices of 0, 1, up to n items there are."""
+def _ways(items: Items, own: IntArray, n: int) -> FloatArray:
+    """How many choices of 0, 1, up to n rows there are."""
     ways = np.ones(1)
-    for r in most.tolist():
-        upto = np.cumsum(np.append(ways, np.zeros(r)))
-        upto[r + 1 :] -= upto[: len(upto) - r - 1].copy()
-        ways = upto[: n + 1]
+    for k in own.tolist():
+        each = np.bincount(items.rows[items.begin[k] : items.begin[k + 1]])
+        ways = np.convolve(ways, each)[: n + 1]
     return ways
 
 
-def work(most: IntArray, second: FloatArray, first: FloatArray, sums: Sums) -> float:
+def work(items: Items, sums: Sums) -> float:
     """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
-    _, n, _ = _turned(most, second, first, sums)
-    ways = _ways(most, n)
+    sums, n, items, _ = _turned(items, sums)
+    ways = _ways(items, np.arange(len(items)), n)
     return float(ways[-1] if sums.rows is not None else ways.sum())
-
-
-def _listed(
-    most: IntArray,
-    second: FloatArray,
-    first: FloatArray,
-    ends: tuple[int, int],
-    sums: Sums,
-    n_most: int,
-) -> _Half | None:
-    rows, code = np.zeros(1, dtype=np.int16), np.zeros(1, dtype=np.int64)
-    h, g, radix = np.zeros(1), np.zeros(1), 1
-    highest = sums.second + sums.off_second
-    behind = int(most.sum())
-    for k, r in enumerate(most.tolist()):
-        behind -= r
-        if len(rows) * (r + 1) > 4 * n_most or radix > _MOST_CODE // (r + 1):
-            return None
-        own = []
-        for c in range(r + 1):
-            kept = np.flatnonzero(
-                (rows + c <= ends[1]) & (rows + (c + behind) >= ends[0])
-                & (h + c * second[k] <= highest)
-            )  # fmt: skip
-            own.append((rows[kept] + np.int16(c), h[kept] + c * second[k], g[kept] + c * first[k],
-                        code[kept] + c * radix))  # fmt: skip
-        rows, h, g, code = (np.concatenate(parts) for parts in zip(*own, strict=True))
-        radix *= r + 1
-        if len(rows) > n_most:
-            return None
-    # The last item runs slowest.
-    return _Half(rows.astype(np.int64), h, g, code)
-
-
-def _pairs(left: _Half, right: _Half, sums: Sums) -> IntArray | None:
-    """Find pairs of choices that meet the sums; None if too many come near."""
-    key, wanted = left.second, sums.second - right.second
-    if sums.rows is not None:
-        key = key + _COUNTED * left.rows
-        wanted = wanted + _COUNTED * (sums.rows - right.rows)
-    order = np.argsort(key, kind="stable")
-    key, found, n_near = key[order], [np.zeros((0, 2), dtype=np.int64)], 0
-    near = np.argsort(wanted, kind="stable")
-    for begin in range(0, len(near), _BLOCK):
-        own = near[begin : begin + _BLOCK]
-        low = np.searchsorted(key, wanted[own] - sums.off_second, "left")
-        high = np.searchsorted(key, wanted[own] + sums.off_second, "right")
-        many = high - low
-        n_near += int(many.sum())
-        if n_near > _MOST_NEAR or many.sum() > _MOST_AT_ONCE:
-            return None
-        j = np.repeat(own, many)
-        i = order[np.arange(len(j)) + np.repeat(low - np.cumsum(many) + many, many)]
-        ones = left.first[i] + right.first[j] - sums.first
-        met = np.abs(ones - np.rint(ones)) <= sums.off_first
-        found.append(np.column_stack([i[met], j[met]]))
-    return np.concatenate(found)
