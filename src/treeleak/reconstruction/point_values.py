@@ -34,6 +34,8 @@ _PACE = 10**8
 """Looks in a second, on a slow machine."""
 _TOLD = 3
 """Thresholds that a column must have for its midpoints to tell anything of the rows."""
+_BESIDE, _CROWDED = 2, 3.0
+"""Intervals beside the first one, and how many times as dense it is if its rows are alike."""
 _MET = 1e-3
 """Part of the typical gap between thresholds up to which a midpoint is taken to be met."""
 
@@ -91,9 +93,13 @@ def point_values(
         No value leaves its interval, or changes sides at any threshold.
     """
     grids: dict[int, Grid] = {}
-    if release.thresholds_are == "midpoints":
+    if release.thresholds_are != "unknown":
         for j in np.flatnonzero(numbers):
-            grid = grid_behind(release.thresholds[j], release.float_type)
+            cuts = release.thresholds[j]
+            if release.thresholds_are == "values":
+                # Half of a value is the middle of it and zero.
+                cuts = _above(cuts, release.float_type) / 2
+            grid = grid_behind(cuts, release.float_type)
             if grid is not None:
                 grids[int(j)] = grid
     equations = None
@@ -124,6 +130,10 @@ def _settled(
         open_ = np.flatnonzero(low[:, j] < high[:, j])
         cuts, kind = release.thresholds[j], release.float_type
         x, least, most = wanted[open_, j], low[open_, j], high[open_, j]
+        if release.thresholds_are == "values":
+            x = np.where(np.isin(least, cuts), _from_below(least, x, kind), x)
+            if _crowded(valid[:, j].astype(kind), low[:, j].min(), cuts):
+                x[least <= low[:, j].min()] = low[:, j].min()
         with np.errstate(over="ignore"):
             side = np.searchsorted(cuts, valid[open_, j].astype(kind))
             tried = [*Grid(1.0).around(x)] if whole[j] else [x, x.astype(kind).astype(float)]
@@ -273,6 +283,31 @@ def _mostly(group: IntArray, met: BoolArray, n_groups: int) -> BoolArray:
     """Whether more than half of what is said of each group is met."""
     said = np.bincount(group, minlength=n_groups)
     return np.asarray(2 * np.bincount(group, met, minlength=n_groups) > said)
+
+
+def _above(x: FloatArray, float_type: str) -> FloatArray:
+    """Say which number of the model's type comes next, in as few digits as tell it apart."""
+    kind = np.dtype(float_type).type
+    return np.array([float(str(v)) for v in np.nextafter(x.astype(kind), kind(np.inf))])
+
+
+def _from_below(least: FloatArray, middle: FloatArray, float_type: str) -> FloatArray:
+    """Say where the middle one of the rows of an interval lies that begins with one of them.
+
+    The others lie anywhere in it.
+    """
+    begin = _above(least, float_type)
+    _, own, n = np.unique(least, return_inverse=True, return_counts=True)
+    rows = n[own]
+    return begin + (middle - begin) * np.maximum(rows - 2, 0) / np.maximum(rows - 1, 1)
+
+
+def _crowded(x: FloatArray, least: float, cuts: FloatArray) -> bool:
+    """Whether more rows lie below all cuts than beside: then most are taken to be the least."""
+    if len(cuts) < _BESIDE + 1 or not np.isfinite(least) or not least < cuts[0]:
+        return False
+    below, beside = (x <= cuts[0]).sum(), ((x > cuts[0]) & (x <= cuts[_BESIDE])).sum()
+    return bool(below * (cuts[_BESIDE] - cuts[0]) > _CROWDED * beside * (cuts[0] - least))
 
 
 def _typical_gap(cuts: FloatArray) -> float:

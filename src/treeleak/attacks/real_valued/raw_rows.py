@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, hstack, identity
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.real_valued.by_nodes import ByNodes, Groups
+from treeleak.attacks.real_valued.by_nodes import ByNodes
+from treeleak.attacks.real_valued.layers import Groups
+from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
@@ -24,13 +24,12 @@ _LEAST_TREES = 3
 """Trees that must be settled for their groups to say more than counts alone."""
 _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
-_ROUNDS = 30
 _SECONDS = 10.0
 """Most time for classes."""
 
 
 def raw_rows(
-    evidence: LossSums, geometry: Geometry, values: Values, clock: Clock, why: str
+    evidence: LossSums, geometry: Geometry, values: Values, clock: Clock, seed: int, why: str
 ) -> Answer | None:
     """Rebuild rows without a list of the cells; None where too few trees are settled.
 
@@ -51,7 +50,7 @@ def raw_rows(
     # The first so many rows of a group are of the second class.
     place = np.arange(len(row)) - np.repeat(np.cumsum(groups.rows) - groups.rows, groups.rows)
     label = (place < ones[row]).astype(np.int64)
-    atoms, sure = chosen(groups, search.begin, row, place)
+    atoms, sure = chosen(search, row, place, label, clock, seed)
     leaf = geometry.trace_atoms(atoms).astype(np.int64)
     missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
     numbered = np.column_stack([atoms, label]) + values.atom_start[:-1]
@@ -72,39 +71,24 @@ def raw_rows(
 
 
 def chosen(
-    groups: Groups, begin: IntArray, row: IntArray, place: IntArray
+    search: ByNodes, row: IntArray, place: IntArray, label: IntArray, clock: Clock, seed: int
 ) -> tuple[IntArray, FloatArray]:
     """Choose an atom of each attribute for each row, and say how likely it is.
 
-    Within its box a row has the value in the middle, as all rows together are spread; several rows
-    of a group are spread themselves.
-
     ``row`` and ``place``: group of each row, and its number in it.
     """
+    groups, begin = search.best, search.begin
     n_boxes = np.bincount(groups.group, minlength=len(groups.rows))
     first = np.searchsorted(groups.group, np.arange(len(groups.rows)))
     # Rows of groups with several boxes take turns.
     box = groups.box[first[row] + place % n_boxes[row]]
-    atoms = np.empty((len(row), len(begin) - 1), dtype=np.int64)
-    sure = np.empty(atoms.shape)
-    at = (place + 0.5) / groups.rows[row]
-    for a, (low, high) in enumerate(pairwise(begin.tolist())):
-        share = spread(box[:, low:high])
-        upto = np.cumsum(share, axis=1)
-        atoms[:, a] = (upto < at[:, None] * upto[:, -1:]).sum(axis=1)
-        sure[:, a] = np.take_along_axis(share, atoms[:, [a]], axis=1)[:, 0]
+    inside = np.column_stack([own.argmax(axis=1) for own in np.split(box, begin[1:-1], axis=1)])
+    leaf = search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
+    share = values_in_boxes(search.geometry, leaf, label, box, clock, seed)
+    parts = np.split(share, begin[1:-1], axis=1)
+    atoms = np.column_stack([(own.cumsum(axis=1) < 0.5).sum(axis=1) for own in parts])
+    sure = np.column_stack([np.take_along_axis(own, at[:, None], axis=1) for own, at in zip(parts, atoms.T)])
     return atoms, sure / n_boxes[row][:, None]
-
-
-def spread(box: np.ndarray) -> FloatArray:
-    """Share of each row in each of its atoms, shape of ``box``, where all rows are spread alike."""
-    weight = np.ones(box.shape[1])
-    for _ in range(_ROUNDS):
-        share = box * weight
-        share = share / share.sum(axis=1, keepdims=True)
-        # A little of each stays, so that none is ruled out that a box admits.
-        weight = share.mean(axis=0) + 1e-3 / box.shape[1]
-    return np.asarray(share)
 
 
 def _ones(search: ByNodes, groups: Groups, clock: Clock) -> IntArray:

@@ -88,7 +88,7 @@ def real_valued(
         # Where every tree counts its rows, walks that meet the counts come nearer to all rows than
         # groups of the first trees do.
         if isinstance(evidence, LossSums) and np.isnan(evidence.n).any():
-            answer = raw_rows(evidence, geometry, values, clock, str(why))
+            answer = raw_rows(evidence, geometry, values, clock, seed, str(why))
         if answer is None:
             raise
         return answer

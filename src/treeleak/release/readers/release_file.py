@@ -101,7 +101,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **({} if release.ensemble is None else {"ensemble": _ensemble_to_dict(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
-        **({} if release.thresholds_are == "unknown" else {"thresholds_are": "midpoints"}),
+        **({} if (are := release.thresholds_are) == "unknown" else {"thresholds_are": are}),
         "float_type": release.float_type,
         "maybe_missing": plain(release.maybe_missing),
         "one_hot": plain(release.one_hot),

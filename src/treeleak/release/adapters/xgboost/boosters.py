@@ -179,6 +179,8 @@ def _release(model: Model) -> Release:
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=levels(model, names),
         float_type="float32",
+        # From version 2 on, columns are cut at their values unless another way is asked for.
+        thresholds_are="values" if int(model.version.split(".")[0]) >= 2 else "unknown",
         origin=f"XGBoost {model.version}, Booster",
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),

@@ -1,0 +1,154 @@
+"""What trees say of values by the cuts that they did not choose: none of them was better.
+
+A node is split where that lowers the loss most. With the rows in each node and their derivatives
+known, every other cut of every column must lower it less: as many statements on values as there
+are nodes and cuts. So must every cut of a leaf that might have been split. Of cuts that come to the
+same, a library takes the lowest or the highest, so that some row lies right beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, gains, left_sums
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
+from treeleak.evidence.predictions import fitted
+from treeleak.partition import Geometry
+from treeleak.release.tree import Tree
+
+_OFF, _BESIDE = 1e-5, 2e-6
+"""By how much what a cut comes to may be off that was computed in single precision."""
+_LEAST_CASES = 20
+"""Cases in which a rule must hold, and none in which it does not, to be one of the library."""
+_MOST_PLACES = 2**26
+"""Pairs of a node and a cut, at most."""
+_IN_LEAF = 2
+
+
+def axes_of(geometry: Geometry) -> Axes:
+    """List cuts of columns whose atoms lie in order: of numbers, none of which is missing."""
+    n_cuts = np.zeros(len(geometry.parts), dtype=np.int64)
+    for a, part in enumerate(geometry.parts):
+        values = part.representatives
+        ordered = values.shape[1] == 1 and (np.diff(values[:, 0]) > 0).all()
+        if ordered and not geometry.release.category_sets[int(part.columns[0])]:
+            n_cuts[a] = len(part) - 1
+    return Axes(*(np.append(0, np.cumsum(n)) for n in (geometry.radix, n_cuts)))
+
+
+def best_cuts(
+    geometry: Geometry,
+    axes: Axes,
+    leaf: IntArray,
+    label: IntArray,
+    ends: tuple[IntArray, IntArray],
+) -> tuple[Nodes, Rules]:
+    """Say what known leaves and classes of rows let nodes say of their values.
+
+    What a library does is not taken for granted: a rule is dropped that does not hold where values
+    are known.
+
+    Parameters
+    ----------
+    leaf : int array, shape (n_rows, n_trees)
+        Leaves (rows of A) of the first trees.
+    label : int array, shape (n_rows,)
+    ends : two int arrays, shape (n_rows, n_attributes)
+        First and last atom that each value may have.
+    """
+    nodes, rules = _nodes(geometry, axes, leaf, label)
+    if len(nodes.best) * int(axes.cuts[-1]) > _MOST_PLACES:
+        return _kept(nodes, np.zeros(len(nodes.best), dtype=bool)), rules
+    # Where as many rows lie left of a cut with their last atoms as with their first ones, these are
+    # the same.
+    sums = left_sums(ends[1], nodes, axes)
+    known = left_sums(ends[0], nodes, axes)[2] == sums[2]
+    better = known & (gains(sums, nodes, rules) > nodes.best[:, None])
+    inner = nodes.column >= 0
+    valid = np.zeros_like(inner)
+    for kind in (inner, ~inner):
+        valid |= kind & (known[kind].sum() >= _LEAST_CASES) & ~better[kind].any()
+    return _kept(nodes, valid), rules._replace(touches=_touches(nodes, ends))
+
+
+def _nodes(
+    geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray
+) -> tuple[Nodes, Rules]:
+    """List all nodes that are split by a cut, and leaves that might have been."""
+    release, n_trees = geometry.release, leaf.shape[1]
+    _, fitting = fitted(release)
+    derivatives = [Derivative(geometry, which)(leaf, label) for which in (FIRST, SECOND)]
+    attribute = np.full(release.n_features, -1)
+    for a, part in enumerate(geometry.parts):
+        if axes.cuts[a + 1] > axes.cuts[a]:
+            attribute[part.columns[0]] = a
+    trees = release.trees[:n_trees]
+    deepest = max(int(tree.depth.max()) for tree in trees)
+    begin = np.append(0, np.cumsum([tree.n_nodes for tree in trees]))
+    entries, columns, atoms, least = [], [], [], [np.inf, np.inf]
+    for t, tree in enumerate(trees):
+        column = np.where(tree.is_leaf, -1, attribute[tree.feature])
+        atom = np.full(tree.n_nodes, -1)
+        for v in np.flatnonzero(column >= 0):
+            below = geometry.parts[column[v]].representatives[:, 0] <= tree.threshold[v]
+            atom[v] = int(below.sum()) - 1
+        at = tree.leaves[leaf[:, t] - geometry.leaf_start[t]]
+        row, node, side = _through(tree, at)
+        for k, each in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
+            held = np.bincount(at, each, tree.n_nodes)[tree.leaves]
+            least[k] = min(least[k], float(held.min()))
+        told = np.where(tree.is_leaf, tree.depth < deepest, column >= 0)[node]
+        entries.append(np.array([row, begin[t] + node, side, np.full(len(row), t)])[:, told])
+        columns.append(column)
+        atoms.append(atom)
+    row, place, side, tree_of = np.concatenate(entries, axis=1)
+    order = np.argsort(row, kind="stable")
+    row, place, side, tree_of = (x[order] for x in (row, place, side, tree_of))
+    used, node = np.unique(place, return_inverse=True)
+    first, second = (x[row, tree_of] for x in derivatives)
+    n = len(used)
+    totals, left = (
+        np.array([np.bincount(node[own], x[own], n) for x in (first, second, np.ones(len(node)))])
+        for own in (slice(None), side != 1)
+    )
+    best = left[0] ** 2 / (left[1] + fitting.l2)
+    right = totals - left
+    best += np.where(right[2] > 0, right[0] ** 2 / (right[1] + fitting.l2), 0.0)
+    start = np.searchsorted(row, np.arange(len(leaf) + 1))
+    nodes = Nodes(
+        start, node.ravel(), side, first, second, totals, best * (1 + _OFF) + _BESIDE,
+        np.concatenate(columns)[used], np.concatenate(atoms)[used],
+    )  # fmt: skip
+    share = 1 - 1e-6
+    return nodes, Rules(fitting.l2, least[0] * share, least[1] * share, np.zeros(2, dtype=bool))
+
+
+def _through(tree: Tree, at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """List through which nodes rows get to leaves: rows, nodes and sides."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    parent = np.full(tree.n_nodes, -1)
+    parent[tree.left[inner]] = parent[tree.right[inner]] = inner
+    row = np.arange(len(at))
+    out = [np.array([row, at, np.full(len(at), _IN_LEAF)])]
+    while len(row):
+        above = parent[at]
+        row, at, above = (x[above >= 0] for x in (row, at, above))
+        out.append(np.array([row, above, tree.right[above] == at]))
+        at = above
+    row, node, side = np.concatenate(out, axis=1)
+    return row, node, side
+
+
+def _kept(nodes: Nodes, valid: BoolArray) -> Nodes:
+    """Let the other nodes say nothing of cuts that are better."""
+    return nodes._replace(best=np.where(valid, nodes.best, np.inf))
+
+
+def _touches(nodes: Nodes, ends: tuple[IntArray, IntArray]) -> BoolArray:
+    """Say on which sides of a cut some row always lies right beside it, as far as is known."""
+    low, high = ends
+    surely = beside(np.where(low == high, low, -1), nodes)[nodes.column >= 0]
+    # All values on the left side go up to the cut, at most.
+    perhaps = np.where([True, False], beside(high, nodes), beside(low, nodes))[nodes.column >= 0]
+    return np.asarray((perhaps > 0).all(axis=0) & ((surely > 0).sum(axis=0) >= _LEAST_CASES))

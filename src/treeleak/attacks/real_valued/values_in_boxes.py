@@ -1,0 +1,88 @@
+"""Values of rows that are known to lie in boxes: draws that agree with the cuts of all nodes.
+
+Values are drawn one after the other from what their columns hold, and the less likely the more
+nodes would have had a better cut with them (:mod:`.best_cuts`). First these statements weigh little
+and then more and more. How often each value is drawn in the end says how sure it is.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
+from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, draw, left_sums
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.partition import Geometry
+
+_CHAINS, _SWEEPS, _LEAST_SWEEPS = 4, 200, 20
+"""Chains of draws, draws of all values in each, and the least of them when time runs out."""
+_COST = 4.0
+"""What a statement weighs in the end: how many times e less likely is a value that misses it."""
+_RISING, _HEARD = 0.5, 0.6
+"""Share of the draws in which that rises, and after which they count."""
+_BEFORE = 0.5
+"""How many rows hold each value before any is drawn."""
+
+
+def values_in_boxes(
+    geometry: Geometry, leaf: IntArray, label: IntArray, box: BoolArray, clock: Clock, seed: int
+) -> FloatArray:
+    """Say how likely each row has each atom, shape (n_rows, n_atoms).
+
+    Parameters
+    ----------
+    leaf : int array, shape (n_rows, n_trees)
+        Leaves (rows of A) of the first trees.
+    label : int array, shape (n_rows,)
+    box : bool array, shape (n_rows, n_atoms)
+        Atoms of all attributes that a row may have.
+    """
+    rng, axes = np.random.default_rng(seed), axes_of(geometry)
+    parts = [box[:, begin:end] for begin, end in pairwise(axes.atoms.tolist())]
+    low = np.column_stack([own.argmax(axis=1) for own in parts])
+    last = [own.shape[1] - 1 - own[:, ::-1].argmax(axis=1) for own in parts]
+    ends = low, np.column_stack(last)
+    said = best_cuts(geometry, axes, leaf, label, ends)
+    share = np.zeros(box.shape)
+    for chain in range(_CHAINS):
+        if not chain or not clock.stopped:
+            share += _drawn(box, ends, axes, *said, clock, rng)
+            clock.tell("choosing values", 0.8 + 0.2 * (chain + 1) / _CHAINS)
+    for a, (begin, end) in enumerate(pairwise(axes.atoms.tolist())):
+        own = share[:, begin:end]
+        settled = ends[0][:, a] == ends[1][:, a]
+        own[settled] = parts[a][settled]
+        own /= own.sum(axis=1, keepdims=True)
+    return share
+
+
+def _drawn(
+    box: BoolArray,
+    ends: tuple[IntArray, IntArray],
+    axes: Axes,
+    nodes: Nodes,
+    rules: Rules,
+    clock: Clock,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Add up over a chain how likely each value was."""
+    first = rng.random(box.shape) * box
+    own = np.split(first, axes.atoms[1:-1], axis=1)
+    atom = np.column_stack([x.argmax(axis=1) for x in own])
+    sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
+    held = np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=box.shape[1]) + _BEFORE
+    share = np.zeros(box.shape)
+    for sweep in range(_SWEEPS):
+        if clock.stopped and sweep >= _LEAST_SWEEPS:
+            break
+        if sweep == int(_HEARD * _SWEEPS):
+            share[:] = 0.0
+        cost = _COST * min((sweep + 1) / (_RISING * _SWEEPS), 1.0)
+        draw(
+            atom, ends, box, held, nodes, axes, rules, sums, near, cost,
+            rng.permutation(atom.size), rng.random(atom.size), share,
+        )  # fmt: skip
+    return share
