@@ -11,8 +11,9 @@ above, below and beside it. Where several choices meet all sums, they are follow
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -36,15 +37,9 @@ from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
 from treeleak.release.tree import Tree
 
-_MOST_WORK = 2.0**50
-"""Choices of a node, at most."""
-_FEW, _MOST_ALIKE = 8, 64
-"""Choices that meet a node's sums, at most: where there are more, more trees are looked at before
-they are followed, or the node says too little."""
-_DEEP = 8
-"""Trees that are looked at together, at most."""
-_STUCK = 3
-"""Choices among which no node decides any more, after which the search ends."""
+_FEW = 8
+"""Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
+_NONE = 2**30
 _STATES = 20_000
 """States that are looked at, at most."""
 
@@ -54,8 +49,50 @@ class _State:
     """Groups, and what is known of how the next trees split them."""
 
     groups: Groups
-    layers: tuple[Layer, ...] = ()
-    bounds: tuple[Bounds, ...] = ()
+    layers: list[Layer] = field(default_factory=list)
+    bounds: list[Bounds] = field(default_factory=list)
+
+    def chosen(self, layer: int, node: int, rows: IntArray) -> _State:
+        """Say how many rows of each part are in a node."""
+        bounds = [b.copy() for b in self.bounds]
+        bounds[layer].least[:, node] = bounds[layer].most[:, node] = rows
+        return _State(self.groups, list(self.layers), bounds)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """How much is done to split the groups of a state."""
+
+    work: float
+    """Choices of a node's parts, at most: others are not asked."""
+    layers: int
+    """Trees that are looked at together, at most."""
+    alike: int
+    """Choices that meet a node's sums, at most: where there are more, it says too little."""
+
+
+_LEVELS = _Level(2.0**44, 1, _FEW), _Level(2.0**50, 3, 64), _Level(2.0**50, 8, 512)
+"""What is tried first, and what only when nothing else goes on."""
+
+
+_Key = tuple[int, int, bytes, bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What nodes said, for each of the bounds that they were asked with."""
+
+    effort: dict[_Key, float]
+    found: dict[_Key, IntArray | None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """Choices of a node of a layer that meet its sums."""
+
+    layer: int
+    node: int
+    found: IntArray
 
 
 class ByNodes:
@@ -65,26 +102,28 @@ class ByNodes:
         self.evidence, self.geometry, self.clock = evidence, geometry, clock
         self.boxes = leaf_boxes(geometry)
         self.begin = np.append(0, np.cumsum(geometry.radix))
-        self.looked = 0
 
     def found(self) -> Groups:
         """Find the groups of as many trees as leave no doubt."""
         self.best = start = self._start()
-        stack = [_State(start)]
-        n_trees, stuck = len(self.geometry.release.trees), 0
-        while stack and self.looked < _STATES and not self.clock.stopped:
-            state = stack.pop()
-            self.looked += 1
+        queue, number = [(0, 0, 0, _State(start))], 0
+        n_trees = len(self.geometry.release.trees)
+        while queue and number < _STATES and not self.clock.stopped:
+            level, _, _, state = heappop(queue)
             if state.groups.n_trees > self.best.n_trees:
                 self.best = state.groups
                 self.clock.tell("splitting groups of rows", 0.7 * self.best.n_trees / n_trees)
             if state.groups.n_trees == n_trees:
                 return state.groups
-            more = self._expanded(state)
-            stuck += more is None
-            if stuck > _STUCK:
-                break
-            stack += more or []
+            more = self._expanded(state, _LEVELS[level])
+            if more is None:
+                # Others that follow from the same choices may be refuted, or go on, more easily.
+                more, level = [state], level + 1
+            else:
+                level = 0
+            for each in more if level < len(_LEVELS) else ():
+                number += 1
+                heappush(queue, (level, -each.groups.n_trees, number, each))
         return self.best
 
     def _start(self) -> Groups:
@@ -117,52 +156,68 @@ class ByNodes:
             out[leaves] = np.rint(p - told.totals.first[told.tree.leaves])
         return np.nan_to_num(out)
 
-    def _expanded(self, state: _State) -> list[_State] | None:
+    def _expanded(self, state: _State, level: _Level) -> list[_State] | None:
         """Split the groups by one tree more; None where its nodes do not say enough."""
-        groups = state.groups
-        layers, bounds = list(state.layers), [b.copy() for b in state.bounds]
+        groups, layers, bounds = state.groups, state.layers, state.bounds
         if not layers:
             self._look_ahead(groups, layers, bounds)
-        asked: dict[tuple[int, int, bytes, bytes], IntArray | None] = {}
-        efforts: dict[tuple[int, int, bytes, bytes], float] = {}
-        while flown(layers, bounds) and not self.clock.stopped:
-            for layer, own in zip(layers, bounds, strict=True):
-                if not met(layer, own, ~own.open):
-                    return []
+        asked = _Asked({}, {})
+        while not self.clock.stopped:
+            best = self._narrowed(groups, layers, bounds, asked, level.work)
+            if best is None:
+                return []
             if not bounds[0].open.any():
                 return [_State(self._split(groups, layers[0], bounds[0]))]
+            few = len(best.found) <= _FEW
+            if not few and len(layers) < level.layers:
+                if self._look_ahead(groups, layers, bounds):
+                    continue
+            if len(best.found) > level.alike:
+                return None
+            return [state.chosen(best.layer, best.node, each) for each in best.found]
+        return []
+
+    def _narrowed(
+        self, groups: Groups, layers: list[Layer], bounds: list[Bounds], asked: _Asked, most: float
+    ) -> _Choices | None:
+        """Narrow bounds as far as nodes do, in place; None if they contradict each other.
+
+        Returns the choices of the node that leaves the fewest. Nodes with more than ``most``
+        choices of their parts are not asked.
+        """
+        while True:
+            best = _Choices(0, 0, np.zeros((_NONE, 0), dtype=np.int64))
+            if not flown(layers, bounds):
+                return None
             order = []
             for s, (layer, own) in enumerate(zip(layers, bounds, strict=True)):
+                if not met(layer, own, ~own.open):
+                    return None
                 for v in np.flatnonzero(own.open).tolist():
                     key = s, v, own.least[:, v].tobytes(), own.most[:, v].tobytes()
-                    if key not in efforts:
-                        efforts[key] = effort(layer, own, groups, v)
-                    if efforts[key] <= _MOST_WORK:
-                        order.append((efforts[key], s, v, key))
-            best: tuple[int, int, IntArray] | None = None
+                    if key not in asked.effort:
+                        asked.effort[key] = effort(layer, own, groups, v)
+                    if asked.effort[key] <= most:
+                        order.append((asked.effort[key], s, v, key))
             for _, s, v, key in sorted(order):
                 own = bounds[s]
-                if key not in asked:
-                    asked[key] = choices(layers[s], own, groups, v)
-                found = asked[key]
+                if key not in asked.found:
+                    asked.found[key] = choices(layers[s], own, groups, v)
+                found = asked.found[key]
                 if found is None:
                     continue
                 if not len(found):
-                    return []
+                    return None
                 low, high = found.min(axis=0), found.max(axis=0)
                 if (low > own.least[:, v]).any() or (high < own.most[:, v]).any():
                     own.least[:, v], own.most[:, v] = low, high
                     break
-                if best is None or len(found) < len(best[2]):
-                    best = s, v, found
+                if len(found) < len(best.found):
+                    best = _Choices(s, v, found)
+                if self.clock.stopped:
+                    return best
             else:
-                few = best is not None and len(best[2]) <= _FEW
-                if not few and len(layers) < _DEEP and self._look_ahead(groups, layers, bounds):
-                    continue
-                if best is None or len(best[2]) > _MOST_ALIKE:
-                    return None
-                return _branches(groups, layers, bounds, *best)
-        return []
+                return best
 
     def _look_ahead(self, groups: Groups, layers: list[Layer], bounds: list[Bounds]) -> bool:
         """Add a layer: the tree behind those that are looked at; False if there is none."""
@@ -267,14 +322,3 @@ class ByNodes:
         release = self.geometry.release
         one_more = np.append(leaf[:, :n_trees], leaf[:, :1], axis=1)
         return margins(release, one_more)[:, -1].astype(float)
-
-
-def _branches(
-    groups: Groups, layers: list[Layer], bounds: list[Bounds], s: int, v: int, found: IntArray
-) -> list[_State]:
-    out = []
-    for each in found:
-        own = [b.copy() for b in bounds]
-        own[s].least[:, v] = own[s].most[:, v] = each
-        out.append(_State(groups, tuple(layers), tuple(own)))
-    return out
