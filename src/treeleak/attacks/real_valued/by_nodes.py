@@ -71,7 +71,7 @@ class _Level:
     """Choices that meet a node's sums, at most: where there are more, it says too little."""
 
 
-_LEVELS = _Level(2.0**44, 1, _FEW), _Level(2.0**50, 3, 64), _Level(2.0**50, 8, 512)
+_LEVELS = _Level(2.0**44, 1, _FEW), _Level(2.0**50, 3, 64), _Level(2.0**50, 16, 64)
 """What is tried first, and what only when nothing else goes on."""
 
 

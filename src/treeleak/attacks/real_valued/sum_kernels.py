@@ -79,9 +79,21 @@ def meet(
 
     ``key`` is sorted. Returns how many pairs there are in ``out``, shape (n, 2); -1 if more.
     """
+    # Where the keys of each of many intervals of the same width begin.
+    n = len(key)
+    scale = n / (key[-1] - key[0] + off)
+    start = np.zeros(n + 2, dtype=np.int32)
+    for x in key:
+        start[int((x - key[0]) * scale) + 1] += 1
+    for i in range(n + 1):
+        start[i + 1] += start[i]
     end = 0
     for j in range(len(wanted)):
-        low, high, least = 0, len(key), wanted[j] - off
+        least = wanted[j] - off
+        if least > key[-1] or wanted[j] + off < key[0]:
+            continue
+        at = int(max(least - key[0], 0.0) * scale)
+        low, high = start[at], start[at + 1]
         while low < high:
             middle = (low + high) // 2
             if key[middle] < least:

@@ -24,8 +24,6 @@ _LEAST_CHANCE, _MOST_CHANCE = 1.0, 256.0
 """Choices that meet the sums by chance, at most: where not all can be looked at, and at all."""
 _GRAIN = 4e-9
 """How far apart sums of numbers in single precision lie, at least."""
-_COUNTED = 2.0**12
-"""More than any sum: a key holds a count and a sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +126,10 @@ class _List:
         # The way that adds nothing makes no other choice.
         return own.ways, begin + 1, end
 
-    def keys(self, n: int, counted: bool) -> tuple[FloatArray, FloatArray]:
-        """Sums of the first ``n``: of rows and the second, and the first."""
+    def keys(self, n: int, counted: float) -> tuple[FloatArray, FloatArray]:
+        """Sums of the first ``n``: of the second and so much for each row, and the first."""
         rows, second, first = (x[:n] for x in self.all[:3])
-        return second + _COUNTED * rows if counted else second, first
+        return second + counted * rows if counted else second, first
 
 
 def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
@@ -183,16 +181,14 @@ def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntAr
     """Try some orders of the items, until all choices or the ``one`` there may be is found."""
     rng = np.random.default_rng(len(items))
     for _ in range(_TRIES):
-        found, every = _from_both_ends(items, sums, n, rng.permutation(len(items)), n_most)
-        if found is None or every or (one and len(found)):
+        found, every = _from_both_ends(items, sums, n, rng.permutation(len(items)), n_most, one)
+        if found is None or every or len(found):
             return found
-        if not one:
-            return None
     return None  # It lies where no try looked.
 
 
 def _from_both_ends(
-    items: Items, sums: Sums, n: int, order: IntArray, n_most: int
+    items: Items, sums: Sums, n: int, order: IntArray, n_most: int, one: bool
 ) -> tuple[IntArray | None, bool]:
     """Hold choices for the first items against choices for the last ones.
 
@@ -213,6 +209,9 @@ def _from_both_ends(
             ends.append(own.n)
     found = [np.zeros((0, len(items)), dtype=np.int64)]
     first, last = len(items) - len(behind), len(upto)
+    every = first == 0 and last == len(items)
+    if not (every or one):
+        return None, False
     for i in range(first, last):
         middle = left.cross(int(order[i]), upto[i], half, sums.second + sums.off_second)
         if middle is None:
@@ -221,13 +220,14 @@ def _from_both_ends(
         if pairs is None:
             return None, False
         found.append(_traced(items, middle, right, pairs, left))
-    return np.concatenate(found), first == 0 and last == len(items)
+    return np.concatenate(found), every
 
 
 def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> IntArray | None:
     """Find pairs of choices that meet the sums, shape (n_pairs, 2); None if too many do."""
-    counted = sums.rows is not None
-    total = sums.second + (_COUNTED * sums.rows if sums.rows is not None else 0.0)
+    # A row more weighs more than all that the second sums of a pair may be off.
+    counted = 0.0 if sums.rows is None else 2 * abs(sums.second) + 2 * sums.off_second + 1
+    total = sums.second + counted * (sums.rows or 0)
     one, other = left.keys(n_left, counted), right.keys(n_right, counted)
     turned = n_left > n_right
     if turned:
