@@ -14,6 +14,7 @@ from math import inf
 
 from treeleak.attacks.known_draws.listing import compile_loops
 from treeleak.attacks.real_valued.kernels import compile_all
+from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
 from treeleak.core.clock import Clock
 
 HALVES = (
@@ -46,6 +47,7 @@ def narrow_leaves() -> None:
 def sums_of_leaves() -> None:
     """Compile what fits rows to the sums in leaves."""
     compile_all()
+    compile_raw()
 
 
 def compile_half(functions: dict[str, Sequence[str]]) -> None:

@@ -72,9 +72,7 @@ def best_cuts(
     return _kept(nodes, valid), rules._replace(touches=_touches(nodes, ends))
 
 
-def _nodes(
-    geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray
-) -> tuple[Nodes, Rules]:
+def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> tuple[Nodes, Rules]:
     """List all nodes that are split by a cut, and leaves that might have been."""
     release, n_trees = geometry.release, leaf.shape[1]
     _, fitting = fitted(release)

@@ -26,7 +26,7 @@ from treeleak.attacks.real_valued.layers import (
     flown,
     met,
 )
-from treeleak.attacks.real_valued.node_totals import node_totals
+from treeleak.attacks.real_valued.node_totals import node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -39,7 +39,6 @@ from treeleak.release.tree import Tree
 
 _FEW = 8
 """Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
-_NONE = 2**30
 _STATES = 20_000
 """States that are looked at, at most."""
 
@@ -163,42 +162,40 @@ class ByNodes:
             self._look_ahead(groups, layers, bounds)
         asked = _Asked({}, {})
         while not self.clock.stopped:
-            best = self._narrowed(groups, layers, bounds, asked, level.work)
-            if best is None:
+            agrees, best = self._narrowed(groups, layers, bounds, asked, level.work)
+            if not agrees:
                 return []
             if not bounds[0].open.any():
                 return [_State(self._split(groups, layers[0], bounds[0]))]
-            few = len(best.found) <= _FEW
-            if not few and len(layers) < level.layers:
-                if self._look_ahead(groups, layers, bounds):
-                    continue
-            if len(best.found) > level.alike:
+            few = best is not None and len(best.found) <= _FEW
+            if not few and len(layers) < level.layers and self._look_ahead(groups, layers, bounds):
+                continue
+            if best is None or len(best.found) > level.alike:
                 return None
             return [state.chosen(best.layer, best.node, each) for each in best.found]
         return []
 
     def _narrowed(
         self, groups: Groups, layers: list[Layer], bounds: list[Bounds], asked: _Asked, most: float
-    ) -> _Choices | None:
-        """Narrow bounds as far as nodes do, in place; None if they contradict each other.
+    ) -> tuple[bool, _Choices | None]:
+        """Narrow bounds as far as nodes do, in place.
 
-        Returns the choices of the node that leaves the fewest. Nodes with more than ``most``
-        choices of their parts are not asked.
+        Nodes with more than ``most`` choices of their parts are not asked. Returns whether bounds
+        agree, and the choices of the node that leaves the fewest, if any does.
         """
-        while True:
-            best = _Choices(0, 0, np.zeros((_NONE, 0), dtype=np.int64))
-            if not flown(layers, bounds):
-                return None
+        changed = set(range(len(layers)))
+        while flown(layers, bounds, changed):
             order = []
             for s, (layer, own) in enumerate(zip(layers, bounds, strict=True)):
                 if not met(layer, own, ~own.open):
-                    return None
+                    return False, None
                 for v in np.flatnonzero(own.open).tolist():
                     key = s, v, own.least[:, v].tobytes(), own.most[:, v].tobytes()
                     if key not in asked.effort:
                         asked.effort[key] = effort(layer, own, groups, v)
                     if asked.effort[key] <= most:
                         order.append((asked.effort[key], s, v, key))
+            best, changed = None, set()
             for _, s, v, key in sorted(order):
                 own = bounds[s]
                 if key not in asked.found:
@@ -207,17 +204,19 @@ class ByNodes:
                 if found is None:
                     continue
                 if not len(found):
-                    return None
+                    return False, None
                 low, high = found.min(axis=0), found.max(axis=0)
                 if (low > own.least[:, v]).any() or (high < own.most[:, v]).any():
                     own.least[:, v], own.most[:, v] = low, high
+                    changed = {s}
                     break
-                if len(found) < len(best.found):
+                if best is None or len(found) < len(best.found):
                     best = _Choices(s, v, found)
                 if self.clock.stopped:
-                    return best
-            else:
-                return best
+                    break
+            if not changed:
+                return True, best
+        return False, None
 
     def _look_ahead(self, groups: Groups, layers: list[Layer], bounds: list[Bounds]) -> bool:
         """Add a layer: the tree behind those that are looked at; False if there is none."""
@@ -246,9 +245,8 @@ class ByNodes:
         rows = parts.rows if not layers else np.maximum(bounds[-1].least[above, through], 0.5)
         clump = float(rows @ rows) / float(rows.sum()) if not layers else 1.0
         blur = float(np.sqrt((rows @ (first * shift**2)) / rows.sum() * clump))
-        totals = node_totals(
-            tree, rate, fitting, start, root, self.evidence.n_rows, blur, first=t == 0
-        )
+        step = steps_of(tree, rate, start)
+        totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, blur, first=t == 0)
         layers.append(
             Layer(tree, totals, second, first + first * shift, parts, group, above, through)
         )

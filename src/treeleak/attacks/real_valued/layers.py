@@ -8,6 +8,9 @@ the nodes above, below and beside it, and of the layers before and behind (:func
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+
 import numpy as np
 
 from treeleak.attacks.real_valued.node_totals import NodeTotals
@@ -65,6 +68,7 @@ class Bounds:
     """Shape (n_parts, n_nodes)."""
 
     def copy(self) -> Bounds:
+        """Copy both, to be changed in place."""
         return Bounds(self.least.copy(), self.most.copy())
 
     @property
@@ -73,17 +77,20 @@ class Bounds:
         return np.asarray((self.most > self.least).any(axis=0))
 
 
-def flown(layers: list[Layer], bounds: list[Bounds]) -> bool:
-    """Make all bounds agree, in place; False if they contradict each other."""
-    while True:
-        for layer, own in zip(layers, bounds, strict=True):
-            if not _along(layer.tree, own.least, own.most):
+def flown(layers: list[Layer], bounds: list[Bounds], changed: Iterable[int]) -> bool:
+    """Make all bounds agree, in place; False if they contradict each other.
+
+    ``changed``: layers whose bounds changed since they last agreed.
+    """
+    while changed:
+        for s in changed:
+            if not _along(layers[s].tree, bounds[s].least, bounds[s].most):
                 return False
-        changed = False
+        changed = set()
         for s in range(len(layers) - 1, 0, -1):
-            changed |= _between(layers[s], bounds[s - 1], bounds[s])
-        if not changed:
-            return True
+            if _between(layers[s], bounds[s - 1], bounds[s]):
+                changed |= {s - 1, s}
+    return True
 
 
 def _along(tree: Tree, least: IntArray, most: IntArray) -> bool:
@@ -129,11 +136,11 @@ def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> IntArray | 
     if found is None:
         return None
     out = np.repeat(bounds.least[None, :, v], len(found), axis=0)
-    for i, begin in enumerate(ways.items.begin[:-1].tolist()):
-        for at in np.unique(found[:, i]).tolist():
-            own = begin + at
-            used = slice(ways.start[own], ways.start[own + 1])
-            out[np.ix_(found[:, i] == at, ways.part[used])] += ways.rows[used]
+    begin = 0
+    for parts, rows in ways.blocks:
+        at = found[:, begin : begin + len(parts)]
+        out[:, parts] += rows[at]
+        begin += len(parts)
     return np.unique(out, axis=0)
 
 
@@ -142,58 +149,59 @@ class _Ways:
     """Ways in which rows of groups share out parts that are open at a node."""
 
     items: Items
-    start: IntArray
-    """Shape (n_ways + 1,). Entries of way w below are start[w] to start[w + 1] - 1."""
-    part: IntArray
-    rows: IntArray
-    """Shape (n_entries,). Parts that have rows, and how many."""
+    blocks: list[tuple[IntArray, IntArray]]
+    """Items that are alike, one block behind the other: their parts, shape (n_items, n_parts), and
+    the rows of these in each way, shape (n_ways, n_parts)."""
 
 
 def _ways(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> _Ways:
     room = bounds.most[:, v] - bounds.least[:, v]
     own = np.flatnonzero(room)
     held = np.bincount(layer.group, bounds.least[:, v], len(groups.rows)).astype(int)
-    cap = (groups.rows - held)[layer.group]
-    order = own[np.argsort(layer.group[own], kind="stable")]
-    n_ways, entries = [], []
-    for parts in np.split(order, np.flatnonzero(np.diff(layer.group[order])) + 1):
-        if (most := int(cap[parts[0]])) == 1:
-            n_ways.append(len(parts) + 1)
-            entries.append([[], *([(p, 1)] for p in parts.tolist())])
+    of = layer.group[own]
+    order = own[np.argsort(of, kind="stable")]
+    of, first = np.unique(layer.group[order], return_index=True)
+    rooms = room[order].tolist()
+    ends = [*first[1:].tolist(), len(order)]
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for begin, end, cap in zip(
+        first.tolist(), ends, (groups.rows - held)[of].tolist(), strict=True
+    ):
+        room_of = tuple(rooms[begin:end])
+        if _shared_out(room_of, cap) is not None:
+            alike.setdefault((cap, room_of), []).append(begin)
             continue
-        for each in _shared_out(parts.tolist(), room, most):
-            n_ways.append(len(each))
-            entries.append(each)
-    flat = [way for each in entries for way in each]
-    start = np.append(0, np.cumsum([len(way) for way in flat]))
-    both = np.array([x for way in flat for x in way], dtype=np.int64).reshape(-1, 2)
-    part, rows = both[:, 0], both[:, 1]
-    at = np.repeat(np.arange(len(flat)), np.diff(start))
-    _, second, first = left_over(layer, bounds, v)
-    total, one, other = (
-        np.bincount(at, x, len(flat)) for x in (rows, rows * second[part], rows * first[part])
-    )
-    items = Items(np.append(0, np.cumsum(n_ways)), total.astype(np.int64), one, other)
-    return _Ways(items, start, part, rows)
+        # There are too many ways to share them out: each part is for itself.
+        for i, most in enumerate(room_of):
+            most = min(most, cap)
+            alike.setdefault((most, (most,)), []).append(begin + i)
+    _, second, one = left_over(layer, bounds, v)
+    blocks, n_ways, added = [], [], [np.zeros((3, 0))]
+    for (cap, room_of), begins in alike.items():
+        parts = order[np.array(begins)[:, None] + np.arange(len(room_of))]
+        ways = np.array(_shared_out(room_of, cap))
+        blocks.append((parts, ways))
+        n_ways += [len(ways)] * len(parts)
+        each = np.stack([np.ones(parts.shape), second[parts], one[parts]])
+        added.append((each @ ways.T).reshape(3, -1))
+    rows, second, one = np.concatenate(added, axis=1)
+    return _Ways(Items(np.append(0, np.cumsum(n_ways)), rows.astype(int), second, one), blocks)
 
 
-def _shared_out(parts: list[int], room: IntArray, cap: int) -> list[list[list[tuple[int, int]]]]:
-    """List numbers of rows of parts that come to ``cap`` at most; none of each comes first.
+@lru_cache(2**14)
+def _shared_out(room: tuple[int, ...], cap: int) -> IntArray | None:
+    """List numbers of rows of parts that come to ``cap`` at most, shape (n_ways, n_parts).
 
-    If these are too many, each part is for itself.
+    The first is no row of any part. Returns None if there are too many.
     """
-    out: list[list[tuple[int, int]]] = [[]]
-    for p in parts:
-        each = range(min(int(room[p]), cap) + 1)
-        out = [
-            [*way, (p, k)] if k else way
-            for way in out
-            for k in each
-            if sum(n for _, n in way) + k <= cap
-        ]
-        if len(parts) > 1 and len(out) > _MOST_WAYS:
-            return [x for q in parts for x in _shared_out([q], room, cap)]
-    return [out]
+    if cap == 1:
+        return np.concatenate([np.zeros((1, len(room)), int), np.eye(len(room), dtype=int)])
+    ways: list[tuple[int, ...]] = [()]
+    for most in room:
+        ways = [(*way, k) for way in ways for k in range(min(most, cap - sum(way)) + 1)]
+        if len(room) > 1 and len(ways) > _MOST_WAYS:
+            return None
+    return np.array(ways, dtype=np.int64)
 
 
 def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, FloatArray]:

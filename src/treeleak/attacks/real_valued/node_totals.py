@@ -17,18 +17,20 @@ from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, ROWS, STEP, VALUE
 from treeleak.release.tree import Tree
 
-_SINGLE, _DOUBLE = (4e-7, 3e-7), (1e-10, 1e-9)
-"""By how much sums may be off, as a share of them and beside that, where numbers are of single
-precision, and where they are of double precision."""
-_HALF = 0.53
+_DOUBLE = 1e-10, 1e-9
+"""By how much sums may be off, as a share of them and beside that, where numbers are of double
+precision."""
+_HALF, _ADDED = 0.53, 4e-8
+"""The same where numbers are of single precision: in units of the last place, and beside that."""
+_BLURS = 4.0
+"""How many times as far as usual the rounding of single rows may add up."""
 _ALIKE = 1e-3
 """The same in the first tree: sums tell whole numbers there, and its steps are less exact."""
 _SHARP, _ROUNDED = 1e-4, 1e-13
 """Least difference between the steps of two children, as a share of them; and how sums of so many
 numbers are rounded."""
-_OF_CLASS, _ALL_OF_CLASS = 1e-7, 4.5e-8
-"""By how much sums may be off as p - 1 is rounded in another way than p, for each root of a row
-where the mean of it is taken into account; and for each row where it is not."""
+_ALL_OF_CLASS = 4.5e-8
+"""By how much sums may be off for each row, as p - 1 is rounded in another way than p."""
 _ROWS = 12.0
 """Rows of a node for each unit of its second derivatives, where the file does not count them."""
 _BLURRED, _BLURRED_ROOT = 1e-7, 1e-4
@@ -53,23 +55,22 @@ class NodeTotals:
 
 def node_totals(
     tree: Tree,
-    rate: float,
+    step: FloatArray,
     fitting: Fitting,
-    start: float,
     root: tuple[float, float] | None,
     n_rows: int,
-    blur_of_class: float | None,
+    blur_of_class: float,
     *,
     first: bool,
 ) -> NodeTotals:
     """Work out the sums.
 
-    ``start``: what the values of leaves hold beside their steps. ``root``: sums of the second and
-    the first derivatives over all rows, which follow from the predictions before the tree.
+    ``step``: what nodes would add (:func:`steps_of`). ``root``: sums of the second and the first
+    derivatives over all rows, where they follow from the predictions before the tree.
+    ``blur_of_class``: by how much the first derivative of a row is off that is rounded by class.
     ``first``: whether all rows are alike yet, but for their classes.
     """
     leaf = tree.is_leaf
-    step = _steps(tree, rate, start)
     entry = tree.statistics.get(HESSIAN)
     if entry is not None:
         H, blur = entry.values.astype(float), np.zeros(tree.n_nodes)
@@ -86,19 +87,13 @@ def node_totals(
     G = -step * (H + fitting.l2)
     if root is not None:
         H[0], G[0] = root
-    single = fitting.margins != "float64"
-    share, beside = _DOUBLE
-    if first:
-        beside = _ALIKE
+    share, beside = _DOUBLE[0], _ALIKE if first else _DOUBLE[1]
     size = np.abs(H) + fitting.l2
     n = _rows(tree)
     counted = np.where(np.isnan(n), np.minimum(n_rows, _ROWS * size), n)
-    if blur_of_class is None:
-        off_class = beside + _OF_CLASS * np.sqrt(counted)
-    else:
-        off_class = beside + 3e-8 + 4 * blur_of_class * np.sqrt(counted)
-    if single and not first:
-        off_second = _HALF * np.spacing(np.abs(H).astype(np.float32)) + 4e-8
+    off_class = beside + _ADDED + _BLURS * blur_of_class * np.sqrt(counted)
+    if fitting.margins != "float64" and not first:
+        off_second = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
         off_step = np.where(leaf, 2.0, 1.0) * _HALF * np.spacing(np.abs(step).astype(np.float32))
         off_first = off_step * size + np.abs(step) * off_second + off_class
     else:
@@ -131,7 +126,11 @@ def _below_root(
             H[v], blur[v] = h, off / h
 
 
-def _steps(tree: Tree, rate: float, start: float) -> FloatArray:
+def steps_of(tree: Tree, rate: float, start: float) -> FloatArray:
+    """Say what nodes would add, and leaves do, before it is multiplied by the learning rate.
+
+    ``start``: what the values of leaves hold beside it. NaN where nothing is said.
+    """
     value, step = tree.statistics.get(VALUE), tree.statistics.get(STEP)
     out = np.full(tree.n_nodes, np.nan)
     if step is not None:

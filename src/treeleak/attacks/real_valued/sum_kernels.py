@@ -14,6 +14,8 @@ Short = NDArray[np.int16]
 Places = NDArray[np.int32]
 Listed = tuple[Short, FloatArray, FloatArray, Places, Places]
 """Of each choice: rows, both sums, the choice that it goes on from, and by which way."""
+_MANY = 2.0**72
+"""More choices than can be looked at."""
 
 
 @njit()
@@ -113,6 +115,25 @@ def meet(
 
 
 @njit()
+def counted(begin: IntArray, rows: IntArray, items: IntArray, most: int) -> FloatArray:
+    """Count the choices of a way for each of some items that have 0, 1, up to ``most`` rows.
+
+    Counts stop where they are many.
+    """
+    out = np.zeros(most + 1)
+    out[0] = 1.0
+    for i in items:
+        before = out.copy()
+        # The first way has no rows.
+        for w in range(begin[i] + 1, begin[i + 1]):
+            for n in range(rows[w], most + 1):
+                out[n] += before[n - rows[w]]
+        if out.sum() > _MANY:
+            break
+    return out
+
+
+@njit()
 def trace(parent: Places, way: Places, item: IntArray, at: int, out: IntArray) -> None:
     """Write the way of each item that a choice takes, in place."""
     while at > 0:
@@ -122,12 +143,12 @@ def trace(parent: Places, way: Places, item: IntArray, at: int, out: IntArray) -
 
 def compile_all() -> None:
     """Compile all loops, in the types that they are called with."""
-    listed: Any = (
-        np.zeros(1, np.int16), np.zeros(1), np.zeros(1), np.zeros(1, np.int32), np.zeros(1, np.int32)
-    )  # fmt: skip
+    places = np.zeros(1, np.int32)
+    listed: Any = (np.zeros(1, np.int16), np.zeros(1), np.zeros(1), places, places)
     ways = (np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
     extend(listed, 1, ways, 0, 1, 1, 1.0)
     cross(listed, 1, ways, 0, 1, 1.0, 1.0, listed)
+    counted(ways[0], ways[0], ways[0], 1)
     one, none = np.zeros(1), np.zeros((1, 2), np.int64)
     meet(one, one, one, one, 1.0, 1.0, none)
     trace(listed[3], listed[4], ways[0], 0, ways[0])

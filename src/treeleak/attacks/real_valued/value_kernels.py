@@ -87,18 +87,18 @@ def beside(atom: IntArray, nodes: Nodes) -> IntArray:
 
 
 @njit()
-def _gain(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) -> float:
+def _gain(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) -> Any:
     """Say what a cut comes to, G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2); 0 where it is none."""
-    total = nodes.totals[0, v] - G, nodes.totals[1, v] - H, nodes.totals[2, v] - n
-    if min(H, total[1]) < rules.least_second or min(n, total[2]) < rules.least_rows:
+    g, h, m = nodes.totals[0, v] - G, nodes.totals[1, v] - H, nodes.totals[2, v] - n
+    if min(H, h) < rules.least_second or min(n, m) < rules.least_rows:
         return 0.0
-    return G * G / (H + rules.l2) + total[0] * total[0] / (total[1] + rules.l2)
+    return G * G / (H + rules.l2) + g * g / (h + rules.l2)
 
 
 @njit()
 def gains(sums: FloatArray, nodes: Nodes, rules: Rules) -> FloatArray:
     """Say the same of all cuts, shape (n_nodes, n_cuts)."""
-    out = np.empty(sums.shape[1:])
+    out = np.empty((sums.shape[1], sums.shape[2]))
     for v in range(len(out)):
         for cut in range(out.shape[1]):
             own = sums[0, v, cut], sums[1, v, cut], sums[2, v, cut]

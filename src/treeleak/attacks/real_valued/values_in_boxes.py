@@ -73,7 +73,8 @@ def _drawn(
     own = np.split(first, axes.atoms[1:-1], axis=1)
     atom = np.column_stack([x.argmax(axis=1) for x in own])
     sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
-    held = np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=box.shape[1]) + _BEFORE
+    held: FloatArray = np.full(box.shape[1], _BEFORE)
+    np.add.at(held, (atom + axes.atoms[:-1]).ravel(), 1.0)
     share = np.zeros(box.shape)
     for sweep in range(_SWEEPS):
         if clock.stopped and sweep >= _LEAST_SWEEPS:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from treeleak.attacks.real_valued.sum_kernels import Listed, cross, extend, meet, trace
+from treeleak.attacks.real_valued.sum_kernels import Listed, counted, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
@@ -78,8 +78,11 @@ class Items:
         """What ways leave out; and their order: the one that leaves out nothing comes first."""
         order = np.lexsort((-self.second, self.item))
         top = np.repeat(self.highest, self.n_ways)
-        left = [x[top] - x[order] for x in self.ways]
-        return Items(self.begin, left[0], left[1], left[2]), order
+        rows, second, first = self.ways
+        return Items(
+            self.begin, rows[top] - rows[order], second[top] - second[order],
+            first[top] - first[order],
+        ), order  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +129,10 @@ class _List:
         # The way that adds nothing makes no other choice.
         return own.ways, begin + 1, end
 
-    def keys(self, n: int, counted: float) -> tuple[FloatArray, FloatArray]:
+    def keys(self, n: int, each: float) -> tuple[FloatArray, FloatArray]:
         """Sums of the first ``n``: of the second and so much for each row, and the first."""
-        rows, second, first = (x[:n] for x in self.all[:3])
-        return second + counted * rows if counted else second, first
+        rows, second, first = self.all[0][:n], self.all[1][:n], self.all[2][:n]
+        return second + each * rows if each else second, first
 
 
 def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
@@ -155,7 +158,7 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     order = np.argsort(-own.n_ways, kind="stable")
     halves = _halves(own, order)
     found: IntArray | None
-    if max(_ways(own, half, n).sum() for half in halves) <= n_most:
+    if max(counted(own.begin, own.rows, half, n).sum() for half in halves) <= n_most:
         found = _in_halves(own, turned, n, halves, n_most)
     else:
         found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
@@ -226,9 +229,9 @@ def _from_both_ends(
 def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> IntArray | None:
     """Find pairs of choices that meet the sums, shape (n_pairs, 2); None if too many do."""
     # A row more weighs more than all that the second sums of a pair may be off.
-    counted = 0.0 if sums.rows is None else 2 * abs(sums.second) + 2 * sums.off_second + 1
-    total = sums.second + counted * (sums.rows or 0)
-    one, other = left.keys(n_left, counted), right.keys(n_right, counted)
+    each = 0.0 if sums.rows is None else 2 * abs(sums.second) + 2 * sums.off_second + 1
+    total = sums.second + each * (sums.rows or 0)
+    one, other = left.keys(n_left, each), right.keys(n_right, each)
     turned = n_left > n_right
     if turned:
         one, other = other, one
@@ -263,7 +266,7 @@ def _traced(
 
 def _by_chance(items: Items, n: int, sums: Sums) -> float:
     """How many choices would meet the sums by chance."""
-    ways = _ways(items, np.arange(len(items)), n)
+    ways = counted(items.begin, items.rows, np.arange(len(items)), n)
     most = items.most
     second = items.second[items.highest] / np.maximum(most, 1)
     number = np.arange(len(ways)) if sums.rows is None else np.array([sums.rows])
@@ -313,17 +316,8 @@ def _halves(items: Items, order: IntArray) -> tuple[IntArray, IntArray]:
     return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64)
 
 
-def _ways(items: Items, own: IntArray, n: int) -> FloatArray:
-    """How many choices of 0, 1, up to n rows there are."""
-    ways = np.ones(1)
-    for k in own.tolist():
-        each = np.bincount(items.rows[items.begin[k] : items.begin[k + 1]])
-        ways = np.convolve(ways, each)[: n + 1]
-    return ways
-
-
 def work(items: Items, sums: Sums) -> float:
     """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
     sums, n, items, _ = _turned(items, sums)
-    ways = _ways(items, np.arange(len(items)), n)
+    ways = counted(items.begin, items.rows, np.arange(len(items)), n)
     return float(ways[-1] if sums.rows is not None else ways.sum())

@@ -46,6 +46,7 @@ RELATIVE = 1e-6
 # As much of each prediction as well.
 SAME = 5e-6
 TELLING = 4
+HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
 FIRST_ONLY = own_words(
@@ -179,8 +180,7 @@ def _release(model: Model) -> Release:
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=levels(model, names),
         float_type="float32",
-        # From version 2 on, columns are cut at their values unless another way is asked for.
-        thresholds_are="values" if int(model.version.split(".")[0]) >= 2 else "unknown",
+        thresholds_are="values" if _cut_at_values(model) else "unknown",
         origin=f"XGBoost {model.version}, Booster",
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
@@ -297,14 +297,27 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
 
 def _subsample(model: Model, share: float) -> Sampling:
     """Say how a model drew rows all of whose trees count them."""
-    updater, seed = found_in(model.config, "updater_seq"), model.trained_with("seed")
-    method = METHODS.get(updater.split(",")[0]) if isinstance(updater, str) else None
+    method, seed = _method(model), model.trained_with("seed")
     uniform = found_in(model.config, "sampling_method") in (None, "uniform")
     # By "approx", trees of one round draw in another way.
     alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
     if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
         return UnknownSampling(SHARE(share=f"{share:g}"))
     return Subsample(forest_seed=int(seed), rule=RULE.format(method, f"{share:g}"))
+
+
+def _method(model: Model) -> str | None:
+    """Say how trees were grown; None where the file does not."""
+    updater = found_in(model.config, "updater_seq")
+    return METHODS.get(updater.split(",")[0]) if isinstance(updater, str) else None
+
+
+def _cut_at_values(model: Model) -> bool:
+    """Whether columns were cut at their values: by default so from version 2 on."""
+    if found_in(model.config, "updater_seq") is not None:
+        return _method(model) in ("hist", "approx")
+    major = model.version.split(".")[0]
+    return major.isdigit() and int(major) >= HISTOGRAMS_SINCE
 
 
 def _same_rows(model: Model, trees: Sequence[Tree]) -> bool:
