@@ -7,15 +7,17 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, hstack, identity
 
 from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.consensus import cheapest
 from treeleak.attacks.real_valued import sum_kernels, value_kernels
 from treeleak.attacks.real_valued.by_nodes import ByNodes
 from treeleak.attacks.real_valued.layers import Groups
 from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
+from treeleak.schema import Numeric
 
 _SHARE = 0.6
 """Share of the time for the search."""
@@ -54,14 +56,17 @@ def raw_rows(
     # The first so many rows of a group are of the second class.
     place = np.arange(len(row)) - np.repeat(np.cumsum(groups.rows) - groups.rows, groups.rows)
     label = (place < ones[row]).astype(np.int64)
-    atoms, sure = chosen(search, row, place, label, clock, seed)
-    leaf = geometry.trace_atoms(atoms).astype(np.int64)
+    box, n_boxes = _boxes(search, row, place)
+    share = np.column_stack([_shares(search, box, label, clock, seed), np.eye(2)[label]])
+    alike = np.bincount(values.atom_of)[values.atom_of]
+    cost = values.expected_cost(share[:, values.atom_of] / alike)
+    own = cheapest(cost, values.start)
+    atoms = values.atom_of[own]
+    sure = np.take_along_axis(share, atoms, axis=1)
+    sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL) / n_boxes[:, None]
+    leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
     missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
-    numbered = np.column_stack([atoms, label]) + values.atom_start[:-1]
-    confidence = np.column_stack([_SURE * sure, np.full(len(row), _LABEL)])
-    rows = Rows(
-        values.first[numbered], confidence, np.zeros(len(row), dtype=bool), False, missed
-    )  # fmt: skip
+    rows = Rows(own, sure, np.zeros(len(row), dtype=bool), False, missed)
     clock.tell("choosing values", 1.0, missed)
     return Answer(
         "unknown" if missed else "feasible", values, (rows,),
@@ -70,6 +75,7 @@ def raw_rows(
             "trees_settled": groups.n_trees,
             "groups": len(groups.rows),
         },
+        expected_distance=_distance(values, own, cost),
         cells=f"generated: {why}",
     )  # fmt: skip
 
@@ -80,30 +86,45 @@ def compile_loops() -> None:
     value_kernels.compile_all()
 
 
-def chosen(
-    search: ByNodes, row: IntArray, place: IntArray, label: IntArray, clock: Clock, seed: int
-) -> tuple[IntArray, FloatArray]:
-    """Choose an atom of each attribute for each row, and say how likely it is.
+def _boxes(search: ByNodes, row: IntArray, place: IntArray) -> tuple[BoolArray, IntArray]:
+    """Choose a box for each row of a group, and say how many there are.
 
     ``row`` and ``place``: group of each row, and its number in it.
     """
-    groups, begin = search.best, search.begin
-    n_boxes = np.bincount(groups.group, minlength=len(groups.rows))
+    groups = search.best
+    n_boxes = np.bincount(groups.group, minlength=len(groups.rows))[row]
     first = np.searchsorted(groups.group, np.arange(len(groups.rows)))
     # Rows of groups with several boxes take turns.
-    box = groups.box[first[row] + place % n_boxes[row]]
-    inside = np.column_stack([own.argmax(axis=1) for own in np.split(box, begin[1:-1], axis=1)])
-    leaf = search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
-    share = values_in_boxes(search.geometry, leaf, label, box, clock, seed)
-    parts = np.split(share, begin[1:-1], axis=1)
-    atoms = np.column_stack([(own.cumsum(axis=1) < 0.5).sum(axis=1) for own in parts])
-    sure = np.column_stack(
-        [
-            np.take_along_axis(own, at[:, None], axis=1)
-            for own, at in zip(parts, atoms.T, strict=True)
-        ]
-    )
-    return atoms, sure / n_boxes[row][:, None]
+    return groups.box[first[row] + place % n_boxes], n_boxes
+
+
+def _shares(
+    search: ByNodes, box: BoolArray, label: IntArray, clock: Clock, seed: int
+) -> FloatArray:
+    """Say how likely each row has each atom, shape (n_rows, n_atoms)."""
+    parts = np.split(box, search.begin[1:-1], axis=1)
+    inside = np.column_stack([own.argmax(axis=1) for own in parts])
+    leaf = search.geometry.trace_atoms(inside)[:, : search.best.n_trees].astype(np.int64)
+    return values_in_boxes(search.geometry, leaf, label, box, clock, seed)
+
+
+def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
+    """Say how far values are from those of the training set, per row and column.
+
+    ``own``: their numbers. ``cost``, shape (n_rows, n_values): how far each value is from those
+    that the row may have.
+    """
+    width = sum(len(part.columns) for part in values.parts)
+    inside = np.zeros(values.n_atoms)
+    for part, begin in zip(values.parts, values.atom_start[:-2].tolist(), strict=True):
+        for k, atom in enumerate(part.atoms):
+            if atom.interval and isinstance(part.attribute, Numeric):
+                low, high = part.attribute.bounds
+                # From the middle of an interval, its values are a quarter of it away.
+                inside[begin + k] = (atom.interval[1] - atom.interval[0]) / (high - low) / 4
+    inside = np.nan_to_num(inside, posinf=0.0)
+    far = np.take_along_axis(cost, own, axis=1) + inside[values.atom_of[own]]
+    return float(far[:, :-1].sum() / (len(own) * width))
 
 
 def _ones(search: ByNodes, groups: Groups, clock: Clock) -> IntArray:
