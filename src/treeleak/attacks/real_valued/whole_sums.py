@@ -64,10 +64,14 @@ class Items:
         return np.diff(self.begin)
 
     @cached_property
+    def falling(self) -> IntArray:
+        """The ways of each item, those that add most first."""
+        return np.lexsort((-self.rows, -self.second, self.item))
+
+    @cached_property
     def highest(self) -> IntArray:
         """The way of each item that adds most; it has the most rows, too."""
-        order = np.lexsort((self.second, self.item))
-        return np.asarray(order[self.begin[1:] - 1])
+        return np.asarray(self.falling[self.begin[:-1]])
 
     @cached_property
     def most(self) -> IntArray:
@@ -76,7 +80,8 @@ class Items:
 
     def turned(self) -> tuple[Items, IntArray]:
         """What ways leave out; and their order: the one that leaves out nothing comes first."""
-        order = np.lexsort((-self.second, self.item))
+        # Of several that add most, the one they are held against leaves out nothing.
+        order = self.falling
         top = np.repeat(self.highest, self.n_ways)
         rows, second, first = self.ways
         return Items(
