@@ -24,6 +24,7 @@ from treeleak.attacks.real_valued.node_totals import NodeTotals
 
 SEEDS = st.integers(0, 10**6)
 CUTS = [[0.5, 1.5, 2.5]] * 2
+L2 = 0.5
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 6))
@@ -70,7 +71,7 @@ def totals_of(rng, tree, truth, second, first, *, rows, sums):
     return NodeTotals(
         truth.sum(axis=0).astype(float) if rows else none,
         H if sums else none, G - ones if sums else none, off, off,
-        -(G - ones) / np.maximum(H, 1e-9), off,
+        -(G - ones) / (H + L2), L2 * (G - ones) / (H + L2), off,
     )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ def test_choices_of_a_node_are_those_that_meet_its_sums(rows, sums, seed):
                 continue
             told = layer.totals
             step = 0.0 if sums else told.step[v]
-            ones = every @ (layer.first + step * layer.second) - (told.first[v] if sums else 0.0)
+            ones = every @ (layer.first + step * layer.second) - (told.first if sums else told.rest)[v]
             fits = np.abs(ones - np.rint(ones)) <= 1e-9
             if rows:
                 fits &= every.sum(axis=1) == told.rows[v]
