@@ -174,7 +174,9 @@ def test_choices_of_a_node_are_those_that_meet_its_sums(rows, sums, seed):
                 continue
             told = layer.totals
             step = 0.0 if sums else told.step[v]
-            ones = every @ (layer.first + step * layer.second) - (told.first if sums else told.rest)[v]
+            ones = (
+                every @ (layer.first + step * layer.second) - (told.first if sums else told.rest)[v]
+            )
             fits = np.abs(ones - np.rint(ones)) <= 1e-9
             if rows:
                 fits &= every.sum(axis=1) == told.rows[v]
