@@ -148,7 +148,7 @@ def compile_all() -> None:
     ways = (np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
     extend(listed, 1, ways, 0, 1, 1, 1.0)
     cross(listed, 1, ways, 0, 1, 1.0, 1.0, listed)
-    counted(ways[0], ways[0], ways[0], 1)
+    counted(np.zeros(2, np.int64), ways[0], ways[0], 1)
     one, none = np.zeros(1), np.zeros((1, 2), np.int64)
     meet(one, one, one, one, 1.0, 1.0, none)
     trace(listed[3], listed[4], ways[0], 0, ways[0])
