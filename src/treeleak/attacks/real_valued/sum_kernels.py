@@ -83,6 +83,8 @@ def meet(
     """
     # Where the keys of each of many intervals of the same width begin.
     n = len(key)
+    if not n:
+        return 0
     scale = n / (key[-1] - key[0] + off)
     start = np.zeros(n + 2, dtype=np.int32)
     for x in key:
