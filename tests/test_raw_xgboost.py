@@ -15,6 +15,7 @@ from treeleak.attacks.real_valued.layers import Bounds, met
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
+from treeleak.evidence.predictions import chance, margins
 from treeleak.partition import Geometry
 from treeleak.release import to_release
 
@@ -77,7 +78,7 @@ def paths(model, X, y):
     return Counter(zip(*(own.tolist() for own in at), np.asarray(y).tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("seed", "depth"), [(0, 6), (1, 4)])
+@pytest.mark.parametrize(("seed", "depth"), [pytest.param(0, 6, marks=pytest.mark.slow), (3, 4)])
 def test_all_rows_are_followed_through_all_trees_with_their_classes(seed, depth):
     X, y = some_table(seed)
     model = trained(X, y, max_depth=depth)
@@ -120,3 +121,14 @@ def test_a_file_that_counts_no_rows_gives_groups_of_rows_with_their_classes(seed
     assert own[0].tolist() == true[0].tolist()
     assert own[1].tolist() == true[1].tolist()
     assert not found.proved.any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chances_are_xgboosts_own_to_the_last_digit(seed):
+    X, y = some_table(seed, 400)
+    model = trained(X, y)
+    geometry = Geometry.of(to_release(model), schema_of(X))
+    before = margins(geometry.release, true_leaves(X, geometry))
+    for t in (1, 6, 20):
+        told = model.get_booster().predict(xgboost.DMatrix(X), iteration_range=(0, t))
+        np.testing.assert_array_equal(chance(before[:, t]), told)
