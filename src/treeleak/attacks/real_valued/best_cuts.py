@@ -94,8 +94,7 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
         at = tree.leaves[leaf[:, t] - geometry.leaf_start[t]]
         row, node, side = _through(tree, at)
         for k, each in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
-            held = np.bincount(at, each, tree.n_nodes)[tree.leaves]
-            least[k] = min(least[k], float(held.min()))
+            least[k] = min(least[k], float(np.bincount(at, each)[np.unique(at)].min()))
         told = np.where(tree.is_leaf, tree.depth < deepest, column >= 0)[node]
         entries.append(np.array([row, begin[t] + node, side, np.full(len(row), t)])[:, told])
         columns.append(column)
@@ -112,7 +111,9 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     )
     best = left[0] ** 2 / (left[1] + fitting.l2)
     right = totals - left
-    best += np.where(right[2] > 0, right[0] ** 2 / (right[1] + fitting.l2), 0.0)
+    # Of leaves, all is on the left.
+    both = right[2] > 0
+    best[both] += right[0, both] ** 2 / (right[1, both] + fitting.l2)
     start = np.searchsorted(row, np.arange(len(leaf) + 1))
     nodes = Nodes(
         start, node.ravel(), side, first, second, totals, best * (1 + _OFF) + _BESIDE,

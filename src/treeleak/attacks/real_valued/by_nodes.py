@@ -237,19 +237,19 @@ class ByNodes:
             for which, own in ((SECOND, label), (FIRST, label), (FIRST, label + 1))
         )
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
-        root = None
-        if not layers:
-            root = float(groups.rows @ second), float(groups.rows @ first) - self._ones
         rate = float(ensemble.learning_rate or np.nan)
         shift = other + 1.0 - first
+        # A row is of the second class as often as is likely.
+        usual = first + first * shift
+        root = None
+        if not layers:
+            root = float(groups.rows @ second), float(groups.rows @ usual) - self._ones
         rows = parts.rows if not layers else np.maximum(bounds[-1].least[above, through], 0.5)
         clump = float(rows @ rows) / float(rows.sum()) if not layers else 1.0
         blur = float(np.sqrt((rows @ (first * shift**2)) / rows.sum() * clump))
         step = steps_of(tree, rate, start)
         totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, blur, first=t == 0)
-        layers.append(
-            Layer(tree, totals, second, first + first * shift, parts, group, above, through)
-        )
+        layers.append(Layer(tree, totals, second, usual, parts, group, above, through))
         least, most = self._begun(parts, tree, t)
         if len(layers) > 1:
             least[:, 0] = bounds[-1].least[above, through]

@@ -215,9 +215,11 @@ def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, F
     off = float(totals.off_second[v]), float(totals.off_first[v])
     second, first = layer.second, layer.first
     if np.isnan(H) or np.isnan(G):
-        step = totals.step[v]
-        second, first = np.ones(len(own)), first + (0.0 if np.isnan(step) else step) * second
-        H, G, off = n, 0.0, (0.5, np.inf if np.isnan(step) else float(totals.off_class[v]))
+        step, rest, off_class = (float(x[v]) for x in (totals.step, totals.rest, totals.off_class))
+        if np.isnan(step):
+            step, rest, off_class = 0.0, 0.0, np.inf
+        second, first = np.ones(len(own)), first + step * second
+        H, G, off = n, rest, (0.5, off_class)
     rows = None if np.isnan(n) else int(n) - int(own.sum())
     return Sums(rows, H - float(own @ second), G - float(own @ first), *off), second, first
 

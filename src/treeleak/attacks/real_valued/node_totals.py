@@ -47,8 +47,10 @@ class NodeTotals:
     off_second: FloatArray
     off_first: FloatArray
     step: FloatArray
-    """What a node would add, and leaves do: what they add to first derivatives for each second one,
-    so that both come to -l2 times this."""
+    """What a node would add, and leaves do: so much for each second derivative, added to the first
+    derivatives, comes to ``rest``."""
+    rest: FloatArray
+    """-l2 times the step."""
     off_class: FloatArray
     """By how much first derivatives may be off that are rounded by class."""
 
@@ -99,7 +101,7 @@ def node_totals(
     else:
         off_second = (share + blur) * size + beside
         off_first = (share + blur) * np.abs(step) * size + beside * np.sqrt(1.0 + size) + off_class
-    own = NodeTotals(n, H, G, off_second, off_first, step, off_class)
+    own = NodeTotals(n, H, G, off_second, off_first, step, -step * fitting.l2, off_class)
     return _completed(tree, own) if not leaf[0] else own
 
 

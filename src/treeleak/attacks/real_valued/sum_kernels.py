@@ -83,6 +83,8 @@ def meet(
     """
     # Where the keys of each of many intervals of the same width begin.
     n = len(key)
+    if not n:
+        return 0
     scale = n / (key[-1] - key[0] + off)
     start = np.zeros(n + 2, dtype=np.int32)
     for x in key:
@@ -148,7 +150,7 @@ def compile_all() -> None:
     ways = (np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
     extend(listed, 1, ways, 0, 1, 1, 1.0)
     cross(listed, 1, ways, 0, 1, 1.0, 1.0, listed)
-    counted(ways[0], ways[0], ways[0], 1)
+    counted(np.zeros(2, np.int64), ways[0], ways[0], 1)
     one, none = np.zeros(1), np.zeros((1, 2), np.int64)
     meet(one, one, one, one, 1.0, 1.0, none)
     trace(listed[3], listed[4], ways[0], 0, ways[0])

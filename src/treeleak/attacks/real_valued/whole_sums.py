@@ -64,10 +64,14 @@ class Items:
         return np.diff(self.begin)
 
     @cached_property
+    def falling(self) -> IntArray:
+        """The ways of each item, those that add most first."""
+        return np.lexsort((-self.rows, -self.second, self.item))
+
+    @cached_property
     def highest(self) -> IntArray:
         """The way of each item that adds most; it has the most rows, too."""
-        order = np.lexsort((self.second, self.item))
-        return np.asarray(order[self.begin[1:] - 1])
+        return np.asarray(self.falling[self.begin[:-1]])
 
     @cached_property
     def most(self) -> IntArray:
@@ -76,7 +80,8 @@ class Items:
 
     def turned(self) -> tuple[Items, IntArray]:
         """What ways leave out; and their order: the one that leaves out nothing comes first."""
-        order = np.lexsort((-self.second, self.item))
+        # Of several that add most, the one they are held against leaves out nothing.
+        order = self.falling
         top = np.repeat(self.highest, self.n_ways)
         rows, second, first = self.ways
         return Items(
@@ -151,6 +156,8 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
         The way of each item. All solutions; or where there are too many choices, and by chance
         hardly one would meet the sums, the one that was found.
     """
+    if not _holds(items, sums):
+        return np.zeros((0, len(items)), dtype=np.int64)
     turned, n, own, way = _turned(items, sums)
     by_chance = _by_chance(own, n, turned)
     if by_chance > _MOST_CHANCE:
@@ -163,6 +170,11 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     else:
         found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
+
+
+def _holds(items: Items, sums: Sums) -> bool:
+    """Whether items can have so many rows at all."""
+    return sums.rows is None or bool(0 <= sums.rows <= items.most.sum())
 
 
 def _in_halves(
@@ -318,6 +330,8 @@ def _halves(items: Items, order: IntArray) -> tuple[IntArray, IntArray]:
 
 def work(items: Items, sums: Sums) -> float:
     """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
+    if not _holds(items, sums):
+        return 0.0
     sums, n, items, _ = _turned(items, sums)
     ways = counted(items.begin, items.rows, np.arange(len(items)), n)
     return float(ways[-1] if sums.rows is not None else ways.sum())

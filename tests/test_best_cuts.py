@@ -1,0 +1,192 @@
+"""Cuts that trees did not choose, and values that are drawn by what these say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from helpers.raw_tables import schema_of, true_leaves
+from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
+from treeleak.attacks.real_valued.value_kernels import (
+    Axes,
+    Nodes,
+    Rules,
+    beside,
+    draw,
+    gains,
+    left_sums,
+)
+from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
+from treeleak.core.clock import Clock
+from treeleak.partition import Geometry
+from treeleak.partition.boxes import leaf_boxes
+from treeleak.release import to_release
+
+
+class Sample:
+    """A model, and what is true of its rows."""
+
+    def __init__(self, model, X, y):
+        self.geometry = Geometry.of(to_release(model.fit(X, y)), schema_of(X))
+        self.label, self.leaf = y, true_leaves(X, self.geometry)
+        rows = X.to_numpy()
+        self.atom = np.column_stack([
+            part.holding(rows[:, part.columns], self.geometry.release).argmax(axis=1)
+            for part in self.geometry.parts
+        ])  # fmt: skip
+        self.axes = axes_of(self.geometry)
+        self.box = leaf_boxes(self.geometry)[self.leaf].all(axis=1)
+
+    def said(self, leaf=None):
+        leaf = self.leaf if leaf is None else leaf
+        return best_cuts(self.geometry, self.axes, leaf, self.label, (self.atom, self.atom))
+
+
+@pytest.fixture(scope="module", params=["HistGB", "XGBoost", "XGBoost without l2"])
+def sample(request):
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(
+        {"age": rng.integers(18, 90, 100), "size": rng.normal(170, 10, 100).round(0),
+         "pay": rng.lognormal(3, 0.6, 100).round(0)}
+    ).astype(float)  # fmt: skip
+    leaning = 0.06 * (X.age - 50) + 0.05 * (X.pay - 20) + 0.05 * (X["size"] - 170)
+    y = (rng.random(100) < 1 / (1 + np.exp(-leaning))).astype(int).to_numpy()
+    if request.param == "HistGB":
+        return Sample(HistGradientBoostingClassifier(max_iter=15, min_samples_leaf=5), X, y)
+    xgboost = pytest.importorskip("xgboost")
+    l2 = 0.0 if "without" in request.param else 1.0
+    return Sample(xgboost.XGBClassifier(n_estimators=15, n_jobs=1, reg_lambda=l2), X, y)
+
+
+def test_no_cut_of_the_true_table_is_better_than_those_chosen(sample):
+    nodes, rules = sample.said()
+    # Were any, nothing would be taken to hold of such nodes.
+    inner = nodes.column >= 0
+    assert inner.sum() > 50
+    assert np.isfinite(nodes.best[inner]).all()
+    own = gains(left_sums(sample.atom, nodes, sample.axes), nodes, rules)
+    assert (own <= nodes.best[:, None]).all()
+    # What each node chose comes to what it says.
+    cut = sample.axes.cuts[nodes.column[inner]] + nodes.atom[inner]
+    chosen = own[np.flatnonzero(inner), cut]
+    np.testing.assert_allclose(chosen, nodes.best[inner], rtol=2e-5, atol=1e-5)
+
+
+def test_another_table_with_the_same_leaves_is_seen(sample):
+    nodes, rules = sample.said()
+    rng = np.random.default_rng(0)
+    for a in range(sample.atom.shape[1]):
+        other = sample.atom.copy()
+        other[:, a] = rng.permutation(other[:, a])
+        own = gains(left_sums(other, nodes, sample.axes), nodes, rules)
+        assert (own > nodes.best[:, None]).any()
+
+
+def test_wrong_leaves_are_not_taken_for_what_a_library_does(sample):
+    leaf = np.random.default_rng(1).permutation(sample.leaf)
+    nodes, rules = sample.said(leaf)
+    assert np.isinf(nodes.best[nodes.column >= 0]).all()
+    own = gains(left_sums(sample.atom, nodes, sample.axes), nodes, rules)
+    assert (own <= nodes.best[:, None]).all()
+
+
+def some_nodes(rng, n_rows=9, n_nodes=4):
+    """Nodes of random rows, and cuts of two columns that lie in order, and one that does not."""
+    axes = Axes(np.array([0, 4, 6, 9]), np.array([0, 3, 3, 5]))
+    inside = rng.random((n_rows, n_nodes)) < 0.6
+    row, node = np.nonzero(inside)
+    first, second = rng.normal(size=len(row)), rng.random(len(row)) + 0.1
+    totals = np.array([np.bincount(node, x, n_nodes) for x in (first, second, np.ones(len(row)))])
+    nodes = Nodes(
+        np.searchsorted(row, np.arange(n_rows + 1)), node, rng.integers(0, 2, len(row)), first,
+        second, totals, rng.random(n_nodes) * 3, rng.choice([0, 2, -1], n_nodes),
+        rng.integers(0, 2, n_nodes),
+    )  # fmt: skip
+    rules = Rules(float(rng.choice([0.0, 1.0])), 0.2, 1.0, np.array([True, False]))
+    atom = np.column_stack([rng.integers(0, n, n_rows) for n in np.diff(axes.atoms)])
+    return axes, nodes, rules, atom, row
+
+
+@given(st.integers(0, 10**6))
+def test_sums_and_gains_are_those_of_brute_force(seed):
+    axes, nodes, rules, atom, row = some_nodes(np.random.default_rng(seed))
+    sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
+    own = gains(sums, nodes, rules)
+    for v in range(len(nodes.best)):
+        of = np.flatnonzero(nodes.node == v)
+        for a in (0, 2):
+            for k in range(axes.cuts[a + 1] - axes.cuts[a]):
+                left = of[atom[row[of], a] <= k]
+                right = np.setdiff1d(of, left)
+                G, H = nodes.first[left].sum(), nodes.second[left].sum()
+                at = v, axes.cuts[a] + k
+                np.testing.assert_allclose(sums[:, *at], [G, H, len(left)], atol=1e-12)
+                g, h = nodes.first[right].sum(), nodes.second[right].sum()
+                allowed = min(H, h) >= 0.2 and min(len(left), len(right)) >= 1
+                gain = G**2 / (H + rules.l2) + g**2 / (h + rules.l2) if allowed else 0.0
+                assert own[at] == pytest.approx(gain)
+        for side in (0, 1):
+            here = of[nodes.side[of] == side]
+            held = atom[row[here], nodes.column[v]] == nodes.atom[v] + side
+            assert near[v, side] == (held.sum() if nodes.column[v] >= 0 else 0)
+
+
+@given(st.integers(0, 10**6))
+def test_sums_stay_right_while_values_are_drawn(seed):
+    rng = np.random.default_rng(seed)
+    axes, nodes, rules, atom, _ = some_nodes(rng)
+    box = rng.random((len(atom), int(axes.atoms[-1]))) < 0.5
+    np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
+    parts = np.split(box, axes.atoms[1:-1], axis=1)
+    ends = tuple(
+        np.column_stack([f(x) for x in parts])
+        for f in (lambda x: x.argmax(axis=1), lambda x: x.shape[1] - 1 - x[:, ::-1].argmax(axis=1))
+    )
+    sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
+    count, share = np.full(box.shape[1], 0.5), np.zeros(box.shape)
+    np.add.at(count, (atom + axes.atoms[:-1]).ravel(), 1.0)
+    for _ in range(3):
+        draw(
+            atom, ends, box, count, nodes, axes, rules, sums, near, 2.0,
+            rng.permutation(atom.size), rng.random(atom.size), share,
+        )  # fmt: skip
+    np.testing.assert_allclose(sums, left_sums(atom, nodes, axes), atol=1e-9)
+    np.testing.assert_array_equal(near, beside(atom, nodes))
+    at = (atom + axes.atoms[:-1]).ravel()
+    np.testing.assert_allclose(count, 0.5 + np.bincount(at, minlength=len(count)))
+    assert np.take_along_axis(box, atom + axes.atoms[:-1], axis=1).all()
+    assert not share[~box].any()
+    for a in range(len(parts)):
+        drawn = ends[0][:, a] < ends[1][:, a]
+        own = share[:, axes.atoms[a] : axes.atoms[a + 1]].sum(axis=1)
+        np.testing.assert_allclose(own, np.where(drawn, 3.0, 0.0))
+
+
+def test_true_values_are_likelier_than_others_in_their_boxes(sample):
+    asked = sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(60)
+    share = values_in_boxes(*asked, 0)
+    np.testing.assert_array_equal(share, values_in_boxes(*asked, 0))
+    assert not np.array_equal(share, values_in_boxes(*asked, 1))
+    assert ((share >= 0) & (share <= 1)).all()
+    assert not share[~sample.box].any()
+    begin = sample.axes.atoms
+    for a in range(len(begin) - 1):
+        own = slice(begin[a], begin[a + 1])
+        np.testing.assert_allclose(share[:, own].sum(axis=1), 1.0)
+    at = sample.atom + begin[:-1]
+    sizes = np.add.reduceat(sample.box, begin[:-1], axis=1, dtype=float)
+    open_ = sizes > 1
+    assert open_.mean() > 0.1
+    true = np.take_along_axis(share, at, axis=1)
+    assert true[open_].mean() > 1.2 * (1 / sizes)[open_].mean()
+
+
+def test_without_time_values_are_drawn_all_the_same(sample):
+    share = values_in_boxes(
+        sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(1e-9), 0
+    )
+    np.testing.assert_allclose(share.sum(axis=1), len(sample.axes.atoms) - 1)

@@ -1,0 +1,173 @@
+"""Choices of ways that meet sums: all of them, as trying every choice gives them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from treeleak.attacks.real_valued import whole_sums as module
+from treeleak.attacks.real_valued.layers import _shared_out
+from treeleak.attacks.real_valued.whole_sums import Items, Sums, whole_sums, work
+
+SEEDS = st.integers(0, 10**6)
+
+
+def shared_items(rng, n_items, *, alike=False):
+    """Items of which each has some parts, and room for some rows of all of them together.
+
+    ``alike``: all rows count the same in the second sum, as where it only counts them.
+    """
+    n_ways, added = [], []
+    for _ in range(n_items):
+        n_parts = int(rng.integers(1, 4))
+        room = tuple(rng.integers(1, 3, n_parts).tolist())
+        rows = _shared_out(room, int(rng.integers(1, 4)))
+        # Few digits, so that several choices meet the sums.
+        first = rng.integers(1, 20, n_parts) / 20
+        second = np.ones(n_parts) if alike else np.round(first * (1 - first), 2) + 0.01
+        n_ways.append(len(rows))
+        added.append(np.stack([rows.sum(axis=1), rows @ second, rows @ first]))
+    rows, second, first = np.concatenate(added, axis=1)
+    return Items(np.append(0, np.cumsum(n_ways)), rows.astype(np.int64), second, first)
+
+
+def totals(items, choices):
+    """What choices add up to: rows, and both sums."""
+    return tuple(each[choices + items.begin[:-1]].sum(axis=-1) for each in items.ways)
+
+
+def some_sums(rng, items, counted, off=1e-9):
+    """What some choice comes to, of which two rows are of the second class; and the choice."""
+    choice = rng.integers(0, items.n_ways)
+    rows, second, first = totals(items, choice)
+    sums = Sums(int(rows) if counted else None, float(second), float(first) - 2, off, off)
+    return tuple(choice.tolist()), sums
+
+
+def brute_force(items, sums):
+    choices = np.array(list(product(*(range(n) for n in items.n_ways))))
+    rows, second, first = totals(items, choices)
+    ones = first - sums.first
+    met = np.abs(second - sums.second) <= sums.off_second
+    met &= np.abs(ones - np.rint(ones)) <= sums.off_first
+    if sums.rows is not None:
+        met &= rows == sums.rows
+    return {tuple(x) for x in choices[met].tolist()}
+
+
+def as_set(found):
+    out = {tuple(x) for x in found.tolist()}
+    assert len(out) == len(found)
+    return out
+
+
+@given(SEEDS, st.booleans())
+def test_all_choices_of_kinds_that_meet_the_sums_are_found(seed, counted):
+    rng = np.random.default_rng(seed)
+    most = rng.integers(1, 4, size=6)
+    first = rng.integers(1, 20, size=6) / 20
+    items = Items.alike(most, np.round(first * (1 - first), 2) + 0.01, first)
+    assert items.most.tolist() == most.tolist()
+    true, sums = some_sums(rng, items, counted)
+    right = brute_force(items, sums)
+    assert true in right
+    assert as_set(whole_sums(items, sums, 10**6)) == right
+
+
+@given(SEEDS, st.booleans(), st.booleans())
+def test_all_choices_of_shared_parts_that_meet_the_sums_are_found(seed, counted, alike):
+    rng = np.random.default_rng(seed)
+    items = shared_items(rng, int(rng.integers(1, 5)), alike=alike)
+    off = float(rng.choice([1e-9, 0.011]))
+    true, sums = some_sums(rng, items, counted, off)
+    right = brute_force(items, sums)
+    assert true in right
+    found = whole_sums(items, sums, 10**6)
+    assert found is None or as_set(found) == right
+    assert found is not None or len(right) > 100
+    # As many choices as have the number of rows, at least.
+    assert work(items, sums) >= len(right)
+
+
+@given(SEEDS, st.booleans())
+def test_what_is_left_out_adds_up_to_the_rest(seed, alike):
+    rng = np.random.default_rng(seed)
+    items = shared_items(rng, 3, alike=alike)
+    rest, way = items.turned()
+    assert sorted(way.tolist()) == list(range(len(way)))
+    for own, left in zip(items.ways, rest.ways, strict=True):
+        # The first way leaves out nothing.
+        np.testing.assert_array_equal(left[rest.begin[:-1]], 0)
+        np.testing.assert_allclose(own[way] + left, own[items.highest][items.item])
+
+
+@pytest.mark.parametrize("rows", [-3, -1, 2, 6, 7, 9])
+def test_where_nothing_meets_the_sums_nothing_is_found(rows):
+    second = np.array([0.2, 0.21, 0.17])
+    items = Items.alike(np.array([2, 3, 1]), second, second)
+    sums = Sums(rows, 0.5, 0.0, 1e-9, 1e-9)
+    assert len(whole_sums(items, sums, 1000)) == 0
+    assert work(items, sums) == 0 or 0 <= rows <= 6
+
+
+@given(SEEDS, st.booleans())
+def test_from_both_ends_all_choices_are_found_where_there_is_room(seed, counted):
+    rng = np.random.default_rng(seed)
+    items = shared_items(rng, 4)
+    true, sums = some_sums(rng, items, counted)
+    order = rng.permutation(4)
+    n = int(items.most.sum()) if sums.rows is None else sums.rows
+    found, every = module._from_both_ends(items, sums, n, order, 10**5, False)
+    assert every
+    # Where it comes to nothing, no way is where it comes to half.
+    if sums.second > 0:
+        assert true in as_set(found)
+        assert as_set(found) == brute_force(items, sums)
+
+
+@given(SEEDS, st.integers(5, 200), st.booleans())
+def test_where_halves_do_not_fit_what_is_found_meets_the_sums(seed, n_most, counted):
+    rng = np.random.default_rng(seed)
+    items = shared_items(rng, 5)
+    _, sums = some_sums(rng, items, counted)
+    # Halves of nothing, and of all there is, do fit.
+    assume(0.1 < sums.second < items.second[items.highest].sum() - 0.1)
+    found = whole_sums(items, sums, n_most)
+    if found is not None:
+        assert as_set(found) <= brute_force(items, sums)
+        assert len(found)
+
+
+@pytest.mark.parametrize("n", [9, 31])
+def test_of_too_many_choices_the_likeliest_are_looked_at(n):
+    rng = np.random.default_rng(n)
+    first = rng.random(40)
+    second = first * (1 - first)
+    true = np.zeros(40, dtype=int)
+    true[rng.permutation(40)[:n]] = 1
+    sums = Sums(n, float(true @ second), float(true @ first) - 3, 1e-9, 1e-9)
+    items = Items.alike(np.ones(40, dtype=int), second, first)
+    assert whole_sums(items, sums, 80_000).tolist() == [true.tolist()]
+    # Neither this few choices, nor sums that many choices would meet.
+    assert whole_sums(items, sums, 100) is None
+    blurred = Sums(n, sums.second, sums.first, 0.1, 0.1)
+    assert whole_sums(items, blurred, 80_000) is None
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_halves_that_do_not_fit_are_told_apart_from_those_that_do(monkeypatch, counted):
+    rng = np.random.default_rng(5)
+    first = rng.random(24)
+    items = Items.alike(np.ones(24, dtype=int), first * (1 - first), first)
+    true, sums = some_sums(rng, items, counted)
+    asked = []
+    for name in ("_in_halves", "_in_tries"):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *x, n=name, r=real: (asked.append(n), r(*x))[1])
+    for n_most in (2**14, 2_000):
+        assert as_set(whole_sums(items, sums, n_most)) == {true}
+    assert asked == ["_in_halves", "_in_tries"]
