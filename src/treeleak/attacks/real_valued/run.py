@@ -42,6 +42,9 @@ UNEXPLAINED = own_words(
     "assumptions, or the schema may be wrong",
     "run_unexplained",
 )
+_NOT_MET = "no rows of listed cells were found that meet all sums"
+_CELLS_SHARE = 0.4
+"""Share of the time for a list of all cells, where rows can be rebuilt without it."""
 _LATE = 0.5
 """Seconds after the time is up when worlds are no longer held against each other."""
 _PROOF_SHARE = 0.5
@@ -79,19 +82,34 @@ def real_valued(
     begin = clock.seconds
     compile_all()  # once for all, which is not held against the time
     clock.forgive(clock.seconds - begin)
+    # Where every tree counts its rows, walks that meet the counts come nearer to all rows than
+    # groups that are followed through the trees do.
+    if not (isinstance(evidence, LossSums) and np.isnan(evidence.n).any()):
+        return _by_cells(evidence, geometry, values, clock, seed)
+    interval = any(atom.interval for part in geometry.parts for atom in part.atoms)
+    part = clock.part(_CELLS_SHARE * clock.left) if interval else clock
+    answer, why, grid = None, _NOT_MET, None
+    try:
+        answer = _by_cells(evidence, geometry, values, part, seed)
+    except GridTooLarge as too_large:
+        why, grid = str(too_large), too_large
+    if answer is None or (interval and answer.status == "unknown"):
+        raw = raw_rows(evidence, geometry, values, clock, seed, why)
+        if raw is not None and (answer is None or raw.status == "feasible"):
+            return raw
+    if answer is None:
+        raise grid or GridTooLarge(why)
+    return answer
+
+
+def _by_cells(
+    evidence: LossSums | LeafSteps, geometry: Geometry, values: Values, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild rows from a list of all cells; raises GridTooLarge where they are too many."""
     try:
         partition = enumerated(evidence, geometry, clock)
     except OutOfTime:
         return Answer("unknown", values)
-    except GridTooLarge as why:
-        answer = None
-        # Where every tree counts its rows, walks that meet the counts come nearer to all rows than
-        # groups of the first trees do.
-        if isinstance(evidence, LossSums) and np.isnan(evidence.n).any():
-            answer = raw_rows(evidence, geometry, values, clock, seed, str(why))
-        if answer is None:
-            raise
-        return answer
     search, proved = Search(evidence, partition, clock, seed), False
     counted = isinstance(evidence, LossSums)
     found = search.found() if counted else rows_from_steps(search)

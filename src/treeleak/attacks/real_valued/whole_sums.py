@@ -20,7 +20,7 @@ _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
 _TRIES = 6
 """Orders of the items that are tried where not all choices can be looked at."""
-_LEAST_CHANCE, _MOST_CHANCE = 1.0, 256.0
+_LEAST_CHANCE, _MOST_CHANCE = 0.05, 256.0
 """Choices that meet the sums by chance, at most: where not all can be looked at, and at all."""
 _GRAIN = 4e-9
 """How far apart sums of numbers in single precision lie, at least."""
