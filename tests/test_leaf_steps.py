@@ -56,9 +56,7 @@ def cells(release, X, y):
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed"),
-    # Seed 0 takes 67,000 rounds where leaves are regularised, and rounding decides how they end.
-    [("boosting", 0), ("histogram", 0), ("regularised", 1)],
+    ("kind", "seed"), [("boosting", 0), ("histogram", 0), ("regularised", 0), ("regularised", 1)]
 )
 def test_values_alone_give_the_rows_back(kind, seed):
     X, y = people(seed=seed)

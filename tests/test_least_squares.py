@@ -130,6 +130,20 @@ def test_a_point_that_is_accepted_or_a_clock_that_stops_ends_the_fit():
     assert len(nothing.chosen) == 0
 
 
+def test_columns_that_are_nearly_alike_are_told_apart_in_few_rounds():
+    rng = np.random.default_rng(0)
+    A = rng.random((60, 20))
+    A = np.hstack([A, A + 2e-6 * rng.normal(size=A.shape)])
+    x = rng.integers(1, 5, 40).astype(float)
+
+    def near(chosen, found):
+        return len(chosen) == 40 and np.abs(found - x[chosen]).max() < 0.1
+
+    ended = fit(Dense(A, A @ x), Clock(60.0), near)
+    assert ended.accepted
+    assert ended.rounds < 30
+
+
 def test_many_columns_leave_and_come_back(monkeypatch):
     """With a tiny pool, columns out of use leave it all the time, and the end is the same."""
     monkeypatch.setattr(least_squares, "_UNUSED", 2)

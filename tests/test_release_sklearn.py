@@ -51,6 +51,7 @@ X = rng.integers(0, 6, (N, 4)).astype(float)
 Y = rng.choice(["a", "b", "c"], N, p=[0.55, 0.3, 0.15])
 GAPS = np.where(rng.random(X.shape) < 0.3, np.nan, X)
 FEW = {"n_estimators": 4, "random_state": 0}
+NEW_OLD = "1.9.1", "1.8.0"
 
 
 def times_drawn(model, n_trees, n_rows=N):
@@ -286,6 +287,24 @@ def test_impurities_that_are_no_numbers_keep_no_model_from_being_read():
     assert to_release(StoredObject(stored.type, old)).n_rows == N
     with pytest.raises(BadModel, match="impurity is not a finite number"):
         to_release(StoredObject(stored.type, new))
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "log_loss"])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"a": 1e-6, "b": 3.0}])
+def test_impurities_that_contradict_the_counts_are_refused(criterion, class_weight):
+    model = RandomForestClassifier(criterion=criterion, class_weight=class_weight, **FEW)
+    stored = snapshot(model.fit(X, Y, sample_weight=np.arange(1, N + 1)))
+    # Before 1.9, missing values may be behind it.
+    of = {v: StoredObject(stored.type, {**stored.state, "_sklearn_version": v}) for v in NEW_OLD}
+    for own in of.values():
+        to_release(own)
+    nodes = stored.get("estimators_")[1].get("tree_").get("nodes")
+    nodes["impurity"][2] += 1e-3
+    to_release(of[NEW_OLD[1]])
+    with pytest.raises(BadModel, match=r"tree 1, node 2: its impurity is .*, but its classes make"):
+        to_release(of[NEW_OLD[0]])
+    nodes["impurity"] = 0
+    to_release(of[NEW_OLD[0]])
 
 
 def test_counts_that_weights_hide_are_not_guessed():

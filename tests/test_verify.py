@@ -6,19 +6,24 @@ import signal
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
+import treeleak
 from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
-from helpers.older import COUNTS_GAPS
+from helpers.older import COUNTS_GAPS, needs_counted_gaps
 from helpers.releases import counted, drawn, leaves_of, random_tree, summed
 from treeleak.core.clock import Clock
+from treeleak.core.errors import Mismatch
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
+from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
 
@@ -213,3 +218,20 @@ def test_the_trace_keeps_improvements_only():
     for misfit in (9, 12, 4, 4, 0):
         clock.part(1.0).record(misfit)
     assert [i.misfit for i in clock.trace] == [9, 4, 0]
+
+
+def test_gaps_that_go_the_way_by_default_are_believed_where_the_schema_has_them():
+    needs_counted_gaps()
+    X = pd.DataFrame({"a": [0.0] * 6 + [1.0, 1.0, np.nan], "b": [0.0, 1.0, 0.0] * 3})
+    y = np.array([0] * 6 + [1, 1, 0])
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    assert not to_release(model).maybe_missing
+    # Some were missing, so nothing may say that none was.
+    with pytest.raises(Mismatch, match="row 9; the trees show no missing value of it"):
+        treeleak.audit(model, X, y, time_limit=20)
+    schema = Schema([Ordinal("a", 0, 1, missing=True), Binary("b")])
+    found = treeleak.audit(model, X, y, schema=schema, time_limit=20)
+    assert found.reconstruction.status in {"feasible", "unique"}
+    schema = Schema([Binary("a"), Binary("b")])
+    with pytest.raises(Mismatch, match="row 9"):
+        treeleak.audit(model, X, y, schema=schema, time_limit=20)

@@ -113,7 +113,7 @@ class Tables:
                 columns_by_name(content.columns, rows, "training rows")
             else:
                 known = labels if content.classes else None
-                check_gaps(content, in_model_columns(content, rows, known)[0])
+                check_gaps(content, in_model_columns(content, rows, known)[0], self.schema)
         except NotCovered:
             return  # The command itself says so.
         except Mismatch as error:

@@ -14,6 +14,7 @@ from treeleak.core.errors import Mismatch
 from treeleak.core.message import Kind
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
+from treeleak.schema import Schema
 
 UNNAMED = Kind(
     "columns_taken_in_order",
@@ -63,16 +64,20 @@ def in_model_columns(
     return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
 
-def check_gaps(release: Release, table: pd.DataFrame) -> None:
-    """Refuse training rows with missing values in a column where the trees saw none.
+def check_gaps(release: Release, table: pd.DataFrame, schema: Schema | None) -> None:
+    """Refuse training rows with missing values in a column where neither trees nor schema have any.
 
-    ``table``: in the model's columns. Raises Mismatch, naming the place.
+    Where all that was missing went the way by default, a tree does not show it; a schema can say
+    so. ``table``: in the model's columns. Raises Mismatch, naming the place.
     """
-    for column in release.tested - release.maybe_missing:
+    attributes = () if schema is None else schema.attributes
+    said = {c for a in attributes if getattr(a, "missing", False) for c in a.columns}
+    for column in release.tested - release.maybe_missing - said:
         if (gaps := table[column].isna().to_numpy()).any():
             raise Mismatch(
-                f"column {column!r} of the training rows is empty in row {gaps.argmax() + 1}; in "
-                "training, no value of it was missing"
+                f"column {column!r} of the training rows is empty in row {gaps.argmax() + 1}; the "
+                "trees show no missing value of it. If some were missing in training, say so in "
+                "the schema (missing = true)"
             )
 
 

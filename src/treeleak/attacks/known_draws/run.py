@@ -23,7 +23,7 @@ from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.placed import Places, placed_rows
+from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
 from treeleak.attacks.known_draws.search import (
     search,
     settled_by,
@@ -45,6 +45,10 @@ _LEAST = 1e-300
 _AT_HAND = 1e-5
 """Seconds kept for each row and tree, at most half of the time: rows at hand are the answer of an
 attack that runs out of time."""
+_LATE = 1.0
+"""Seconds after the limit when what is left open is no longer weighed."""
+_TO_WRITE = 10.0
+"""Seconds that writing rows may take beyond the limit."""
 _DOMAINS, _LARGE = 0.25, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
 second where there are too many leaves to compare: such rows do not walk, they would hardly begin.
@@ -118,16 +122,19 @@ def _answer(
     prior = given.density(problem.evidence.geometry, seed)
     expected = None if prior is None else _expected(prior, pairs, problem.evidence.n_rows)
     found = search(problem, expected, clock, seed)
-    if not found.misfit and not found.proved.all():
-        found = typical(problem, found, expected, pairs, places, values, clock, seed)
-    if expected is not None:
-        found = settled_by(problem, found, expected)
+    with clock.cut_short(_LATE):
+        if not found.misfit and not found.proved.all():
+            found = typical(problem, found, expected, pairs, places, values, clock, seed)
+        if expected is not None:
+            found = settled_by(problem, found, expected)
+    clock.spare(_TO_WRITE)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
         proved = places.proved(found.pair, found.proved)
         numbers["rows_left_open"] += int((found.proved & ~proved).sum())
         found = replace(found, proved=proved)
-    rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
+    marginals = sampled(*found.marginals) if clock.stopped else found.marginals
+    rows = placed_rows(found.pair, found.proved, *marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
 

@@ -12,7 +12,7 @@ from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.clock import Clock
+from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition.values import Values
@@ -60,32 +60,51 @@ class _Seen:
     """The best assignment that any fit came by: a fit goes on, and may end with a worse one."""
 
     clock: Clock
+    settled: BoolArray
+    """Shape (n_rows,). Rows that are settled before any fit."""
     fits: int = 0
-    best: tuple[int, IntArray] | None = None
-    """How many counts it misses, and the pair of every row."""
+    best: Found | None = None
 
     def tell(self, problem: RowProblem, fit: Fit) -> None:
         """Take note of an evaluation."""
         self.fits += 1
-        if self.best is None or fit.misfit < self.best[0]:
-            self.best = fit.misfit, problem.complete(fit.choice)
+        if self.best is None or fit.misfit < self.best.misfit:
+            pair, none = problem.complete(fit.choice), np.zeros_like(self.settled)
+            self.best = Found(pair, fit.misfit, self.settled, none, (problem, fit.u))
         self.clock.record(fit.misfit)
-        self.clock.tell("fitting the rows", min(0.9, self.fits / 1000), self.best[0])
+        self.clock.tell("fitting the rows", min(0.9, self.fits / 1000), self.best.misfit)
 
     def or_better(self, found: Found) -> Found:
         """Return what was found, with the rows seen where they miss fewer counts."""
-        if self.best is None or self.best[0] >= found.misfit:
+        if self.best is None or self.best.misfit >= found.misfit:
             return found
-        return replace(found, misfit=self.best[0], pair=self.best[1])
+        return replace(found, misfit=self.best.misfit, pair=self.best.pair)
 
 
 def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> Found:
-    """Choose a candidate for every open row, and say how sure that is."""
+    """Choose a candidate for every open row, and say how sure that is.
+
+    Raises OutOfTime if the time is up before the first evaluation ends.
+    """
+    settled = problem.settled >= 0
+    if not problem.n_open:
+        none = np.zeros_like(settled)
+        return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
+    seen = _Seen(clock, settled)
+    # What lies between two looks at the clock may take long.
+    with clock.cut_short(_LATE):
+        return _searched(problem, expected, clock, seed, seen)
+    if seen.best is None:
+        raise OutOfTime
+    return seen.best
+
+
+def _searched(
+    problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int, seen: _Seen
+) -> Found:
+    """Search until every count is met or the clock stops."""
     settled = problem.settled >= 0
     none = np.zeros_like(settled)
-    if not problem.n_open:
-        return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
-    seen = _Seen(clock)
     first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)

@@ -31,8 +31,9 @@ _LEAST = 0.1
 """Least worth of those, as a share of the best one's."""
 _NOTHING = 1e-13
 """Worth, as a share of the length of the right side, that counts as none."""
-_PULL = 1e-10
-"""How strongly a solution is drawn to the one before, as a share of the squares of columns."""
+_PULL = 1e-12
+"""How strongly a solution is drawn to the one before, as a share of the squares of columns. Along
+columns that differ by less than its root, rounds are small: with 1e-10, tens of thousands."""
 _SWEEPS = 100
 """Sweeps of descent before each exact solution."""
 _UNUSED = 300

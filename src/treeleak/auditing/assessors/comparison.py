@@ -41,7 +41,8 @@ def check(case: Case) -> None:
     Raises Mismatch.
     """
     given, release = case.given, case.release
-    check_gaps(release, in_model_columns(release, given.X, given.y if release.classes else None)[0])
+    table = in_model_columns(release, given.X, given.y if release.classes else None)[0]
+    check_gaps(release, table, given.schema)
     if release.noise is not None or given.bootstrap == "hidden":
         return
     try:

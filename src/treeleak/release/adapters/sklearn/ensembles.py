@@ -27,6 +27,7 @@ from treeleak.release.adapters.sklearn.node_targets import with_targets
 from treeleak.release.adapters.sklearn.nodes import (
     Nodes,
     Version,
+    check_impurity,
     in_classes_of,
     maybe_missing,
     read_nodes,
@@ -197,6 +198,10 @@ def release_of(
             in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
             for t, (tree, n) in enumerate(zip(trees, nodes, strict=True))
         ]
+        # Before, rows with missing values that go unnoticed may be in the one and not in the other.
+        if version.counts_missing_right:
+            for t, (tree, n, own) in enumerate(zip(trees, nodes, sums, strict=True)):
+                check_impurity(tree, t, n, own)
         counted, more = counts_of(nodes, sums, training, classes)
     else:
         counted, more = without_classes(nodes, training)

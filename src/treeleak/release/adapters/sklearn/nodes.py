@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from treeleak.release.tree import LEAF, Tree
 # Sums of a few thousand weights err by about 1e-12 of their size; a count that is no whole number
 # misses by far more than this.
 TOLERANCE = 1e-4
+# Most by which an impurity may be off, and a sum of weights as a share of the whole.
+_IMPURE, _ROUNDED = 1e-6, 1e-12
 # Stands for infinity: the product of two such numbers is still a float.
 LARGEST = 1e150
 
@@ -179,6 +182,37 @@ def in_classes_of(
         )
     check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
     return of_ensemble(stored, tree, t, sums, n_classes)
+
+
+def check_impurity(tree: StoredObject, t: int, nodes: Nodes, sums: FloatArray) -> None:
+    """Check that impurities are those of the sums of weights per class, as far as both are told."""
+    make = _IMPURITY_OF.get(str(tree.get("criterion")))
+    if make is None or nodes.impurity is None:
+        return
+    total = sums.sum(axis=1)
+    share = sums / np.where(total > 0, total, 1.0)[:, None]
+    off = np.abs(nodes.impurity - make(share))
+    # What rounding leaves of the root's weight may be much of a light node's.
+    if (bad := off * total > _IMPURE * total + _ROUNDED * total[0]).any():
+        v = int(bad.argmax())
+        raise BadModel(
+            f"tree {t}, node {v}: its impurity is {nodes.impurity[v]:g}, but its classes make "
+            f"{make(share[[v]])[0]:g}"
+        )
+
+
+def _gini(share: FloatArray) -> FloatArray:
+    return np.asarray(1.0 - (share**2).sum(axis=1))
+
+
+def _entropy(share: FloatArray) -> FloatArray:
+    return np.asarray(-(share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=1))
+
+
+_IMPURITY_OF: Mapping[str, Callable[[FloatArray], FloatArray]] = MappingProxyType(
+    {"gini": _gini, "entropy": _entropy, "log_loss": _entropy}
+)
+"""Impurity of class shares, shape (n_nodes, n_classes), by criterion."""
 
 
 def of_ensemble(

@@ -3,7 +3,7 @@
 Leaves hold -rate G / (H + l2), inner nodes w = -G / (H + l2), and all nodes H; the G of a node is
 the sum of its children's. So each inner node gives an equation that is linear in l2, in 1 / rate
 and in their quotient: sum of w (H + l2) over its inner children, and of v (H + l2) / rate over its
-leaves, less w (H + l2) of itself, is 0.
+leaves, less w (H + l2) of itself, is 0. With alpha, G is larger by alpha times the sign of w.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ ETA, LAMBDA = 0.3, 1.0
 """XGBoost's defaults."""
 _FITS = 1e-4
 """Share of their parts by which equations may be off."""
-_ROUND = 1e-4
-"""How near a number must come to one of few digits to be taken for it, as a share."""
+_PRECISE, _AS_WELL = 1e-6, 4.0
+"""Share by which single precision puts equations off, and how much further off numbers of few
+digits may put them, to be taken for those that were found."""
 _DIGITS = 4
+_SURE = 1e-4
+"""Share by which the rate may be open, to be told."""
+_ALIKE = 1e-4
+"""Share up to which what alpha does may differ from what rate and l2 do."""
 _REFINED = 10
 """Steps by which least squares are refined."""
 
@@ -80,17 +85,18 @@ def _bare(trees: Sequence[Tree]) -> bool:
 
 
 def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
-    """Give an equation for each inner node: what goes with 1, l2, 1 / rate and l2 / rate.
+    """Give an equation for each inner node: what goes with 1, l2, 1 / rate, l2 / rate and alpha.
 
-    The second array holds how large its parts are.
+    The second array holds how large its parts are. A node of no value may owe that to any alpha:
+    what goes with it is then NaN.
     """
     value, step, hessian = (tree.statistics.get(q) for q in (VALUE, STEP, HESSIAN))
     v = np.flatnonzero(~tree.is_leaf)
     if value is None or step is None or hessian is None or not len(v):
-        return np.zeros((0, 4)), np.zeros(0)
+        return np.zeros((0, 5)), np.zeros(0)
     w, H = step.values, hessian.values
-    out = np.zeros((len(v), 4))
-    out[:, 0], out[:, 1] = -w[v] * H[v], -w[v]
+    out = np.zeros((len(v), 5))
+    out[:, 0], out[:, 1], out[:, 4] = -w[v] * H[v], -w[v], -_sign(w[v])
     size = np.abs(w[v]) * (H[v] + 1.0)
     for child in (tree.left[v], tree.right[v]):
         leaf = tree.is_leaf[child]
@@ -99,12 +105,21 @@ def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
         out[:, 1] += np.where(leaf, 0.0, own)
         out[:, 2] += np.where(leaf, own * H[child], 0.0)
         out[:, 3] += np.where(leaf, own, 0.0)
+        out[:, 4] += _sign(own)
         size += np.abs(np.where(leaf, w[child], own)) * (H[child] + 1.0)
     return out, size
 
 
+def _sign(number: FloatArray) -> FloatArray:
+    return np.where(number == 0.0, np.nan, np.sign(number))
+
+
 def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | None:
-    """Find rate and l2 by least squares, as numbers of few digits where these fit."""
+    """Find rate and l2 by least squares, as numbers of few digits where these fit.
+
+    None where others would do as well.
+    """
+    equation, alpha = equation[:, :4], equation[:, 4:]
     weight = 1.0 / np.maximum(size, 1e-6)
     if len(equation) < 3:
         return None
@@ -120,13 +135,27 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
         l2, inverse = l2 + float(step[0]), inverse + float(step[1])
     if not 1.0 / MOST_REAL < inverse <= MOST_REAL:
         return None
-    rate, l2 = _short(1.0 / inverse) or 1.0 / inverse, max(_short(l2), 0.0)
+    rate, l2 = 1.0 / inverse, max(l2, 0.0)
+    if _open(bend * weight[:, None], alpha * weight[:, None], rate):
+        return None
+    short, least = float(f"{rate:.{_DIGITS - 1}g}"), round(l2, _DIGITS - 1)
+    most = max(_AS_WELL * _off(equation, size, rate, l2), _PRECISE)
+    found = (short, least), (short, l2), (rate, least), (rate, l2)
+    rate, l2 = next((own for own in found if _off(equation, size, *own) <= most), found[-1])
     return (rate, l2) if _sure(equation, size, rate, l2) else None
 
 
-def _short(number: float) -> float:
-    near = float(f"{number:.{_DIGITS - 1}g}") if abs(number) > _ROUND else 0.0
-    return near if abs(near - number) <= _ROUND * max(abs(near), 1.0) else number
+def _open(bend: FloatArray, alpha: FloatArray, rate: float) -> bool:
+    """Whether another rate would do: by what single precision leaves open, or by another alpha.
+
+    ``bend`` and ``alpha``: what changes if l2, 1 / rate and alpha do.
+    """
+    if rate * np.linalg.norm(np.linalg.pinv(bend)[1]) * _PRECISE > _SURE:
+        return True
+    told = np.isfinite(alpha).all(axis=1)
+    bend, alpha = bend[told], alpha[told]
+    left = alpha - bend @ np.linalg.pinv(bend) @ alpha
+    return bool((np.abs(left) <= _ALIKE * np.abs(alpha)).all(axis=0).any())
 
 
 def _sure(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
@@ -136,6 +165,11 @@ def _sure(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> boo
 
 
 def _meet(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
-    """Whether all equations hold, as far as single precision can tell."""
-    off = equation @ np.array([1.0, l2, 1.0 / rate, l2 / rate])
-    return bool((np.abs(off) <= _FITS * np.maximum(size, 1e-3)).all())
+    """Whether all equations hold."""
+    return _off(equation, size, rate, l2) <= _FITS
+
+
+def _off(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> float:
+    """Say by what share of their parts equations are off at most."""
+    off = equation[:, :4] @ np.array([1.0, l2, 1.0 / rate, l2 / rate])
+    return float((np.abs(off) / np.maximum(size, 1e-3)).max(initial=0.0))

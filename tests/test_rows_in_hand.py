@@ -1,0 +1,101 @@
+"""Rows that a search has when its time ends are the answer, wherever it is by then."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from helpers.cases import some_drawn
+from treeleak.attacks.known_draws import run, search
+from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.attacks.known_draws.dual import fit
+from treeleak.attacks.known_draws.placed import sampled
+from treeleak.core import clock
+from treeleak.core.clock import Clock
+from treeleak.evidence import KnownDraws, Pairs
+from treeleak.partition import Geometry, enumerate_drawable
+
+
+@cache
+def warm(n_trees: int = 5) -> RandomForestClassifier:
+    """A forest that was attacked before: what is compiled and loaded takes no more time."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (60, 8)), columns=list("abcdefgh"))
+    y = (X["a"] + X["b"] + rng.random(60) > 1.5).astype(int)
+    model = RandomForestClassifier(n_trees, max_depth=4, random_state=0).fit(X, y)
+    treeleak.reconstruct(model, time_limit=20)
+    return model
+
+
+def work(seconds: float) -> None:
+    """Keep the processor busy: for a process that sleeps, the clock of tests goes slowly."""
+    end = clock.now() + seconds
+    while clock.now() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "n_trees", "evaluations", "status"),
+    [
+        (search, "_fit_likely", 5, 1, "unknown"),
+        (search, "_solved", 5, 1, "unknown"),
+        (run, "typical", 1, 1000, "feasible"),
+    ],
+)
+def test_a_step_that_takes_too_long_costs_no_rows(
+    module, name, n_trees, evaluations, status, monkeypatch
+):
+    entered = []
+
+    def slow(*_, **__):
+        entered.append(name)
+        work(60)
+
+    model = warm(n_trees)
+    monkeypatch.setattr(search, "_FIRST", evaluations)
+    monkeypatch.setattr(module, name, slow)
+    found = treeleak.reconstruct(model, time_limit=2)
+    assert entered
+    assert found.status == status
+    assert found.X.shape == (60, 8)
+    assert (found.misfit > 0) == (status == "unknown")
+    assert found.seconds < 10
+
+
+def test_rows_are_written_after_the_time_is_up(monkeypatch):
+    written = run.placed_rows
+
+    def slow(*given):
+        work(5)
+        return written(*given)
+
+    model = warm()
+    monkeypatch.setattr(run, "placed_rows", slow)
+    assert treeleak.reconstruct(model, time_limit=2).X.shape == (60, 8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_draws_of_a_row_stand_for_all_its_candidates(seed):
+    case = some_drawn(seed, tamper=False)
+    evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b)
+    partition = enumerate_drawable(evidence.geometry, evidence.row_sets())
+    problem = RowProblem.of(evidence, partition, Pairs.of(partition))
+    if not problem.n_open:
+        assert sampled(problem, np.zeros(0))[0] is problem
+        return
+    u = fit(problem, Clock(60.0), evaluations=5).u
+    part, share = sampled(problem, u)
+
+    def table(own, weight):
+        out = np.zeros((evidence.n_rows, int(problem.pair.max()) + 1))
+        out[own.rows[own.owner], own.pair[own.column]] = weight
+        sure = own.settled >= 0
+        out[sure, own.settled[sure]] = 1.0
+        return out
+
+    assert np.abs(table(part, share) - table(problem, u)).max() <= 1 / 64 + 1e-9
