@@ -64,7 +64,8 @@ test-optimal: $(VENV)-optimal/.installed
 test-boosted: $(VENV)-boosted/.installed
 	$(VENV)-boosted/bin/python -m pytest -n auto tests/test_xgboost.py tests/test_lightgbm.py \
 		tests/test_catboost.py tests/test_boosted_files.py tests/test_boosted_cli.py \
-		tests/test_boosted_harden.py tests/test_categories.py tests/test_targets.py
+		tests/test_boosted_harden.py tests/test_categories.py tests/test_targets.py \
+		tests/test_raw_xgboost.py tests/test_best_cuts.py tests/test_values_at_thresholds.py
 	$(VENV)-boosted/bin/python -m pytest tests/test_docs.py -k "python_blocks and boosted"
 
 # A scheduler and two workers on this machine, one of which is killed.

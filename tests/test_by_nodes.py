@@ -14,6 +14,7 @@ from treeleak.attacks.real_valued.layers import Bounds, choices, flown, met
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
 from treeleak.release import to_release
 from treeleak.release.statistics import VALUE
 
@@ -131,11 +132,13 @@ def test_rows_are_followed_through_all_trees(raw):
 
     true = total(true_leaves(X, geometry))
     assert sorted(np.repeat(total(found.leaf), found.rows)) == sorted(true)
+    values = values_of(geometry.parts, 2)
+    answer = raw_rows.raw_rows(LossSums(geometry), geometry, values, Clock.of(120), 0, "many")
+    (rows,) = answer.rows
     row = np.repeat(np.arange(len(found.rows)), found.rows)
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    label = np.zeros(len(row), dtype=np.int64)
-    atoms, sure = raw_rows.chosen(search, row, place, label, clock, 0)
     inside = [found.box[found.group == g] for g in row.tolist()]
-    for own, box in zip(atoms + search.begin[:-1], inside, strict=True):
+    for own, box in zip(values.atom_of[rows.values[:, :-1]], inside, strict=True):
         assert box[:, own].all(axis=1).any()
+    assert 0 < answer.expected_distance < 1
+    sure = rows.confidence
     assert ((sure > 0) & (sure <= 1)).all()
