@@ -200,6 +200,10 @@ VARIANT = Kind(
     "{what}: {scores:within}; {rows:share} of the training rows were rebuilt exactly.",
 )
 RULES: Mapping[str, Kind] = {
+    "followed": Kind(
+        "rule_followed",
+        "Rows meet the sums of all nodes of all trees to the last digits. None of them is proved.",
+    ),
     "values": Kind(
         "rule_values_nearer",
         "The values of the rebuilt rows are nearer to the training rows than those of every "
@@ -250,6 +254,12 @@ LIKELY = Kind(
 )
 EXPECTS = Kind(
     "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
+)
+FOLLOWED = Kind(
+    "rows_followed",
+    "The attack followed {rows:people} rows with their classes through all {trees:number} trees. "
+    "The sums of every node fit these rows to the last digits.{expects:message} Only a comparison "
+    "with the training rows shows how many are right (--train).",
 )
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",

@@ -278,6 +278,9 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool) -> Finding:
         return _finding(NO_LEAK, wording.BETWEEN(rows=n), evidence=wording.FEASIBLE_RULE())
     if rebuilt.status == "likely":
         return _finding(OPEN, wording.LIKELY(rows=n, expects=_expects(rebuilt)))
+    if (trees := rebuilt.numbers.get("trees_settled")) is not None:
+        text = wording.FOLLOWED(rows=n, trees=trees, expects=_expects(rebuilt))
+        return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
         return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())
