@@ -43,8 +43,8 @@ UNEXPLAINED = own_words(
     "run_unexplained",
 )
 _NOT_MET = "no rows of listed cells were found that meet all sums"
-_CELLS_SHARE = 0.4
-"""Share of the time for a list of all cells, where rows can be rebuilt without it."""
+_SHARE = 0.4
+"""Share of the time for a way to rebuild rows behind which there is another one."""
 _LATE = 0.5
 """Seconds after the time is up when worlds are no longer held against each other."""
 _PROOF_SHARE = 0.5
@@ -82,23 +82,24 @@ def real_valued(
     begin = clock.seconds
     compile_all()  # once for all, which is not held against the time
     clock.forgive(clock.seconds - begin)
-    # Where every tree counts its rows, walks that meet the counts come nearer to all rows than
-    # groups that are followed through the trees do.
-    if not (isinstance(evidence, LossSums) and np.isnan(evidence.n).any()):
+    if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
     interval = any(atom.interval for part in geometry.parts for atom in part.atoms)
-    part = clock.part(_CELLS_SHARE * clock.left) if interval else clock
-    answer, why, grid = None, _NOT_MET, None
+    part = clock.part(_SHARE * clock.left) if interval else clock
     try:
         answer = _by_cells(evidence, geometry, values, part, seed)
-    except GridTooLarge as too_large:
-        why, grid = str(too_large), too_large
-    if answer is None or (interval and answer.status == "unknown"):
-        raw = raw_rows(evidence, geometry, values, clock, seed, why)
-        if raw is not None and (answer is None or raw.status == "feasible"):
+    except GridTooLarge as why:
+        # Walks that meet the counts may follow, where every tree counts its rows.
+        counted = not np.isnan(evidence.n).any()
+        part = clock.part(_SHARE * clock.left) if counted else clock
+        raw = raw_rows(evidence, geometry, values, part, seed, str(why))
+        if raw is None or (counted and raw.status != "feasible"):
+            raise
+        return raw
+    if interval and answer.status == "unknown":
+        raw = raw_rows(evidence, geometry, values, clock, seed, _NOT_MET)
+        if raw is not None and raw.status == "feasible":
             return raw
-    if answer is None:
-        raise grid or GridTooLarge(why)
     return answer
 
 
