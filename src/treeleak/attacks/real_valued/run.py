@@ -93,7 +93,8 @@ def real_valued(
         counted = not np.isnan(evidence.n).any()
         part = clock.part(_SHARE * clock.left) if counted else clock
         raw = raw_rows(evidence, geometry, values, part, seed, str(why))
-        if raw is None or (counted and raw.status != "feasible"):
+        settled = 0 if raw is None else raw.numbers["trees_settled"]
+        if raw is None or (counted and 2 * settled < len(geometry.release.trees)):
             raise
         return raw
     if interval and answer.status == "unknown":
