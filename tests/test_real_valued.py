@@ -204,20 +204,24 @@ def test_with_side_information_counts_alone_are_used(given):
     assert found.misfit == 0
 
 
-def test_grids_that_cannot_be_listed_leave_the_counts(monkeypatch):
-    model, _, _ = model_of("histogram")
+def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(monkeypatch):
+    model, _, y = model_of("histogram")
     monkeypatch.setattr(cells, "MAX_GRID", 1)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
+    assert found.numbers["trees_settled"] == 8
+    assert sorted(found.y) == sorted(y)
+    assert found.misfit == 0
+
+
+@pytest.mark.parametrize("too_large", [(cells, "MAX_GRID"), (attack, "MOST_ENTRIES")])
+def test_where_too_few_trees_are_settled_counts_alone_are_used(monkeypatch, too_large):
+    model, _, _ = model_of("histogram")
+    monkeypatch.setattr(*too_large, 1)
+    monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
     found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
     assert COUNTS_ALONE in found.notes
     assert found.y is None
     assert found.misfit == 0
-
-
-def test_too_many_pairs_leave_the_counts(monkeypatch):
-    model, _, _ = model_of("histogram")
-    monkeypatch.setattr(attack, "MOST_ENTRIES", 1)
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
-    assert COUNTS_ALONE in found.notes
 
 
 def file_of_xgboost():
