@@ -191,18 +191,11 @@ class _Equations:
             tested[inner] = numbers[tree.feature[inner]] & np.isfinite(tree.threshold[inner])
             if not tested.any():
                 continue
-            parent = np.full(tree.n_nodes, -1)
-            parent[tree.left[inner]] = parent[tree.right[inner]] = inner
-            row = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
-            at = tree.apply(rows[row])
-            found = []
-            while len(row):
-                above = parent[at]
-                row, at, above = (x[above >= 0] for x in (row, at, above))
-                own = tested[above] & ~np.isnan(table[row, tree.feature[above]])
-                found.append(np.stack([above, tree.right[above] == at, row])[:, own])
-                at = above
-            node, right, row = np.concatenate(found, axis=1)
+            drawn = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
+            place, node, right = tree.passed(tree.apply(rows[drawn]))
+            row = drawn[place]
+            own = tested[node] & ~np.isnan(table[row, tree.feature[node]])
+            row, node, right = row[own], node[own], right[own]
             column = tree.feature[node]
             # The interval nearest to the threshold that holds any of the rows holds the neighbour.
             near = np.where(right == 1, low[row, column], -high[row, column])

@@ -210,6 +210,24 @@ class Tree:
             depth[nodes] = level
         return depth
 
+    def passed(self, at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """List the inner nodes through which rows get to nodes.
+
+        ``at``, shape (n_rows,): where each row ends. Returns row, node, and 1 if it goes right from
+        there, 0 if left.
+        """
+        inner = np.flatnonzero(~self.is_leaf)
+        parent = np.full(self.n_nodes, -1)
+        parent[self.left[inner]] = parent[self.right[inner]] = inner
+        row, found = np.arange(len(at)), [np.zeros((3, 0), dtype=np.int64)]
+        while len(row):
+            above = parent[at]
+            row, at, above = (x[above >= 0] for x in (row, at, above))
+            found.append(np.array([row, above, self.right[above] == at]))
+            at = above
+        row, node, right = np.concatenate(found, axis=1)
+        return row, node, right
+
     def _levels(self) -> Iterator[IntArray]:
         """The nodes of each level, from the root down."""
         nodes = np.zeros(1, dtype=np.int64)

@@ -15,7 +15,6 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
-from treeleak.release.tree import Tree
 
 _OFF, _BESIDE = 1e-5, 2e-6
 """By how much what a cut comes to may be off that was computed in single precision."""
@@ -85,6 +84,7 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     deepest = max(int(tree.depth.max()) for tree in trees)
     begin = np.append(0, np.cumsum([tree.n_nodes for tree in trees]))
     entries, columns, atoms, least = [], [], [], [np.inf, np.inf]
+    every = np.arange(len(leaf))
     for t, tree in enumerate(trees):
         column = np.where(tree.is_leaf, -1, attribute[tree.feature])
         atom = np.full(tree.n_nodes, -1)
@@ -92,9 +92,11 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
             below = geometry.parts[column[v]].representatives[:, 0] <= tree.threshold[v]
             atom[v] = int(below.sum()) - 1
         at = tree.leaves[leaf[:, t] - geometry.leaf_start[t]]
-        row, node, side = _through(tree, at)
-        for k, each in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
-            least[k] = min(least[k], float(np.bincount(at, each)[np.unique(at)].min()))
+        each, above, right = tree.passed(at)
+        row, node = np.append(every, each), np.append(at, above)
+        side = np.append(np.full(len(every), _IN_LEAF), right)
+        for k, own in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
+            least[k] = min(least[k], float(np.bincount(at, own)[np.unique(at)].min()))
         told = np.where(tree.is_leaf, tree.depth < deepest, column >= 0)[node]
         entries.append(np.array([row, begin[t] + node, side, np.full(len(row), t)])[:, told])
         columns.append(column)
@@ -121,22 +123,6 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     )  # fmt: skip
     share = 1 - 1e-6
     return nodes, Rules(fitting.l2, least[0] * share, least[1] * share, np.zeros(2, dtype=bool))
-
-
-def _through(tree: Tree, at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """List through which nodes rows get to leaves: rows, nodes and sides."""
-    inner = np.flatnonzero(~tree.is_leaf)
-    parent = np.full(tree.n_nodes, -1)
-    parent[tree.left[inner]] = parent[tree.right[inner]] = inner
-    row = np.arange(len(at))
-    out = [np.array([row, at, np.full(len(at), _IN_LEAF)])]
-    while len(row):
-        above = parent[at]
-        row, at, above = (x[above >= 0] for x in (row, at, above))
-        out.append(np.array([row, above, tree.right[above] == at]))
-        at = above
-    row, node, side = np.concatenate(out, axis=1)
-    return row, node, side
 
 
 def _kept(nodes: Nodes, valid: BoolArray) -> Nodes:

@@ -123,7 +123,8 @@ def _between(layer: Layer, before: Bounds, own: Bounds) -> bool:
 
 def effort(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> float:
     """Say how many choices a node leaves."""
-    return work(_ways(layer, bounds, groups, v).items, left_over(layer, bounds, v)[0])
+    ways = _ways(layer, bounds, groups, v)
+    return work(ways.items, ways.sums)
 
 
 def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> IntArray | None:
@@ -132,7 +133,7 @@ def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> IntArray | 
     None if there are too many.
     """
     ways = _ways(layer, bounds, groups, v)
-    found = whole_sums(ways.items, left_over(layer, bounds, v)[0], _MOST)
+    found = whole_sums(ways.items, ways.sums, _MOST)
     if found is None:
         return None
     out = np.repeat(bounds.least[None, :, v], len(found), axis=0)
@@ -149,6 +150,8 @@ class _Ways:
     """Ways in which rows of groups share out parts that are open at a node."""
 
     items: Items
+    sums: Sums
+    """What is left for them."""
     blocks: list[tuple[IntArray, IntArray]]
     """Items that are alike, one block behind the other: their parts, shape (n_items, n_parts), and
     the rows of these in each way, shape (n_ways, n_parts)."""
@@ -175,7 +178,7 @@ def _ways(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> _Ways:
         for i, most in enumerate(room_of):
             most = min(most, cap)
             alike.setdefault((most, (most,)), []).append(begin + i)
-    _, second, one = left_over(layer, bounds, v)
+    sums, second, one = left_over(layer, bounds, v)
     blocks, n_ways, added = [], [], [np.zeros((3, 0))]
     for (cap, room_of), begins in alike.items():
         parts = order[np.array(begins)[:, None] + np.arange(len(room_of))]
@@ -185,7 +188,8 @@ def _ways(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> _Ways:
         each = np.stack([np.ones(parts.shape), second[parts], one[parts]])
         added.append((each @ ways.T).reshape(3, -1))
     rows, second, one = np.concatenate(added, axis=1)
-    return _Ways(Items(np.append(0, np.cumsum(n_ways)), rows.astype(int), second, one), blocks)
+    items = Items(np.append(0, np.cumsum(n_ways)), rows.astype(int), second, one)
+    return _Ways(items, sums, blocks)
 
 
 @lru_cache(2**14)
