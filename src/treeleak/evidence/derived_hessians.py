@@ -18,6 +18,9 @@ from treeleak.release.tree import Tree
 _SHARP = 1e-4
 """Least difference between the steps of two children, as a share of them: nearer ones say too
 little."""
+_ROUNDED, _ADDED = 4e-15, 1e-15
+"""By how much numbers may be off by rounding, as a share of the largest that they come from; and
+what libraries add to sums, so that none is 0."""
 
 
 def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[FloatArray, FloatArray]:
@@ -78,5 +81,10 @@ def node_hessians(tree: Tree, s: FloatArray) -> tuple[FloatArray, FloatArray]:
     off = np.full(tree.n_nodes, 0.0)
     scale = np.maximum(np.abs(s[left]), np.abs(s[right]))
     smallest = np.minimum(np.abs(a), np.abs(b))
-    off[left] = off[right] = 1e-14 * (scale / np.maximum(smallest, 1e-300))
+    # A gain is the difference of numbers that may be far larger.
+    terms = s[left] ** 2 * none[left] + s[right] ** 2 * none[right]
+    rounded = _ROUNDED + _ADDED / np.minimum(none[left], none[right])
+    off[left] = off[right] = rounded * (
+        scale / np.maximum(smallest, 1e-300) + terms / gain.values[v]
+    )
     return none, off

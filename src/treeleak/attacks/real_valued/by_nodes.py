@@ -41,6 +41,8 @@ _FEW = 8
 """Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
 _STATES = 20_000
 """States that are looked at, at most."""
+_ALIKE = 1e-12
+"""How far apart predictions lie, at most, that differ by rounding alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,18 +240,16 @@ class ByNodes:
         )
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
         rate = float(ensemble.learning_rate or np.nan)
-        shift = other + 1.0 - first
-        # A row is of the second class as often as is likely.
-        usual = first + first * shift
+        of_second = other + 1.0
         root = None
         if not layers:
+            # A row is of the second class as often as is likely.
+            usual = first + first * (of_second - first)
             root = float(groups.rows @ second), float(groups.rows @ usual) - self._ones
-        rows = parts.rows if not layers else np.maximum(bounds[-1].least[above, through], 0.5)
-        clump = float(rows @ rows) / float(rows.sum()) if not layers else 1.0
-        blur = float(np.sqrt((rows @ (first * shift**2)) / rows.sum() * clump))
         step = steps_of(tree, rate, start)
-        totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, blur, first=t == 0)
-        layers.append(Layer(tree, totals, second, usual, parts, group, above, through))
+        totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, first=t == 0)
+        likely, shift = np.where(first > 0.5, of_second, first), np.abs(of_second - first)
+        layers.append(Layer(tree, totals, second, likely, shift, parts, group, above, through))
         least, most = self._begun(parts, tree, t)
         if len(layers) > 1:
             least[:, 0] = bounds[-1].least[above, through]
@@ -307,8 +307,7 @@ class ByNodes:
         leaf = groups.leaf[old]
         leaf[:, t] = first + at
         number = bounds.least[old, leaves[at]]
-        key = self._predicted(leaf, t + 1)
-        _, one, new = np.unique(key, return_index=True, return_inverse=True)
+        one, new = _alike(self._predicted(leaf, t + 1))
         to = np.full((len(groups.rows), len(leaves)), -1)
         to[old, at] = new
         box, group = self._cut(groups, first + np.arange(len(leaves)), to)
@@ -320,3 +319,12 @@ class ByNodes:
         release = self.geometry.release
         one_more = np.append(leaf[:, :n_trees], leaf[:, :1], axis=1)
         return margins(release, one_more)[:, -1].astype(float)
+
+
+def _alike(predicted: FloatArray) -> tuple[IntArray, IntArray]:
+    """Number predictions that are not alike: one place of each number, and the number of each."""
+    order = np.argsort(predicted, kind="stable")
+    begins = np.append(True, np.diff(predicted[order]) > _ALIKE)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(begins) - 1
+    return order[begins], number

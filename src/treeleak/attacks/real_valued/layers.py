@@ -21,6 +21,8 @@ from treeleak.release.tree import Tree
 
 _MOST = 2**22
 """Choices of half of a node's parts that are looked at, at most."""
+_SIGMAS, _NEVER = 4.0, 1e-4
+"""How far rows of the unlikely class may be more than is usual; and so few that there are none."""
 _MOST_WAYS = 64
 """Ways in which rows of a group may share out its parts, at most: else each is for itself."""
 
@@ -50,6 +52,9 @@ class Layer:
     second: FloatArray
     first: FloatArray
     """Shape (n_parts,). What a row of each counts, less 1 if it is of the second class."""
+    shift: FloatArray
+    """Shape (n_parts,). By how much the first derivative of a row is rounded in another way if it
+    is not of the class that is likely."""
     parts: Groups
     """As many rows as there may be in each at most, were all others empty."""
     group: IntArray
@@ -219,22 +224,46 @@ def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, F
     off = float(totals.off_second[v]), float(totals.off_first[v])
     second, first = layer.second, layer.first
     if np.isnan(H) or np.isnan(G):
-        step, rest, off_class = (float(x[v]) for x in (totals.step, totals.rest, totals.off_class))
+        step, rest, off_rest = (float(x[v]) for x in (totals.step, totals.rest, totals.off_rest))
         if np.isnan(step):
-            step, rest, off_class = 0.0, 0.0, np.inf
+            step, rest, off_rest = 0.0, 0.0, np.inf
+        off = 0.5, off_rest * (1.0 + float(bounds.most[:, v] @ second))
         second, first = np.ones(len(own)), first + step * second
-        H, G, off = n, rest, (0.5, off_class)
+        H, G = n, rest
     rows = None if np.isnan(n) else int(n) - int(own.sum())
-    return Sums(rows, H - float(own @ second), G - float(own @ first), *off), second, first
+    unlikely, each = _of_class(layer, bounds, np.array([v]))
+    sums = Sums(
+        rows, H - float(own @ second), G - float(own @ first), off[0],
+        off[1] + float(unlikely[0] * each[0]), float(each[0]),
+    )  # fmt: skip
+    return sums, second, first
 
 
 def met(layer: Layer, bounds: Bounds, settled: BoolArray) -> bool:
     """Whether settled nodes hold what they sum up."""
     totals, own = layer.totals, bounds.least[:, settled]
     ones = layer.first @ own - totals.first[settled]
+    unlikely, each = _of_class(layer, bounds, np.flatnonzero(settled))
+    of_class = (unlikely + np.abs(np.rint(ones))) * each
     off = (
         (own.sum(axis=0) - totals.rows[settled], 0.5),
         (layer.second @ own - totals.second[settled], totals.off_second[settled]),
-        (ones - np.rint(ones), totals.off_first[settled]),
+        (ones - np.rint(ones), totals.off_first[settled] + of_class),
     )
     return not any((np.abs(x) > most).any() for x, most in off)
+
+
+def _of_class(layer: Layer, bounds: Bounds, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Say how far the first sums of nodes may be off for rows that are of the unlikely class.
+
+    The sum says how many more rows there are of the second class than are likely, or of the first
+    one. Returns twice the number of rows of both beside those, at most; and how far each is off.
+    """
+    most = bounds.most[:, nodes]
+    p = layer.first
+    both = np.array([np.where(p > 0.5, 1 - p, 0.0), np.where(p > 0.5, 0.0, p)]) @ most
+    n, held = layer.totals.rows[nodes], np.maximum(most.sum(axis=0), 1)
+    usual = both.min(axis=0) * np.where(np.isnan(n), 1.0, np.minimum(n / held, 1.0))
+    several = np.ceil(usual + _SIGMAS * np.sqrt(usual) + 1.0)
+    each = (layer.shift[:, None] * (most > 0)).max(axis=0, initial=0.0)
+    return np.where(usual < _NEVER, 0.0, 2.0 * several), each

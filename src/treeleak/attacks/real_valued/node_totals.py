@@ -6,8 +6,6 @@ not said of a node follows from its children, or from its parent and the node be
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from treeleak.core.arrays import FloatArray
@@ -17,13 +15,11 @@ from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, ROWS, STEP, VALUE
 from treeleak.release.tree import Tree
 
-_DOUBLE = 1e-10, 1e-9
+_DOUBLE = 1e-14, 1e-13
 """By how much sums may be off, as a share of them and beside that, where numbers are of double
 precision."""
 _HALF, _ADDED = 0.53, 4e-8
 """The same where numbers are of single precision: in units of the last place, and beside that."""
-_BLURS = 4.0
-"""How many times as far as usual the rounding of single rows may add up."""
 _ALIKE = 1e-3
 """The same in the first tree: sums tell whole numbers there, and its steps are less exact."""
 _SHARP, _ROUNDED = 1e-4, 1e-13
@@ -31,8 +27,6 @@ _SHARP, _ROUNDED = 1e-4, 1e-13
 numbers are rounded."""
 _ALL_OF_CLASS = 4.5e-8
 """By how much sums may be off for each row, as p - 1 is rounded in another way than p."""
-_ROWS = 12.0
-"""Rows of a node for each unit of its second derivatives, where the file does not count them."""
 _BLURRED, _BLURRED_ROOT = 1e-7, 1e-4
 """Share of itself from which on a sum that was derived says too little; and below the root."""
 
@@ -51,8 +45,8 @@ class NodeTotals:
     derivatives, comes to ``rest``."""
     rest: FloatArray
     """-l2 times the step."""
-    off_class: FloatArray
-    """By how much first derivatives may be off that are rounded by class."""
+    off_rest: FloatArray
+    """By how much that may be off, for each second derivative."""
 
 
 def node_totals(
@@ -61,7 +55,6 @@ def node_totals(
     fitting: Fitting,
     root: tuple[float, float] | None,
     n_rows: int,
-    blur_of_class: float,
     *,
     first: bool,
 ) -> NodeTotals:
@@ -69,7 +62,6 @@ def node_totals(
 
     ``step``: what nodes would add (:func:`steps_of`). ``root``: sums of the second and the first
     derivatives over all rows, where they follow from the predictions before the tree.
-    ``blur_of_class``: by how much the first derivative of a row is off that is rounded by class.
     ``first``: whether all rows are alike yet, but for their classes.
     """
     leaf = tree.is_leaf
@@ -86,23 +78,26 @@ def node_totals(
         H = np.where(blur < _BLURRED, H, np.nan)
         if root is not None:
             _below_root(tree, step, root, n_rows, H, blur)
-    G = -step * (H + fitting.l2)
     if root is not None:
-        H[0], G[0] = root
+        H[0] = root[0]
     share, beside = _DOUBLE[0], _ALIKE if first else _DOUBLE[1]
+    exact = fitting.margins == "float64" or first
+    off = (share + blur) * (np.abs(H) + fitting.l2) + beside
+    if not exact:
+        off = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
+    H, off = _completed(tree, H, off)
+    n, _ = _completed(tree, _rows(tree), np.zeros(tree.n_nodes))
     size = np.abs(H) + fitting.l2
-    n = _rows(tree)
-    counted = np.where(np.isnan(n), np.minimum(n_rows, _ROWS * size), n)
-    off_class = beside + _ADDED + _BLURS * blur_of_class * np.sqrt(counted)
-    if fitting.margins != "float64" and not first:
-        off_second = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
+    G = -step * (H + fitting.l2)
+    off_step = share * np.abs(step) + beside / np.sqrt(1.0 + np.nan_to_num(size))
+    if not exact:
         off_step = np.where(leaf, 2.0, 1.0) * _HALF * np.spacing(np.abs(step).astype(np.float32))
-        off_first = off_step * size + np.abs(step) * off_second + off_class
-    else:
-        off_second = (share + blur) * size + beside
-        off_first = (share + blur) * np.abs(step) * size + beside * np.sqrt(1.0 + size) + off_class
-    own = NodeTotals(n, H, G, off_second, off_first, step, -step * fitting.l2, off_class)
-    return _completed(tree, own) if not leaf[0] else own
+        off_step += _ADDED / (1.0 + size)
+    off_first = off_step * size + np.abs(step) * off
+    if root is not None:
+        G[0], off_first[0] = root[1], _ALL_OF_CLASS * n_rows
+    G, off_first = _completed(tree, G, off_first)
+    return NodeTotals(n, H, G, off, off_first, step, -step * fitting.l2, off_step)
 
 
 def _below_root(
@@ -151,19 +146,19 @@ def _rows(tree: Tree) -> FloatArray:
     return n if entry.present is None else np.where(entry.present, n, np.nan)
 
 
-def _completed(tree: Tree, own: NodeTotals) -> NodeTotals:
-    """Add up what children say, and take from a parent what the other child has."""
-    parts = {name: value.copy() for name, value in vars(own).items()}
+def _completed(tree: Tree, x: FloatArray, off: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Add up what children say, and take from a parent what the other child has.
+
+    ``off``: by how much it may be off.
+    """
+    x, off = x.copy(), off.copy()
     inner = np.flatnonzero(~tree.is_leaf).tolist()
-    for value, off in (("rows", None), ("second", "off_second"), ("first", "off_first")):
-        x = parts[value]
-        e = np.zeros(len(x)) if off is None else parts[off]
-        for v in inner[::-1]:
-            both = [int(tree.left[v]), int(tree.right[v])]
-            if np.isnan(x[v]):
-                x[v], e[v] = x[both].sum(), e[both].sum()
-        for v in inner:
-            for a, b in ((tree.left[v], tree.right[v]), (tree.right[v], tree.left[v])):
-                if np.isnan(x[a]):
-                    x[a], e[a] = x[v] - x[b], e[v] + e[b]
-    return replace(own, **parts)
+    for v in inner[::-1]:
+        both = [int(tree.left[v]), int(tree.right[v])]
+        if np.isnan(x[v]):
+            x[v], off[v] = x[both].sum(), off[both].sum()
+    for v in inner:
+        for a, b in ((tree.left[v], tree.right[v]), (tree.right[v], tree.left[v])):
+            if np.isnan(x[a]):
+                x[a], off[a] = x[v] - x[b], off[v] + off[b]
+    return x, off

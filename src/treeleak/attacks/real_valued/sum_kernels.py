@@ -75,7 +75,7 @@ def cross(
 @njit()
 def meet(
     key: FloatArray, first: FloatArray, wanted: FloatArray, wanted_first: FloatArray,
-    off: float, off_first: float, out: IntArray,
+    off: float, off_first: float, off_one: float, out: IntArray,
 ) -> int:  # fmt: skip
     """Find pairs of which the keys are alike, and the first sums but for whole numbers.
 
@@ -106,7 +106,7 @@ def meet(
                 high = middle
         while low < len(key) and key[low] <= wanted[j] + off:
             ones = first[low] - wanted_first[j]
-            if abs(ones - np.rint(ones)) <= off_first:
+            if abs(ones - np.rint(ones)) <= off_first + off_one * abs(np.rint(ones)):
                 if end == len(out):
                     return -1
                 out[end, 0] = low
@@ -152,5 +152,5 @@ def compile_all() -> None:
     cross(listed, 1, ways, 0, 1, 1.0, 1.0, listed)
     counted(np.zeros(2, np.int64), ways[0], ways[0], 1)
     one, none = np.zeros(1), np.zeros((1, 2), np.int64)
-    meet(one, one, one, one, 1.0, 1.0, none)
+    meet(one, one, one, one, 1.0, 1.0, 1.0, none)
     trace(listed[3], listed[4], ways[0], 0, ways[0])

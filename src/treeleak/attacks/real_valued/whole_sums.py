@@ -20,10 +20,8 @@ _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
 _TRIES = 6
 """Orders of the items that are tried where not all choices can be looked at."""
-_LEAST_CHANCE, _MOST_CHANCE = 0.05, 256.0
+_LEAST_CHANCE, _MOST_CHANCE = 1e-3, 256.0
 """Choices that meet the sums by chance, at most: where not all can be looked at, and at all."""
-_GRAIN = 4e-9
-"""How far apart sums of numbers in single precision lie, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +99,8 @@ class Sums:
     off_second: float
     off_first: float
     """By how much each of the two may be off."""
+    off_one: float = 0.0
+    """By how much the first one may be off for each of the whole number."""
 
 
 class _List:
@@ -251,7 +251,7 @@ def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> 
     out = np.empty((_MOST_PAIRS, 2), dtype=np.int64)
     k = meet(
         one[0][order], one[1][order], total - other[0], sums.first - other[1],
-        sums.off_second, sums.off_first, out,
+        sums.off_second, sums.off_first, sums.off_one, out,
     )  # fmt: skip
     if k < 0:
         return None
@@ -280,15 +280,24 @@ def _by_chance(items: Items, n: int, sums: Sums) -> float:
     """How many choices would meet the sums by chance."""
     ways = counted(items.begin, items.rows, np.arange(len(items)), n)
     most = items.most
-    second = items.second[items.highest] / np.maximum(most, 1)
+    second, of_row = (x[items.highest] / np.maximum(most, 1) for x in items.ways[1:])
     number = np.arange(len(ways)) if sums.rows is None else np.array([sums.rows])
     share = number / max(most.sum(), 1)
     mean = float(most @ second) * share
-    off = max(sums.off_second, _GRAIN)
-    spread = float(most @ (second - second.mean()) ** 2)
+    # So far apart lie sums of numbers in single precision.
+    grain, grain_first = (float(np.spacing(np.float32(x.max()))) for x in (second, abs(of_row)))
+    off = max(sums.off_second, grain / 2)
+    second, first = (x - np.average(x, weights=np.maximum(most, 1)) for x in (second, of_row))
+    spread = float(most @ second**2)
     variance = share * (1 - share) * spread + off**2
     near = np.exp(-((sums.second - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
-    chance = np.minimum(2 * off * near, 1.0) * min(2 * max(sums.off_first, _GRAIN), 1.0)
+    # The second sum says much of the first one.
+    slope = float(most * first @ second) / max(spread, 1e-300)
+    rest = np.sqrt(2 * np.pi * share * (1 - share) * float(most @ (first - slope * second) ** 2))
+    usual = share * float(most @ of_row) + slope * (sums.second - mean) - sums.first
+    off_first = np.maximum(sums.off_first + sums.off_one * np.abs(np.rint(usual)), grain_first / 2)
+    ones = 2 * off_first * np.maximum(1.0, 1 / np.maximum(rest, 1e-300))
+    chance = np.minimum(2 * off * near, 1.0) * np.minimum(ones, 1.0)
     return float(ways[np.minimum(number, len(ways) - 1)] @ chance)
 
 
@@ -306,6 +315,7 @@ def _turned(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
         sums = Sums(
             None if sums.rows is None else every - sums.rows,
             total[0] - sums.second, total[1] - sums.first, sums.off_second, sums.off_first,
+            sums.off_one,
         )  # fmt: skip
     if sums.rows is not None:
         return sums, sums.rows, items, way
