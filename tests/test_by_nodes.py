@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
 from treeleak.attacks.real_valued import raw_rows
 from treeleak.attacks.real_valued.by_nodes import ByNodes
-from treeleak.attacks.real_valued.layers import Bounds, choices, flown, met
+from treeleak.attacks.real_valued.layers import Bounds, choices, flown, held, met
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
@@ -63,10 +63,10 @@ def test_nodes_sum_up_what_their_rows_count(raw):
             moved = at.copy()
             moved[[0, other]] = moved[[other, 0]]
             assert not met(told, Bounds(moved, moved), every)
-    groups = each_for_itself(X, geometry, 5)
-    if not np.isnan(told.totals.first).any():
-        own = np.bincount(leaf[:, :5].ravel(), np.repeat(y, 5), len(search.boxes))
-        assert search.ones(groups).tolist() == own.tolist()
+        own = leaf[:, t] - geometry.leaf_start[t]
+        n_leaves = len(tree.leaves)
+        right = np.array([np.bincount(own, minlength=n_leaves), np.bincount(own, y, n_leaves)])
+        np.testing.assert_array_equal(held(told, Bounds(at, at)), right)
 
 
 def test_what_a_node_leaves_open_holds_the_truth(raw):
@@ -116,7 +116,7 @@ def test_two_trees_that_are_looked_at_together_hold_the_truth(raw):
 
 
 def test_rows_are_followed_through_all_trees(raw):
-    X, _, geometry = raw
+    X, y, geometry = raw
     clock = Clock.of(120)
     search = ByNodes(LossSums(geometry), geometry, clock)
     found = search.found()
@@ -135,10 +135,16 @@ def test_rows_are_followed_through_all_trees(raw):
     values = values_of(geometry.parts, 2)
     answer = raw_rows.raw_rows(LossSums(geometry), geometry, values, Clock.of(120), 0, "many")
     (rows,) = answer.rows
-    row = np.repeat(np.arange(len(found.rows)), found.rows)
-    inside = [found.box[found.group == g] for g in row.tolist()]
-    for own, box in zip(values.atom_of[rows.values[:, :-1]], inside, strict=True):
-        assert box[:, own].all(axis=1).any()
+    atoms = values.atom_of[rows.values] - values.atom_start[:-1]
+    leaf, label = geometry.trace_atoms(atoms[:, :-1]), atoms[:, -1]
+    n_trees, n_leaves = len(geometry.release.trees), found.held.shape[1]
+    right = true_leaves(X, geometry)
+    for one, other in ((np.ones(len(X)), np.ones(len(X))), (label, y)):
+        np.testing.assert_array_equal(
+            np.bincount(leaf.ravel(), np.repeat(one, n_trees), n_leaves),
+            np.bincount(right.ravel(), np.repeat(other, n_trees), n_leaves),
+        )
+    assert rows.misfit == 0
     assert 0 < answer.expected_distance < 1
     sure = rows.confidence
     assert ((sure > 0) & (sure <= 1)).all()

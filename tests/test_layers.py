@@ -92,11 +92,11 @@ def two_layers(seed, *, rows=True, sums=True):
     for tree, own, group, links in (
         (trees[0], truth[0], every, (every, every)), (trees[1], truth[1], above, (above, node))
     ):  # fmt: skip
-        first = rng.random(len(own))
-        second = first * (1 - first)
+        first = rng.random(len(own)) - 0.5
+        second = np.abs(first) * (1 - np.abs(first))
         totals = totals_of(rng, tree, own, second, first, rows=rows, sums=sums)
         parts = Groups(0, own[:, 0], np.zeros((len(own), 2), int), np.ones((1, 1), bool), every)
-        layers.append(Layer(tree, totals, second, first, parts, group, *links))
+        layers.append(Layer(tree, totals, second, first, np.zeros(len(own)), parts, group, *links))
     groups = Groups(0, n_rows, np.zeros((len(n_rows), 2), int), np.ones((1, 1), bool), every)
     return groups, layers, bounds, truth
 

@@ -11,7 +11,7 @@ above, below and beside it. Where several choices meet all sums, they are follow
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from heapq import heappop, heappush
 
@@ -24,6 +24,7 @@ from treeleak.attacks.real_valued.layers import (
     choices,
     effort,
     flown,
+    held,
     met,
 )
 from treeleak.attacks.real_valued.node_totals import node_totals, steps_of
@@ -142,21 +143,6 @@ class ByNodes:
         H = n * fitting.curvature * p * (1 - p)
         return int(np.rint((n * p + step * (H + fitting.l2)).sum()))
 
-    def ones(self, groups: Groups) -> FloatArray:
-        """Say how many rows of the second class each leaf (row of A) of the first trees holds."""
-        start = self.geometry.leaf_start
-        out = np.zeros(int(start[-1]))
-        for t in range(groups.n_trees):
-            layers: list[Layer] = []
-            self._look_ahead(replace(groups, n_trees=t), layers, [])
-            told = layers[0]
-            at = groups.leaf[:, t] - start[t]
-            leaves = slice(int(start[t]), int(start[t + 1]))
-            n = int(start[t + 1] - start[t])
-            p = np.bincount(at, groups.rows * told.first, n)
-            out[leaves] = np.rint(p - told.totals.first[told.tree.leaves])
-        return np.nan_to_num(out)
-
     def _expanded(self, state: _State, level: _Level) -> list[_State] | None:
         """Split the groups by one tree more; None where its nodes do not say enough."""
         groups, layers, bounds = state.groups, state.layers, state.bounds
@@ -240,16 +226,18 @@ class ByNodes:
         )
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
         rate = float(ensemble.learning_rate or np.nan)
-        of_second = other + 1.0
+        shift = (other + 1.0) - first
         root = None
         if not layers:
             # A row is of the second class as often as is likely.
-            usual = first + first * (of_second - first)
+            usual = first + first * shift
             root = float(groups.rows @ second), float(groups.rows @ usual) - self._ones
         step = steps_of(tree, rate, start)
         totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, first=t == 0)
-        likely, shift = np.where(first > 0.5, of_second, first), np.abs(of_second - first)
-        layers.append(Layer(tree, totals, second, likely, shift, parts, group, above, through))
+        likely = np.where(first > 0.5, other, first)
+        layers.append(
+            Layer(tree, totals, second, likely, np.abs(shift), parts, group, above, through)
+        )
         least, most = self._begun(parts, tree, t)
         if len(layers) > 1:
             least[:, 0] = bounds[-1].least[above, through]
@@ -312,7 +300,8 @@ class ByNodes:
         to[old, at] = new
         box, group = self._cut(groups, first + np.arange(len(leaves)), to)
         rows = np.bincount(new, number).astype(np.int64)
-        return Groups(t + 1, rows, leaf[one], box, group)
+        counts = np.concatenate([groups.held, held(layer, bounds)], axis=1)
+        return Groups(t + 1, rows, leaf[one], box, group, counts)
 
     def _predicted(self, leaf: IntArray, n_trees: int) -> FloatArray:
         """Say what so many trees predict, in the precision of the library."""

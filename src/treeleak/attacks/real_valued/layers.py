@@ -9,6 +9,7 @@ the nodes above, below and beside it, and of the layers before and behind (:func
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -41,6 +42,9 @@ class Groups:
     """Shape (n_boxes, n_atoms). Atoms of all attributes that rows in a box may have."""
     group: IntArray
     """Shape (n_boxes,). Group of each box: rows of a group may lie in any of its boxes."""
+    held: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    """Shape (2, n_leaves of the first trees). How many rows each leaf (row of A) holds, and how
+    many of the second class; NaN where that does not follow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +55,10 @@ class Layer:
     totals: NodeTotals
     second: FloatArray
     first: FloatArray
-    """Shape (n_parts,). What a row of each counts, less 1 if it is of the second class."""
+    """Shape (n_parts,). What a row of each counts if it is of the class that is likely."""
     shift: FloatArray
     """Shape (n_parts,). By how much the first derivative of a row is rounded in another way if it
-    is not of the class that is likely."""
+    is not."""
     parts: Groups
     """As many rows as there may be in each at most, were all others empty."""
     group: IntArray
@@ -253,15 +257,27 @@ def met(layer: Layer, bounds: Bounds, settled: BoolArray) -> bool:
     return not any((np.abs(x) > most).any() for x, most in off)
 
 
+def held(layer: Layer, bounds: Bounds) -> FloatArray:
+    """Say how many rows each leaf holds, and how many of the second class; shape (2, n_leaves).
+
+    ``bounds``: settled ones. NaN where the leaf says nothing of classes.
+    """
+    totals, leaves = layer.totals, layer.tree.leaves
+    own = bounds.least[:, leaves]
+    p = (layer.first + (layer.first < 0)) @ own
+    ones = p - totals.first[leaves]
+    by_step = p + totals.step[leaves] * (layer.second @ own) - totals.rest[leaves]
+    return np.array([own.sum(axis=0), np.rint(np.where(np.isnan(ones), by_step, ones))])
+
+
 def _of_class(layer: Layer, bounds: Bounds, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
     """Say how far the first sums of nodes may be off for rows that are of the unlikely class.
 
-    The sum says how many more rows there are of the second class than are likely, or of the first
-    one. Returns twice the number of rows of both beside those, at most; and how far each is off.
+    The sum says how many more rows are of one class than are likely. Returns twice the number of
+    rows of both classes beside those, at most; and how far each is off.
     """
     most = bounds.most[:, nodes]
-    p = layer.first
-    both = np.array([np.where(p > 0.5, 1 - p, 0.0), np.where(p > 0.5, 0.0, p)]) @ most
+    both = np.maximum([-layer.first, layer.first], 0.0) @ most
     n, held = layer.totals.rows[nodes], np.maximum(most.sum(axis=0), 1)
     usual = both.min(axis=0) * np.where(np.isnan(n), 1.0, np.minimum(n / held, 1.0))
     several = np.ceil(usual + _SIGMAS * np.sqrt(usual) + 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array, hstack, identity
+from scipy.sparse import block_diag, csr_array, hstack, identity, vstack
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import cheapest
@@ -12,7 +12,7 @@ from treeleak.attacks.real_valued import sum_kernels, value_kernels
 from treeleak.attacks.real_valued.by_nodes import ByNodes
 from treeleak.attacks.real_valued.layers import Groups
 from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
@@ -28,7 +28,7 @@ _LEAST_TREES = 3
 _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
 _SECONDS = 10.0
-"""Most time for classes."""
+"""Most time to share out rows over boxes and classes."""
 
 
 def raw_rows(
@@ -51,13 +51,14 @@ def raw_rows(
     if groups.n_trees < min(_LEAST_TREES, len(geometry.release.trees)):
         return None
     clock.tell("choosing values", 0.8)
-    row = np.repeat(np.arange(len(groups.rows)), groups.rows)
-    ones = _ones(search, groups, clock)
-    # The first so many rows of a group are of the second class.
-    place = np.arange(len(row)) - np.repeat(np.cumsum(groups.rows) - groups.rows, groups.rows)
-    label = (place < ones[row]).astype(np.int64)
-    box, n_boxes = _boxes(search, row, place)
-    share = np.column_stack([_shares(search, box, label, clock, seed), np.eye(2)[label]])
+    leaf = _leaves(search)
+    held = _held(groups, leaf, clock)
+    label, box = np.divmod(np.repeat(np.arange(held.size), held.ravel()), held.shape[1])
+    n_boxes = np.bincount(groups.group)[groups.group[box]]
+    share = np.column_stack([
+        values_in_boxes(geometry, leaf[box], label, groups.box[box], clock, seed),
+        np.eye(2)[label],
+    ])  # fmt: skip
     alike = np.bincount(values.atom_of)[values.atom_of]
     cost = values.expected_cost(share[:, values.atom_of] / alike)
     own = cheapest(cost, values.start)
@@ -66,7 +67,7 @@ def raw_rows(
     sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL) / n_boxes[:, None]
     leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
     missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
-    rows = Rows(own, sure, np.zeros(len(row), dtype=bool), False, missed)
+    rows = Rows(own, sure, np.zeros(len(own), dtype=bool), False, missed)
     clock.tell("choosing values", 1.0, missed)
     return Answer(
         "unknown" if missed else "feasible", values, (rows,),
@@ -86,26 +87,12 @@ def compile_loops() -> None:
     value_kernels.compile_all()
 
 
-def _boxes(search: ByNodes, row: IntArray, place: IntArray) -> tuple[BoolArray, IntArray]:
-    """Choose a box for each row of a group, and say how many there are.
-
-    ``row`` and ``place``: group of each row, and its number in it.
-    """
+def _leaves(search: ByNodes) -> IntArray:
+    """Say in which leaf (row of A) of each settled tree each box lies."""
     groups = search.best
-    n_boxes = np.bincount(groups.group, minlength=len(groups.rows))[row]
-    first = np.searchsorted(groups.group, np.arange(len(groups.rows)))
-    # Rows of groups with several boxes take turns.
-    return groups.box[first[row] + place % n_boxes], n_boxes
-
-
-def _shares(
-    search: ByNodes, box: BoolArray, label: IntArray, clock: Clock, seed: int
-) -> FloatArray:
-    """Say how likely each row has each atom, shape (n_rows, n_atoms)."""
-    parts = np.split(box, search.begin[1:-1], axis=1)
+    parts = np.split(groups.box, search.begin[1:-1], axis=1)
     inside = np.column_stack([own.argmax(axis=1) for own in parts])
-    leaf = search.geometry.trace_atoms(inside)[:, : search.best.n_trees].astype(np.int64)
-    return values_in_boxes(search.geometry, leaf, label, box, clock, seed)
+    return search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
 
 
 def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
@@ -127,31 +114,45 @@ def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
     return float(far[:, :-1].sum() / (len(own) * width))
 
 
-def _ones(search: ByNodes, groups: Groups, clock: Clock) -> IntArray:
-    """Find how many rows of each group are of the second class, so that all leaves hold theirs."""
-    n, leaf = len(groups.rows), groups.leaf[:, : groups.n_trees]
-    told = search.ones(groups)
-    used = np.unique(leaf)
-    at = np.searchsorted(used, leaf)
-    A = csr_array(
-        (np.ones(at.size), (at.ravel(), np.repeat(np.arange(n), at.shape[1]))), shape=(len(used), n)
+def _held(groups: Groups, leaf: IntArray, clock: Clock) -> IntArray:
+    """Find how many rows of each class boxes hold, so that all leaves hold theirs.
+
+    ``leaf``, shape (n_boxes, n_trees): those of each box. Returns an array of shape (2, n_boxes).
+    """
+    (n, n_trees), (rows, ones) = leaf.shape, groups.held
+    told = ~np.isnan(ones)
+    at = csr_array(
+        (np.ones(leaf.size), (leaf.ravel(), np.repeat(np.arange(n), n_trees))),
+        shape=(len(rows), n),
     )
+    of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
+    sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])
+    target = np.append(rows, ones[told])
     # What cannot be met is missed by as little as can be.
-    both = hstack([A, identity(len(used)), -identity(len(used))], format="csr")
-    cost = np.append(np.zeros(n), np.ones(2 * len(used)))
-    high = np.append(groups.rows, np.full(2 * len(used), search.evidence.n_rows))
+    slack = identity(len(target))
+    both = vstack([
+        hstack([sums, slack, -slack]),
+        hstack([of, of, csr_array((len(groups.rows), 2 * len(target)))]),
+    ], format="csr")  # fmt: skip
+    most = groups.rows[groups.group]
+    high = np.concatenate([most, most, np.full(2 * len(target), rows.max())])
+    cost = (np.arange(len(high)) >= 2 * n).astype(float)
+    wanted = np.append(target, groups.rows)
     found = milp(
-        cost, integrality=np.append(np.ones(n), np.zeros(2 * len(used))),
-        bounds=Bounds(np.zeros(len(high)), high),
-        constraints=LinearConstraint(both, told[used], told[used]),
+        cost, integrality=1 - cost, bounds=Bounds(np.zeros(len(high)), high),
+        constraints=LinearConstraint(both, wanted, wanted),
         options={"time_limit": max(min(clock.left, _SECONDS), 1.0)},
     )  # fmt: skip
-    if found.x is None:
-        return np.rint(groups.rows * told[leaf[:, 0]] / _held(groups)).astype(np.int64)
-    return np.rint(found.x[:n]).astype(np.int64)
+    if found.x is not None:
+        return np.rint(found.x[: 2 * n]).astype(np.int64).reshape(2, n)
+    return _in_turns(groups, leaf)
 
 
-def _held(groups: Groups) -> FloatArray:
-    """Rows in each group's leaf of the first tree."""
-    own = groups.leaf[:, 0]
-    return np.asarray(np.bincount(own, groups.rows)[own], dtype=float)
+def _in_turns(groups: Groups, leaf: IntArray) -> IntArray:
+    """Share out rows over boxes evenly, and classes as in the leaves of the first tree."""
+    n_boxes = np.bincount(groups.group)[groups.group]
+    place = np.arange(len(leaf)) - np.searchsorted(groups.group, groups.group)
+    held = (groups.rows[groups.group] + n_boxes - 1 - place) // n_boxes
+    rows, ones = groups.held[:, leaf[:, 0]]
+    of_class = np.rint(np.nan_to_num(held * ones / rows)).astype(np.int64)
+    return np.array([held - of_class, of_class])
