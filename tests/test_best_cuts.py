@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from helpers.raw_tables import schema_of, true_leaves
+from helpers.raw_tables import leaning, schema_of, true_leaves
 from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
 from treeleak.attacks.real_valued.value_kernels import (
     Axes,
@@ -48,13 +47,7 @@ class Sample:
 
 @pytest.fixture(scope="module", params=["HistGB", "XGBoost", "XGBoost without l2"])
 def sample(request):
-    rng = np.random.default_rng(4)
-    X = pd.DataFrame(
-        {"age": rng.integers(18, 90, 100), "size": rng.normal(170, 10, 100).round(0),
-         "pay": rng.lognormal(3, 0.6, 100).round(0)}
-    ).astype(float)  # fmt: skip
-    leaning = 0.06 * (X.age - 50) + 0.05 * (X.pay - 20) + 0.05 * (X["size"] - 170)
-    y = (rng.random(100) < 1 / (1 + np.exp(-leaning))).astype(int).to_numpy()
+    X, y = leaning(4, 100)
     if request.param == "HistGB":
         return Sample(HistGradientBoostingClassifier(max_iter=15, min_samples_leaf=5), X, y)
     xgboost = pytest.importorskip("xgboost")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
+from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
 from treeleak.attacks.real_valued import raw_rows
-from treeleak.attacks.real_valued.by_nodes import ByNodes
+from treeleak.attacks.real_valued.by_nodes import ByNodes, _alike
 from treeleak.attacks.real_valued.layers import Bounds, choices, flown, held, met
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
@@ -19,19 +20,20 @@ from treeleak.release import to_release
 from treeleak.release.statistics import VALUE
 
 
-@pytest.fixture(scope="module", params=[0.0, 1.5], ids=["plain", "l2"])
+@pytest.fixture(scope="module", params=["HistGB", "HistGB with l2", "LightGBM", "XGBoost"])
 def raw(request):
-    rng = np.random.default_rng(3)
-    X = pd.DataFrame(
-        {"age": rng.integers(18, 90, 120), "pay": rng.lognormal(3, 1, 120).round(2),
-         "size": rng.normal(170, 10, 120).round(1)}
-    ).astype(float)  # fmt: skip
-    leaning = 0.05 * (X.age - 50) + 0.02 * X.pay + 0.05 * (X["size"] - 170)
-    y = (rng.random(120) < 1 / (1 + np.exp(-leaning))).astype(int)
-    model = HistGradientBoostingClassifier(
-        max_iter=12, min_samples_leaf=8, l2_regularization=request.param
-    ).fit(X, y)
-    return X, y, Geometry.of(to_release(model), schema_of(X))
+    X, y = leaning(3, 120)
+    if request.param == "LightGBM":
+        model = pytest.importorskip("lightgbm").LGBMClassifier(
+            n_estimators=12, min_child_samples=8, n_jobs=1, verbose=-1
+        )
+    elif request.param == "XGBoost":
+        model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=12, n_jobs=1)
+    else:
+        model = HistGradientBoostingClassifier(
+            max_iter=12, min_samples_leaf=8, l2_regularization=1.5 * ("l2" in request.param)
+        )
+    return X, y, Geometry.of(to_release(model.fit(X, y)), schema_of(X))
 
 
 def looked_ahead(search, groups, n=1):
@@ -47,7 +49,7 @@ def test_nodes_sum_up_what_their_rows_count(raw):
     search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
     assert search._ones == y.sum()
     leaf = true_leaves(X, geometry)
-    for t in (0, 1, 7):
+    for t in range(12):
         (told,), (bounds,) = looked_ahead(search, each_for_itself(X, geometry, t))
         tree = told.tree
         at, every = at_nodes(leaf, geometry, t), np.ones(tree.n_nodes, dtype=bool)
@@ -67,6 +69,14 @@ def test_nodes_sum_up_what_their_rows_count(raw):
         n_leaves = len(tree.leaves)
         right = np.array([np.bincount(own, minlength=n_leaves), np.bincount(own, y, n_leaves)])
         np.testing.assert_array_equal(held(told, Bounds(at, at)), right)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-3, 3)), min_size=1))
+def test_predictions_that_differ_by_rounding_are_alike(given):
+    whole, rounding = np.array(given).T
+    one, number = _alike(whole + 1e-14 * rounding)
+    assert number.tolist() == np.unique(whole, return_inverse=True)[1].tolist()
+    assert whole[one].tolist() == np.unique(whole).tolist()
 
 
 def test_what_a_node_leaves_open_holds_the_truth(raw):

@@ -10,6 +10,17 @@ from treeleak.partition import Geometry
 from treeleak.schema import Numeric, Schema
 
 
+def leaning(seed: int, n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows of three columns of numbers, and classes that lean on them."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {"age": rng.integers(18, 90, n), "size": rng.normal(170, 10, n).round(0),
+         "pay": rng.lognormal(3, 0.6, n).round(0)}
+    ).astype(float)  # fmt: skip
+    leans = 0.06 * (X.age - 50) + 0.05 * (X.pay - 20) + 0.05 * (X["size"] - 170)
+    return X, (rng.random(n) < 1 / (1 + np.exp(-leans))).astype(int).to_numpy()
+
+
 def schema_of(X: pd.DataFrame) -> Schema:
     """Numbers between the least and the greatest of each column."""
     return Schema([Numeric(c, float(X[c].min()), float(X[c].max())) for c in X])
