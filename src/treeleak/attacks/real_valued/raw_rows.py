@@ -16,6 +16,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
+from treeleak.partition.atoms import Atom
 from treeleak.partition.values import Values
 from treeleak.schema import Numeric
 
@@ -27,6 +28,8 @@ _LEAST_TREES = 3
 """Trees that must be settled for their groups to say more than counts alone."""
 _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
+_MIDDLE = 1e-3
+"""How far a point may be off the middle of an interval, as a share of it, and count as such."""
 _SECONDS = 10.0
 """Most time to share out rows over boxes and classes."""
 
@@ -104,14 +107,29 @@ def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
     width = sum(len(part.columns) for part in values.parts)
     inside = np.zeros(values.n_atoms)
     for part, begin in zip(values.parts, values.atom_start[:-2].tolist(), strict=True):
-        for k, atom in enumerate(part.atoms):
-            if atom.interval and isinstance(part.attribute, Numeric):
-                low, high = part.attribute.bounds
-                # From the middle of an interval, its values are a quarter of it away.
-                inside[begin + k] = (atom.interval[1] - atom.interval[0]) / (high - low) / 4
-    inside = np.nan_to_num(inside, posinf=0.0)
+        low, high = part.attribute.bounds if isinstance(part.attribute, Numeric) else (0.0, np.inf)
+        inside[begin : begin + len(part)] = [_inside(atom) / (high - low) for atom in part.atoms]
     far = np.take_along_axis(cost, own, axis=1) + inside[values.atom_of[own]]
     return float(far[:, :-1].sum() / (len(own) * width))
+
+
+def _inside(atom: Atom) -> float:
+    """Say how far the point of an interval is from its values, typically.
+
+    The point lies g from the nearer end, for values are expected to go on for 2 g from there. In
+    the middle of an interval, that is all of it. Beyond the outermost threshold, where the domain
+    goes on for w, they may go on for any L from 2 g to w, of which each order of magnitude is as
+    likely: over values between 0 and L, the mean of |x - g| is g^2 / L - g + L / 2.
+    """
+    if atom.interval is None:
+        return 0.0
+    low, high = atom.interval
+    point = float(atom.values[0, 0])
+    g, w = min(point - low, high - point), high - low
+    if not 0 < 2 * g < (1 - _MIDDLE) * w or not np.isfinite(w):
+        return w / 4 if np.isfinite(w) else 0.0
+    orders = np.log(w / (2 * g))
+    return float((g**2 * (1 / (2 * g) - 1 / w) + (w - 2 * g) / 2) / orders - g)
 
 
 def _held(groups: Groups, leaf: IntArray, clock: Clock) -> IntArray:
@@ -154,5 +172,5 @@ def _in_turns(groups: Groups, leaf: IntArray) -> IntArray:
     place = np.arange(len(leaf)) - np.searchsorted(groups.group, groups.group)
     held = (groups.rows[groups.group] + n_boxes - 1 - place) // n_boxes
     rows, ones = groups.held[:, leaf[:, 0]]
-    of_class = np.rint(np.nan_to_num(held * ones / rows)).astype(np.int64)
+    of_class = np.rint(np.nan_to_num(held * ones / np.maximum(rows, 1))).astype(np.int64)
     return np.array([held - of_class, of_class])
