@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from treeleak.attacks.real_valued.value_kernels import (
     gains,
     left_sums,
 )
-from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
+from treeleak.attacks.real_valued.values_in_boxes import sums_of, values_in_boxes
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
@@ -139,24 +141,69 @@ def test_sums_stay_right_while_values_are_drawn(seed):
         np.column_stack([f(x) for x in parts])
         for f in (lambda x: x.argmax(axis=1), lambda x: x.shape[1] - 1 - x[:, ::-1].argmax(axis=1))
     )
-    sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
-    count, share = np.full(box.shape[1], 0.5), np.zeros(box.shape)
-    np.add.at(count, (atom + axes.atoms[:-1]).ravel(), 1.0)
+    sums, share = sums_of(atom, nodes, axes), np.zeros(box.shape)
     for _ in range(3):
         draw(
-            atom, ends, box, count, nodes, axes, rules, sums, near, 2.0,
+            atom, ends, box, sums, nodes, axes, rules, 2.0,
             rng.permutation(atom.size), rng.random(atom.size), share,
         )  # fmt: skip
-    np.testing.assert_allclose(sums, left_sums(atom, nodes, axes), atol=1e-9)
-    np.testing.assert_array_equal(near, beside(atom, nodes))
-    at = (atom + axes.atoms[:-1]).ravel()
-    np.testing.assert_allclose(count, 0.5 + np.bincount(at, minlength=len(count)))
+    right = sums_of(atom, nodes, axes)
+    np.testing.assert_allclose(sums.left, right.left, atol=1e-9)
+    np.testing.assert_array_equal(sums.near, right.near)
+    np.testing.assert_allclose(sums.rows, right.rows)
+    for mine, again in zip(sums.pairs, right.pairs, strict=True):
+        np.testing.assert_array_equal(mine, again)
     assert np.take_along_axis(box, atom + axes.atoms[:-1], axis=1).all()
     assert not share[~box].any()
     for a in range(len(parts)):
         drawn = ends[0][:, a] < ends[1][:, a]
         own = share[:, axes.atoms[a] : axes.atoms[a + 1]].sum(axis=1)
         np.testing.assert_allclose(own, np.where(drawn, 3.0, 0.0))
+
+
+@given(st.integers(0, 10**6))
+def test_values_are_counted_beside_each_other(seed):
+    rng = np.random.default_rng(seed)
+    axes, nodes, _, atom, _ = some_nodes(rng)
+    _, (bins, held, both), _, _ = sums_of(atom, nodes, axes)
+    own = bins[atom + axes.atoms[:-1]]
+    for begin, end in pairwise(axes.atoms.tolist()):
+        # Neighbours share bins, at most eight; and each where there are no more values.
+        assert np.unique(bins[begin:end]).tolist() == sorted(set(bins[begin:end].tolist()))
+        assert len(set(bins[begin:end].tolist())) == min(end - begin, 8)
+        assert not set(bins[begin:end].tolist()) & set(bins[end:].tolist())
+    for one in range(len(held)):
+        has = (own == one).any(axis=1)
+        assert held[one] == has.sum()
+        for other in range(len(held)):
+            assert both[one, other] == (has & (own == other).any(axis=1)).sum()
+
+
+def test_a_row_is_like_those_that_have_its_other_values():
+    rng = np.random.default_rng(0)
+    axes = Axes(np.array([0, 2, 4]), np.array([0, 0, 0]))
+    atom = np.repeat(rng.integers(0, 2, (60, 1)), 2, axis=1)
+    none = np.zeros(0)
+    nodes = Nodes(
+        np.zeros(61, int), none.astype(int), none.astype(int), none, none, np.zeros((3, 0)), none,
+        none.astype(int), none.astype(int),
+    )  # fmt: skip
+    # Of both columns the same; of the last rows, the second one is not known.
+    box = np.zeros((60, 4), dtype=bool)
+    np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
+    box[50:, 2:] = True
+    ends = atom.copy(), atom.copy()
+    ends[0][50:, 1], ends[1][50:, 1] = 0, 1
+    right = atom[50:, 1].copy()
+    atom[50:, 1] = 1 - right
+    share, sums = np.zeros((60, 4)), sums_of(atom, nodes, axes)
+    rules = Rules(1.0, 1.0, 1.0, np.zeros(2, dtype=bool))
+    for _ in range(200):
+        draw(
+            atom, ends, box, sums, nodes, axes, rules, 2.0, rng.permutation(atom.size),
+            rng.random(atom.size), share,
+        )  # fmt: skip
+    assert (share[np.arange(50, 60), 2 + right] > 120).all()
 
 
 def test_true_values_are_likelier_than_others_in_their_boxes(sample):

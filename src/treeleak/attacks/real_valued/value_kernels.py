@@ -10,6 +10,11 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import njit
 
+_POWER = 0.5
+"""To which the chance of a row's other values is taken: they depend on each other."""
+_USUAL = 4.0
+"""Rows as they are in all that are added to those with a value."""
+
 
 class Nodes(NamedTuple):
     """Nodes that say something of cuts, and the rows in them."""
@@ -51,6 +56,29 @@ class Rules(NamedTuple):
     """Second derivatives and rows that each side of a cut has, at least."""
     touches: BoolArray
     """Shape (2,). Whether the left side of a cut has a row in the atom beside it, and the right."""
+
+
+class Pairs(NamedTuple):
+    """How often values of two columns are in one row, by bins of values."""
+
+    bin: IntArray
+    """Shape (n_atoms,). Bins of all attributes are numbered through."""
+    held: FloatArray
+    """Shape (n_bins,). Rows with a value in each bin."""
+    both: FloatArray
+    """Shape (n_bins, n_bins). Rows with values in both."""
+
+
+class Sums(NamedTuple):
+    """What values of all rows add up to, kept right as one of them changes."""
+
+    rows: FloatArray
+    """Shape (n_atoms,). Rows with each value, and those that each had before."""
+    pairs: Pairs
+    left: FloatArray
+    """Shape (3, n_nodes, n_cuts), as :func:`left_sums` has it."""
+    near: IntArray
+    """Shape (n_nodes, 2), as :func:`beside` has it."""
 
 
 @njit()
@@ -108,19 +136,19 @@ def gains(sums: FloatArray, nodes: Nodes, rules: Rules) -> FloatArray:
 
 @njit()
 def draw(
-    atom: IntArray, ends: tuple[IntArray, IntArray], allowed: BoolArray, count: FloatArray,
-    nodes: Nodes, axes: Axes, rules: Rules, sums: FloatArray, near: IntArray, cost: float,
-    order: IntArray, chance: FloatArray, share: FloatArray,
+    atom: IntArray, ends: tuple[IntArray, IntArray], allowed: BoolArray, sums: Sums, nodes: Nodes,
+    axes: Axes, rules: Rules, cost: float, order: IntArray, chance: FloatArray, share: FloatArray,
 ) -> float:  # fmt: skip
     """Draw values anew, one after the other, in place; returns how many statements they miss.
 
-    A value is as likely as it is frequent in its column, and less by exp(-cost) for each statement
-    that it misses. ``sums`` and ``near`` are those of ``atom`` and are kept so; ``share``, shape
-    (n_rows, n_atoms), adds up how likely each value was.
+    A value is as likely as it is frequent in its column, and beside the other values of its row
+    (:func:`_beside_others`); and less by exp(-cost) for each statement that it misses. ``sums`` are
+    those of ``atom`` and are kept so; ``share``, shape (n_rows, n_atoms), adds up how likely each
+    value was.
     """
     missed = 0.0
     most = int(np.diff(axes.atoms).max())
-    off, weight = np.zeros(most), np.zeros(most)
+    off, weight, usual = np.zeros(most), np.zeros(most), np.zeros(most)
     for z in range(len(order)):
         i, a = order[z] // atom.shape[1], order[z] % atom.shape[1]
         low, high, now = ends[0][i, a], ends[1][i, a], atom[i, a]
@@ -129,13 +157,14 @@ def draw(
         off[: high - low + 1] = 0.0
         ordered = axes.cuts[a + 1] > axes.cuts[a]
         if ordered:
-            _missed(i, a, low, high, now, nodes, axes, rules, sums, near, off)
+            _missed(i, a, low, high, now, nodes, axes, rules, sums, off)
+        _beside_others(atom, i, a, low, high, axes, sums.pairs, usual)
         least = off[: high - low + 1].min()
         total = 0.0
         for v in range(low, high + 1):
             k = v - low
-            own = count[axes.atoms[a] + v] - (1.0 if v == now else 0.0)
-            weight[k] = max(own, 0.0) * math.exp(-cost * (off[k] - least))
+            own = sums.rows[axes.atoms[a] + v] - (1.0 if v == now else 0.0)
+            weight[k] = max(own, 0.0) * math.exp(usual[k] - cost * (off[k] - least))
             if not allowed[i, axes.atoms[a] + v]:
                 weight[k] = 0.0
             total += weight[k]
@@ -148,25 +177,66 @@ def draw(
         missed += off[new - low]
         if new == now:
             continue
+        _counted(atom, i, a, axes, sums, -1.0)
         atom[i, a] = new
-        count[axes.atoms[a] + now] -= 1.0
-        count[axes.atoms[a] + new] += 1.0
+        _counted(atom, i, a, axes, sums, 1.0)
         if ordered:
-            _moved(i, a, now, new, nodes, axes, sums, near)
+            _moved(i, a, now, new, nodes, axes, sums)
     return missed
+
+
+@njit()
+def _beside_others(
+    atom: IntArray, i: int, a: int, low: int, high: int, axes: Axes, pairs: Pairs, out: FloatArray
+) -> None:  # fmt: skip
+    """Say how likely a row's other values are beside each value of a column: a logarithm.
+
+    As in naive Bayes, each is taken for itself; and the greatest is set to 0.
+    """
+    now, n = pairs.bin[axes.atoms[a] + atom[i, a]], len(atom)
+    last, most = -1, -np.inf
+    for v in range(low, high + 1):
+        own = pairs.bin[axes.atoms[a] + v]
+        if own == last:
+            out[v - low] = out[v - low - 1]
+            continue
+        last, total, itself = own, 0.0, 1.0 if own == now else 0.0
+        for b in range(atom.shape[1]):
+            if b != a:
+                other = pairs.bin[axes.atoms[b] + atom[i, b]]
+                both = pairs.both[own, other] - itself + _USUAL * pairs.held[other] / n
+                total += math.log(both / (pairs.held[own] - itself + _USUAL))
+        out[v - low] = _POWER * total
+        most = max(most, out[v - low])
+    out[: high - low + 1] -= most
+
+
+@njit()
+def _counted(atom: IntArray, i: int, a: int, axes: Axes, sums: Sums, sign: float) -> None:
+    """Count a value of a row, for itself and beside its other values."""
+    pairs = sums.pairs
+    sums.rows[axes.atoms[a] + atom[i, a]] += sign
+    own = pairs.bin[axes.atoms[a] + atom[i, a]]
+    pairs.held[own] += sign
+    pairs.both[own, own] += sign
+    for b in range(atom.shape[1]):
+        if b != a:
+            other = pairs.bin[axes.atoms[b] + atom[i, b]]
+            pairs.both[own, other] += sign
+            pairs.both[other, own] += sign
 
 
 @njit()
 def _missed(
     i: int, a: int, low: int, high: int, now: int, nodes: Nodes, axes: Axes, rules: Rules,
-    sums: FloatArray, near: IntArray, off: FloatArray,
+    sums: Sums, off: FloatArray,
 ) -> None:  # fmt: skip
     """Count the statements that a row misses with each of its values, in ``off``."""
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, g, h = nodes.node[o], nodes.first[o], nodes.second[o]
         for at in range(low, high):
             cut = axes.cuts[a] + at
-            G, H, n = sums[0, v, cut], sums[1, v, cut], sums[2, v, cut]
+            G, H, n = sums.left[0, v, cut], sums.left[1, v, cut], sums.left[2, v, cut]
             if now <= at:
                 G, H, n = G - g, H - h, n - 1.0
             if _gain(G + g, H + h, n + 1.0, v, nodes, rules) > nodes.best[v]:
@@ -178,27 +248,25 @@ def _missed(
         side = nodes.side[o]
         if nodes.column[v] == a and rules.touches[side]:
             place = nodes.atom[v] + side
-            others = near[v, side] - (1 if now == place else 0)
+            others = sums.near[v, side] - (1 if now == place else 0)
             if others == 0 and low <= place <= high:
                 for k in range(high - low + 1):
                     off[k] += 1.0 if k + low != place else 0.0
 
 
 @njit()
-def _moved(
-    i: int, a: int, now: int, new: int, nodes: Nodes, axes: Axes, sums: FloatArray, near: IntArray
-) -> None:
-    """Keep sums right as a row's value changes."""
+def _moved(i: int, a: int, now: int, new: int, nodes: Nodes, axes: Axes, sums: Sums) -> None:
+    """Keep the sums of cuts right as a row's value changes."""
     sign = 1.0 if new < now else -1.0
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, side = nodes.node[o], nodes.side[o]
         for at in range(axes.cuts[a] + min(now, new), axes.cuts[a] + max(now, new)):
-            sums[0, v, at] += sign * nodes.first[o]
-            sums[1, v, at] += sign * nodes.second[o]
-            sums[2, v, at] += sign
+            sums.left[0, v, at] += sign * nodes.first[o]
+            sums.left[1, v, at] += sign * nodes.second[o]
+            sums.left[2, v, at] += sign
         if nodes.column[v] == a:
-            near[v, side] -= now == nodes.atom[v] + side
-            near[v, side] += new == nodes.atom[v] + side
+            sums.near[v, side] -= now == nodes.atom[v] + side
+            sums.near[v, side] += new == nodes.atom[v] + side
 
 
 def compile_all() -> None:
@@ -207,10 +275,10 @@ def compile_all() -> None:
     few = np.zeros(1, np.int64)
     nodes = Nodes(place, few, few, one, one, np.ones((3, 1)), one, few, few)
     axes, rules = Axes(np.arange(2), np.arange(2)), Rules(1.0, 1.0, 1.0, np.zeros(3, bool))
-    sums: Any = left_sums(none, nodes, axes)
-    near: Any = beside(none, nodes)
-    gains(sums, nodes, rules)
+    left: Any = left_sums(none, nodes, axes)
+    gains(left, nodes, rules)
+    sums = Sums(one, Pairs(few, one, np.ones((1, 1))), left, beside(none, nodes))
     draw(
-        none, (none, none), np.ones((1, 1), bool), one, nodes, axes, rules, sums, near, 1.0,
-        few, one, np.ones((1, 1)),
+        none, (none, none), np.ones((1, 1), bool), sums, nodes, axes, rules, 1.0, few, one,
+        np.ones((1, 1)),
     )  # fmt: skip

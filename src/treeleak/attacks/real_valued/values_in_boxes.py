@@ -1,8 +1,9 @@
 """Values of rows that are known to lie in boxes: draws that agree with the cuts of all nodes.
 
-Values are drawn one after the other from what their columns hold, and the less likely the more
-nodes would have had a better cut with them (:mod:`.best_cuts`). First these statements weigh little
-and then more and more. How often each value is drawn in the end says how sure it is.
+Values are drawn one after the other from what their columns hold, and hold beside the other values
+of the row. They are the less likely the more nodes would have had a better cut with them
+(:mod:`.best_cuts`). First these statements weigh little and then more and more. How often each
+value is drawn in the end says how sure it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from itertools import pairwise
 import numpy as np
 
 from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
-from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, draw, left_sums
+from treeleak.attacks.real_valued.value_kernels import (
+    Axes,
+    Nodes,
+    Pairs,
+    Rules,
+    Sums,
+    beside,
+    draw,
+    left_sums,
+)
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
@@ -23,6 +33,8 @@ _COST = 4.0
 """What a statement weighs in the end: how many times e less likely is a value that misses it."""
 _RISING, _HEARD = 0.5, 0.6
 """Share of the draws in which that rises, and after which they count."""
+_BINS = 8
+"""Bins of the values of a column, at most."""
 _BEFORE = 0.5
 """How many rows hold each value before any is drawn."""
 
@@ -72,9 +84,7 @@ def _drawn(
     first = rng.random(box.shape) * box
     own = np.split(first, axes.atoms[1:-1], axis=1)
     atom = np.column_stack([x.argmax(axis=1) for x in own])
-    sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
-    held: FloatArray = np.full(box.shape[1], _BEFORE)
-    np.add.at(held, (atom + axes.atoms[:-1]).ravel(), 1.0)
+    sums = sums_of(atom, nodes, axes)
     share = np.zeros(box.shape)
     for sweep in range(_SWEEPS):
         if clock.stopped and sweep >= _LEAST_SWEEPS:
@@ -83,7 +93,21 @@ def _drawn(
             share[:] = 0.0
         cost = _COST * min((sweep + 1) / (_RISING * _SWEEPS), 1.0)
         draw(
-            atom, ends, box, held, nodes, axes, rules, sums, near, cost,
+            atom, ends, box, sums, nodes, axes, rules, cost,
             rng.permutation(atom.size), rng.random(atom.size), share,
         )  # fmt: skip
     return share
+
+
+def sums_of(atom: IntArray, nodes: Nodes, axes: Axes) -> Sums:
+    """Add up values of all rows; beside each other, by bins of neighbours where there are many."""
+    n_atoms = np.diff(axes.atoms)
+    n_bins = np.minimum(n_atoms, _BINS)
+    number = np.arange(axes.atoms[-1]) - np.repeat(axes.atoms[:-1], n_atoms)
+    of = np.repeat([n_atoms, n_bins, np.cumsum(n_bins) - n_bins], n_atoms, axis=1)
+    own = of[2] + number * of[1] // of[0]
+    rows = _BEFORE + np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=len(own)).astype(float)
+    lies = np.zeros((len(atom), int(n_bins.sum())))
+    np.put_along_axis(lies, own[atom + axes.atoms[:-1]], 1.0, axis=1)
+    pairs = Pairs(own, lies.sum(axis=0), lies.T @ lies)
+    return Sums(rows, pairs, left_sums(atom, nodes, axes), beside(atom, nodes))
