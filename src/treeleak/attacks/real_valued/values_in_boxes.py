@@ -27,7 +27,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
 
-_CHAINS, _SWEEPS, _LEAST_SWEEPS = 4, 200, 20
+_CHAINS, _SWEEPS, _LEAST_SWEEPS = 4, 100, 20
 """Chains of draws, draws of all values in each, and the least of them when time runs out."""
 _COST = 4.0
 """What a statement weighs in the end: how many times e less likely is a value that misses it."""
