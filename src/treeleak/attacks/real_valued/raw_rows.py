@@ -20,7 +20,7 @@ from treeleak.partition.atoms import Atom
 from treeleak.partition.values import Values
 from treeleak.schema import Numeric
 
-_SHARE = 0.6
+_SHARE = 0.75
 """Share of the time for the search."""
 _LATE = 0.2
 """Seconds after which the search is broken off."""

@@ -43,8 +43,9 @@ UNEXPLAINED = own_words(
     "run_unexplained",
 )
 _NOT_MET = "no rows of listed cells were found that meet all sums"
-_SHARE = 0.4
-"""Share of the time for a way to rebuild rows behind which there is another one."""
+_SHARE, _RAW_SHARE = 0.4, 0.8
+"""Share of the time for a way to rebuild rows behind which there is another one; and where that
+other one says next to nothing."""
 _LATE = 0.5
 """Seconds after the time is up when worlds are no longer held against each other."""
 _PROOF_SHARE = 0.5
@@ -91,7 +92,7 @@ def real_valued(
     except GridTooLarge as why:
         # Walks that meet the counts may follow, where every tree counts its rows.
         counted = not np.isnan(evidence.n).any()
-        part = clock.part(_SHARE * clock.left) if counted else clock
+        part = clock.part(_RAW_SHARE * clock.left) if counted else clock
         raw = raw_rows(evidence, geometry, values, part, seed, str(why))
         settled = 0 if raw is None else raw.numbers["trees_settled"]
         if raw is None or (counted and 2 * settled < len(geometry.release.trees)):
