@@ -12,10 +12,22 @@ from functools import cached_property
 
 import numpy as np
 
-from treeleak.attacks.real_valued.sum_kernels import Listed, counted, cross, extend, meet, trace
+from treeleak.attacks.real_valued.four_lists import bits_of, quadruples, wanted_sums
+from treeleak.attacks.real_valued.sum_kernels import (
+    Listed,
+    Short,
+    counted,
+    cross,
+    extend,
+    meet,
+    trace,
+)
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
+_MOST_LISTED = 2**22
+"""Choices of a half that are listed, at most."""
+_MOST_KEY = 2**61
 _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
 _TRIES = 6
@@ -134,6 +146,11 @@ class _List:
         # The way that adds nothing makes no other choice.
         return own.ways, begin + 1, end
 
+    @property
+    def made(self) -> tuple[Short, FloatArray, FloatArray]:
+        """Rows and both sums of all choices."""
+        return self.all[0][: self.n], self.all[1][: self.n], self.all[2][: self.n]
+
     def keys(self, n: int, each: float) -> tuple[FloatArray, FloatArray]:
         """Sums of the first ``n``: of the second and so much for each row, and the first."""
         rows, second, first = self.all[0][:n], self.all[1][:n], self.all[2][:n]
@@ -148,7 +165,7 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     items : Items
     sums : Sums
     n_most : int
-        Choices of a half that are looked at, at most.
+        Choices of a half of the items that are looked at, at most.
 
     Returns
     -------
@@ -164,11 +181,15 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
         return None
     order = np.argsort(-own.n_ways, kind="stable")
     halves = _halves(own, order)
+    size = max(counted(own.begin, own.rows, half, n).sum() for half in halves)
+    quarters = _quarters(own, turned, n, halves) if size <= n_most else None
     found: IntArray | None
-    if max(counted(own.begin, own.rows, half, n).sum() for half in halves) <= n_most:
-        found = _in_halves(own, turned, n, halves, n_most)
+    if quarters is not None:
+        found = _in_quarters(own, turned, quarters)
+    elif size <= (room := min(n_most, _MOST_LISTED)):
+        found = _in_halves(own, turned, n, halves, room)
     else:
-        found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(own, turned, n, room, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
@@ -190,6 +211,55 @@ def _in_halves(
     left, right = both
     pairs = _pairs(left, left.n, right, right.n, sums)
     return None if pairs is None else _traced(items, left, right, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Quarters:
+    """Choices for each quarter of the items."""
+
+    lists: list[_List]
+    key: list[IntArray]
+    """Of each choice: its second sum in units of the last place, and far more for each row."""
+    wanted: IntArray
+    """What the keys of four must come to: any of these."""
+
+
+def _quarters(
+    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray]
+) -> _Quarters | None:
+    """List choices for quarters; None where sums are not known to the last place."""
+    bits = bits_of(items.second)
+    wanted = None if bits is None else wanted_sums(sums.second, sums.off_second, bits)
+    if bits is None or wanted is None:
+        return None
+    each = 0 if sums.rows is None else int(items.second[items.highest].sum() * 2.0**bits) + 1
+    if each * (n + 1) > _MOST_KEY:
+        return None
+    lists, key = [], []
+    for half in halves:
+        for quarter in _halves(items, half):
+            own = _List(items, int(counted(items.begin, items.rows, quarter, n).sum()) + 1)
+            for item in quarter.tolist():
+                own.extend(item, n, sums.second + sums.off_second)
+            lists.append(own)
+            rows, second, _ = own.made
+            key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows.astype(np.int64))
+    return _Quarters(lists, key, wanted + each * (sums.rows or 0))
+
+
+def _in_quarters(items: Items, sums: Sums, quarters: _Quarters) -> IntArray | None:
+    """Hold all choices for one half against all for the other, made of quarters as needed."""
+    found = quadruples(
+        quarters.key, [own.made[2] for own in quarters.lists], quarters.wanted,
+        (sums.first, sums.off_first, sums.off_one), _MOST_PAIRS,
+    )  # fmt: skip
+    if found is None:
+        return None
+    way = np.repeat(items.begin[None, :-1], len(found), axis=0)
+    for out, four in zip(way, found.tolist(), strict=True):
+        for own, at in zip(quarters.lists, four, strict=True):
+            trace(own.all[3], own.all[4], items.item, at, out)
+    return way - items.begin[:-1]
 
 
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
