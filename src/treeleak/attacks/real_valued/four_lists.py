@@ -19,7 +19,7 @@ _LEAST_BIT, _MOST_BITS = 20, 46
 _MOST_SUMS = 16
 """Whole numbers that a sum may stand for, at most."""
 _SLICE = 2**25
-"""Choices that are looked at between two looks at the clock."""
+"""Choices that a kernel looks at in one go: only between two of these can it be broken off."""
 
 
 def bits_of(second: FloatArray) -> int | None:
@@ -63,6 +63,8 @@ def quadruples(
     -------
     int array, shape (n_found, 4), or None if there are more than ``n_most``.
     """
+    if not len(wanted):
+        return np.zeros((0, 4), dtype=np.int64)
     sizes = [float(len(x)) for x in key]
     half = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     modulus = 2 * (int(np.sqrt(half)) // 2) + 1

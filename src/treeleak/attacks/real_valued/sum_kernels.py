@@ -75,6 +75,12 @@ def cross(
 
 
 @njit()
+def _whole(x: float, off: float, off_one: float) -> bool:
+    """Whether a number is whole; off by ``off`` at most, and ``off_one`` for each of it."""
+    return bool(abs(x - np.rint(x)) <= off + off_one * abs(np.rint(x)))
+
+
+@njit()
 def meet(
     key: FloatArray, first: FloatArray, wanted: FloatArray, wanted_first: FloatArray,
     off: float, off_first: float, off_one: float, out: IntArray,
@@ -107,8 +113,7 @@ def meet(
             else:
                 high = middle
         while low < len(key) and key[low] <= wanted[j] + off:
-            ones = first[low] - wanted_first[j]
-            if abs(ones - np.rint(ones)) <= off_first + off_one * abs(np.rint(ones)):
+            if _whole(first[low] - wanted_first[j], off_first, off_one):
                 if end == len(out):
                     return -1
                 out[end, 0] = low
@@ -129,30 +134,25 @@ def four_way(
     ``first``: up to a whole number. ``out``, shape (n_most, 4), holds ``n`` choices already.
     Returns how many there are; -1 if more than it can hold.
     """
-    size = 16
-    mask, used = size - 1, 0
-    head = np.full(size, -1, dtype=np.int32)
-    keys, firsts = np.empty(size, dtype=np.int64), np.empty(size)
-    behind = np.empty(size, dtype=np.int32)
-    pair = np.empty((size, 2), dtype=np.int32)
+    # Pairs of the first two quarters: keys that fall into one place are linked.
+    size = 0
+    head, behind = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    keys, firsts = np.empty(0, dtype=np.int64), np.empty(0)
+    pair = np.empty((0, 2), dtype=np.int32)
     for rest in range(begin, end):
         used = 0
         for i in range(len(a[0])):
             other = (rest - a[2][i]) % modulus
             used += b[3][other + 1] - b[3][other]
-        if used > len(keys) or used == 0:
-            room = max(used, 16)
-            keys, firsts = np.empty(room, dtype=np.int64), np.empty(room)
-            behind = np.empty(room, dtype=np.int32)
-            pair = np.empty((room, 2), dtype=np.int32)
-        if 2 * used > size:
-            while 2 * used > size:
+        if used > size:
+            size = max(size, 16)
+            while used > size:
                 size *= 2
-            mask = size - 1
-            head = np.full(size, -1, dtype=np.int32)
-        else:
-            head[:] = -1
-        used = 0
+            head, behind = np.empty(2 * size, dtype=np.int32), np.empty(size, dtype=np.int32)
+            keys, firsts = np.empty(size, dtype=np.int64), np.empty(size)
+            pair = np.empty((size, 2), dtype=np.int32)
+        head[:] = -1
+        mask, used = len(head) - 1, 0
         for i in range(len(a[0])):
             other = (rest - a[2][i]) % modulus
             for j in range(b[3][other], b[3][other + 1]):
@@ -163,6 +163,8 @@ def four_way(
                 behind[used] = head[at]
                 head[at] = used
                 used += 1
+        if used == 0:
+            continue
         for total in wanted:
             for i in range(len(c[0])):
                 other = (total - rest - c[2][i]) % modulus
@@ -170,15 +172,14 @@ def four_way(
                     key = total - c[0][i] - d[0][j]
                     e = head[(key // modulus) & mask]
                     while e >= 0:
-                        if keys[e] == key:
-                            ones = firsts[e] + c[1][i] + d[1][j]
-                            off = off_first + off_one * abs(np.rint(ones))
-                            if abs(ones - np.rint(ones)) <= off:
-                                if n == len(out):
-                                    return -1
-                                out[n, 0], out[n, 1] = a[4][pair[e, 0]], b[4][pair[e, 1]]
-                                out[n, 2], out[n, 3] = c[4][i], d[4][j]
-                                n += 1
+                        if keys[e] == key and _whole(
+                            firsts[e] + c[1][i] + d[1][j], off_first, off_one
+                        ):
+                            if n == len(out):
+                                return -1
+                            out[n, 0], out[n, 1] = a[4][pair[e, 0]], b[4][pair[e, 1]]
+                            out[n, 2], out[n, 3] = c[4][i], d[4][j]
+                            n += 1
                         e = behind[e]
     return n
 

@@ -8,26 +8,18 @@ the work, and nothing is missed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from treeleak.attacks.real_valued.four_lists import bits_of, quadruples, wanted_sums
-from treeleak.attacks.real_valued.sum_kernels import (
-    Listed,
-    Short,
-    counted,
-    cross,
-    extend,
-    meet,
-    trace,
-)
+from treeleak.attacks.real_valued.sum_kernels import Listed, counted, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
-_MOST_LISTED = 2**22
-"""Choices of a half that are listed, at most."""
 _MOST_KEY = 2**61
+"""Highest key of a choice: keys of several are added up."""
 _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
 _TRIES = 6
@@ -146,11 +138,6 @@ class _List:
         # The way that adds nothing makes no other choice.
         return own.ways, begin + 1, end
 
-    @property
-    def made(self) -> tuple[Short, FloatArray, FloatArray]:
-        """Rows and both sums of all choices."""
-        return self.all[0][: self.n], self.all[1][: self.n], self.all[2][: self.n]
-
     def keys(self, n: int, each: float) -> tuple[FloatArray, FloatArray]:
         """Sums of the first ``n``: of the second and so much for each row, and the first."""
         rows, second, first = self.all[0][:n], self.all[1][:n], self.all[2][:n]
@@ -165,7 +152,7 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     items : Items
     sums : Sums
     n_most : int
-        Choices of a half of the items that are looked at, at most.
+        Choices of a half that are looked at, at most.
 
     Returns
     -------
@@ -186,10 +173,10 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     found: IntArray | None
     if quarters is not None:
         found = _in_quarters(own, turned, quarters)
-    elif size <= (room := min(n_most, _MOST_LISTED)):
-        found = _in_halves(own, turned, n, halves, room)
+    elif size <= n_most:
+        found = _in_halves(own, turned, n, halves)
     else:
-        found = _in_tries(own, turned, n, room, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
@@ -199,18 +186,20 @@ def _holds(items: Items, sums: Sums) -> bool:
 
 
 def _in_halves(
-    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray], n_most: int
+    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray]
 ) -> IntArray | None:
     """Hold all choices for one half of the items against all for the other."""
-    both = []
-    for half in halves:
-        own = _List(items, n_most + 1)
-        for item in half.tolist():
-            own.extend(item, n, sums.second + sums.off_second)
-        both.append(own)
-    left, right = both
+    left, right = both = [_listed(items, sums, n, half) for half in halves]
     pairs = _pairs(left, left.n, right, right.n, sums)
-    return None if pairs is None else _traced(items, left, right, pairs)
+    return None if pairs is None else _traced(items, both, pairs)
+
+
+def _listed(items: Items, sums: Sums, n: int, part: IntArray) -> _List:
+    """List all choices for some of the items, of ``n`` rows at most."""
+    out = _List(items, int(counted(items.begin, items.rows, part, n).sum()) + 1)
+    for item in part.tolist():
+        out.extend(item, n, sums.second + sums.off_second)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +209,7 @@ class _Quarters:
     lists: list[_List]
     key: list[IntArray]
     """Of each choice: its second sum in units of the last place, and far more for each row."""
+    first: list[FloatArray]
     wanted: IntArray
     """What the keys of four must come to: any of these."""
 
@@ -235,31 +225,22 @@ def _quarters(
     each = 0 if sums.rows is None else int(items.second[items.highest].sum() * 2.0**bits) + 1
     if each * (n + 1) > _MOST_KEY:
         return None
-    lists, key = [], []
-    for half in halves:
-        for quarter in _halves(items, half):
-            own = _List(items, int(counted(items.begin, items.rows, quarter, n).sum()) + 1)
-            for item in quarter.tolist():
-                own.extend(item, n, sums.second + sums.off_second)
-            lists.append(own)
-            rows, second, _ = own.made
-            key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows.astype(np.int64))
-    return _Quarters(lists, key, wanted + each * (sums.rows or 0))
+    lists = [_listed(items, sums, n, own) for half in halves for own in _halves(items, half)]
+    key, first = [], []
+    for own in lists:
+        rows, (second, one) = own.all[0][: own.n].astype(np.int64), own.keys(own.n, 0.0)
+        key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows)
+        first.append(one)
+    return _Quarters(lists, key, first, wanted + each * (sums.rows or 0))
 
 
 def _in_quarters(items: Items, sums: Sums, quarters: _Quarters) -> IntArray | None:
     """Hold all choices for one half against all for the other, made of quarters as needed."""
     found = quadruples(
-        quarters.key, [own.made[2] for own in quarters.lists], quarters.wanted,
+        quarters.key, quarters.first, quarters.wanted,
         (sums.first, sums.off_first, sums.off_one), _MOST_PAIRS,
     )  # fmt: skip
-    if found is None:
-        return None
-    way = np.repeat(items.begin[None, :-1], len(found), axis=0)
-    for out, four in zip(way, found.tolist(), strict=True):
-        for own, at in zip(quarters.lists, four, strict=True):
-            trace(own.all[3], own.all[4], items.item, at, out)
-    return way - items.begin[:-1]
+    return None if found is None else _traced(items, quarters.lists, found)
 
 
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
@@ -304,7 +285,10 @@ def _from_both_ends(
         pairs = _pairs(middle, middle.n, right, behind[len(items) - 1 - i], sums)
         if pairs is None:
             return None, False
-        found.append(_traced(items, middle, right, pairs, left))
+        at, behind_at = pairs.T
+        choices = _traced(items, (left, right), np.column_stack([middle.all[3][at], behind_at]))
+        choices[:, order[i]] = middle.all[4][at] - items.begin[order[i]]
+        found.append(choices)
     return np.concatenate(found), every
 
 
@@ -329,20 +313,12 @@ def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> 
     return pairs[:, ::-1] if turned else pairs
 
 
-def _traced(
-    items: Items, left: _List, right: _List, pairs: IntArray, before: _List | None = None
-) -> IntArray:
-    """Say which way of each item pairs of choices take.
-
-    ``before``: choices that those of ``left`` go on from, if not its own.
-    """
-    way = np.repeat(items.begin[None, :-1], len(pairs), axis=0)
-    for each, (i, j) in zip(way, pairs.tolist(), strict=True):
-        if before is not None:
-            each[items.item[left.all[4][i]]] = left.all[4][i]
-            i = int(left.all[3][i])
-        trace((before or left).all[3], (before or left).all[4], items.item, i, each)
-        trace(right.all[3], right.all[4], items.item, j, each)
+def _traced(items: Items, lists: Sequence[_List], found: IntArray) -> IntArray:
+    """Say which way of each item it is, where ``found`` has one choice of each list."""
+    way = np.repeat(items.begin[None, :-1], len(found), axis=0)
+    for out, places in zip(way, found.tolist(), strict=True):
+        for own, at in zip(lists, places, strict=True):
+            trace(own.all[3], own.all[4], items.item, at, out)
     return way - items.begin[:-1]
 
 
