@@ -72,6 +72,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
             "between rows that meet all counts.",
         ),
+        12: (
+            ("raw",),
+            "Behind exact counts, rows with raw numbers walk to where thresholds lie halfway "
+            "between their values. They miss a few counts and err less.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -162,7 +162,7 @@ def judge(audit: Audit, policy: Policy | Place) -> Ruling:
 
 def _cut_short(rebuilt: Reconstruction) -> bool:
     """Say whether the time was too short for the whole walk, as :func:`reconstruct` tells."""
-    if rebuilt.status != "likely" or "sweeps" not in rebuilt.numbers:
+    if rebuilt.status != "likely" or "chains" not in rebuilt.numbers:
         return False
     if rebuilt.numbers.get("agreed"):
         return False

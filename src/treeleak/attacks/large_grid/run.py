@@ -120,7 +120,8 @@ def by_walking(
     ``why``: why cells are not enumerated. ``doubt``: looks for a proof that the counts contradict
     each other; asked once, when two attempts have failed. ``narrow``: what follows from leaves that
     rows never left; asked after each attempt. Returns "feasible" where every count is
-    met, "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
+    met, "likely" where rows that miss a few suit the thresholds better (the likeliest dataset meets
+    all), "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
     the time was up. No row is proved: of cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
@@ -144,11 +145,14 @@ def by_walking(
         "equations": int((constraints.target > 0).sum()),
         "sweeps": found.sweeps,
     }
+    beside = rows.misfit > 0 and not found.misfit
+    likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     return Answer(
-        "unknown" if rows.misfit else "feasible",
+        "likely" if beside else "unknown" if rows.misfit else "feasible",
         values,
         (rows,),
         numbers=numbers,
+        likeliest=likeliest if beside else None,
         ordered=not constraints.exchangeable,
         cells=cells,
     )

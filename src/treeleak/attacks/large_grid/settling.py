@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.middles import Middles, drawn_between
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, teach
@@ -42,14 +43,23 @@ def settled(
     clock: Clock,
     stage: str,
 ) -> Rows:
-    """Choose among the datasets that meet the counts: the nearest to the Bayes estimate."""
+    """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
+
+    Where thresholds say more than counts, it is the dataset that suits both best.
+    """
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
     size = max(constraints.n_rows * values.n_values, widest**2)
     if size > _MOST_SHARES:
         return unweighed(atoms, found.misfit, values)
-    if not found.misfit and constraints.n_rows:
+    middles = None if found.misfit else Middles.of(constraints, values)
+    between = list[IntArray]()
+    if middles is not None:
+        between = drawn_between(middles, found.walkers, constraints, clock, stage)
+    if middles is not None and between:
+        samples, values = between, middles.values
+    elif not found.misfit and constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
     if clock.stopped and size > _LATE:
         return unweighed(atoms, found.misfit, values)
@@ -60,13 +70,16 @@ def settled(
         values, samples, prior, group, stopped=lambda: clock.stopped
     )  # fmt: skip
     atoms, cost = aligned[0], values.expected_cost(share)
-    if len(samples) > 1:
+    misfit = found.misfit
+    if middles is not None and between:
+        misfit = middles.misfit(atoms, constraints)
+    elif len(samples) > 1:
         atoms = _nearest(atoms, cost, values, constraints, clock, stage)
     chosen = values.cheapest(atoms, cost)
     likely = np.take_along_axis(share, chosen, axis=1)
     # An interval is listed as one value and holds many: it is never certain.
     sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
-    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, found.misfit)
+    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
 
 
 def _drawn(

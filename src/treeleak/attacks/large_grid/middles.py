@@ -1,0 +1,278 @@
+"""Datasets that thresholds lie halfway in, drawn once rows meet the counts.
+
+Many datasets meet the counts of a forest. But a splitter that looks at all values puts a threshold
+in the middle of two of them, and every node says so of its own rows: thousands of equations, of
+which rows of other datasets break a third or more. So rows walk on from where they meet the counts,
+now to where tests are not broken either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from treeleak.attacks.large_grid.middle_kernels import Splits, Standing, stand, walk_between
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.walkers import Walker
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_all
+from treeleak.core.private import dataclass
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.schema import Joint
+
+_MOST_MEMBERS = 2**26
+"""Words of rows as bits, over all nodes: 512 MiB a walk."""
+_MOVES = 10_000
+"""Moves of each walk for each row."""
+_STEPS, _COLD = 100, 0.8
+"""Steps of a walk, and the share of them after which it cools no more: datasets are noted then."""
+_PRICE, _BREACH = (1.0, 2.5), (0.2, 2.0)
+"""Of a missed count and of a broken test, as a walk begins and when it is cold. More moves break
+tests at first, and still rows leave the counts by little."""
+_DOUBT, _OWN = 2.0, 0.8
+"""Rows' worth of doubt in what rows of a class are like, and the share of it that all rows decide.
+"""
+_SHARE = 0.6
+"""Of the time that is left for a walk, at most."""
+_ROUNDED = 1e-6
+"""Part of a threshold by which the middle of two values may miss it."""
+_MISSED, _TRUSTED = 0.0015, 0.1
+"""Shares of all counts that may be missed, and of tests that may be broken, in the end. With more,
+the walk is not where the training rows are, or thresholds are no such middles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Middles:
+    """The tests of a forest, as a walk between thresholds needs them."""
+
+    splits: Splits
+    values: Values
+    """With finer atoms: of columns whose values are listed, each value is one. No count tells the
+    values of an atom apart, but thresholds may."""
+    atom: tuple[IntArray, ...]
+    """Of each attribute, the atom of the geometry in which each finer one is."""
+    rank: tuple[IntArray, ...]
+    """Of each attribute, the rank of every finer atom."""
+    tests: int
+    """Number of nodes with a test."""
+
+    @classmethod
+    def of(cls, constraints: RowConstraints, values: Values) -> Middles | None:
+        """Lay out a forest; None where thresholds say no more than counts, or there is no room."""
+        geometry = constraints.geometry
+        words = -(-constraints.n_rows // 64) * len(constraints.masks.parent)
+        if (
+            geometry.release.thresholds_are != "midpoints"
+            or not constraints.exchangeable
+            or constraints.open_label.any()
+            or (constraints.whole >= 0).any()
+            or any(isinstance(part.attribute, Joint) for part in geometry.parts)
+            or not constraints.n_rows
+            or words > _MOST_MEMBERS
+        ):
+            return None
+        finer, atom = _refined(values)
+        rank = tuple(_ranks(finer, a) for a in range(len(geometry.parts)))
+        splits = _laid_out(geometry, finer, atom, rank)
+        return cls(splits, finer, atom, rank, int((geometry.compiled[1] >= 0).sum()))
+
+    def standing(self, walker: Walker, seed: int) -> Standing:
+        """Begin where a walker stands."""
+        residual = np.ascontiguousarray(walker.counts.residual.T)
+        n_nodes, n_rows = len(residual), len(walker.atoms)
+        out = Standing(
+            rank=np.column_stack(
+                [
+                    rank[np.searchsorted(atom, own)]
+                    for rank, atom, own in zip(self.rank, self.atom, walker.atoms.T, strict=True)
+                ]
+            ).astype(np.int64),
+            label=walker.rows.label.astype(np.int64),
+            members=np.zeros((n_nodes, -(-n_rows // 64)), dtype=np.uint64),
+            greatest=np.zeros(n_nodes, dtype=np.int64),
+            least=np.zeros(n_nodes, dtype=np.int64),
+            broken=np.zeros(n_nodes, dtype=np.int64),
+            residual=residual,
+            total=np.array([walker.rows.misfit[0], 0], dtype=np.int64),
+            rng=np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64),
+        )
+        stand(self.splits, out)
+        return out
+
+    def log_share(self, s: Standing, n_classes: int) -> FloatArray:
+        """Say how common ranks are among the rows of each class; (n_classes, n_ranks)."""
+        start, radix = self.splits.start, self.splits.radix
+        at = (start + s.rank).ravel()
+        size = int(radix.sum())
+        label = np.repeat(s.label, s.rank.shape[1])
+        times = np.bincount(label * size + at, minlength=n_classes * size).reshape(-1, size)
+        of_all = np.bincount(at, minlength=size) / len(s.rank)
+        doubt = _DOUBT * (_OWN * of_all + (1 - _OWN) / np.repeat(radix, radix))
+        return np.asarray(np.log(times + doubt))
+
+    def places(self, s: Standing) -> IntArray:
+        """The rows as finer atoms, numbered over all attributes; the class last."""
+        atoms = [np.argsort(r)[own] for r, own in zip(self.rank, s.rank.T, strict=True)]
+        return np.column_stack([*atoms, s.label]) + self.values.atom_start[:-1]
+
+    def energy(self, s: Standing) -> float:
+        """How unlikely rows are for a cold walk, but for what rows are like."""
+        return _PRICE[1] * float(s.total[0]) + _BREACH[1] * float(s.total[1])
+
+    def misfit(self, places: IntArray, constraints: RowConstraints) -> int:
+        """Counts that rows miss which are given as finer atoms."""
+        own = places - self.values.atom_start[:-1]
+        atoms = [atom[x] for atom, x in zip(self.atom, own[:, :-1].T, strict=True)]
+        return constraints.misfit(np.column_stack(atoms).astype(np.int32), own[:, -1])
+
+
+def drawn_between(
+    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
+) -> list[IntArray]:
+    """Let rows that meet the counts walk to where thresholds lie halfway between their values.
+
+    Returns datasets that walks saw when they were cold, the most likely first: finer atoms,
+    numbered over all attributes, the class last. They miss a few counts. None where thresholds are
+    no such middles, or the time is too short.
+    """
+    begin = clock.seconds
+    states = [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
+    flat = middles.log_share(states[0], constraints.n_classes)
+    walk_between(middles.splits, middles.standing(walkers[0], 0), flat, 0, 1.0, 1.0)
+    clock.forgive(clock.seconds - begin)
+    begin, limit = clock.seconds, _SHARE * clock.left
+    moves = -(-_MOVES * constraints.n_rows // _STEPS)
+    drawn: list[tuple[float, IntArray]] = []
+    step, done = 0, 0.0 if limit > 0 else 1.0
+    while done < 1.0 and not clock.stopped:
+        cooled = min(done / _COLD, 1.0)
+        price, breach = (a * (b / a) ** cooled for a, b in (_PRICE, _BREACH))
+        shares = [middles.log_share(s, constraints.n_classes) for s in states]
+        run_all(
+            [
+                partial(walk_between, middles.splits, s, share, moves, price, breach)
+                for s, share in zip(states, shares, strict=True)
+            ]
+        )
+        if done > _COLD:
+            drawn += [(middles.energy(s), middles.places(s)) for s in states]
+        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
+        step += 1
+        done = max(step / _STEPS, (clock.seconds - begin) / limit)
+    drawn.sort(key=lambda own: own[0])
+    places = [own for _, own in drawn]
+    missed = _MISSED * constraints.n_rows * len(middles.splits.root)
+    broken = _TRUSTED * middles.tests
+    near = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
+    return places if near and places and middles.misfit(places[0], constraints) <= missed else []
+
+
+def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
+    """Make each listed value of a column with tests an atom."""
+    atoms, start = [], np.zeros(len(values.start), dtype=np.int64)
+    atom_of = np.empty(values.n_values, dtype=np.int64)
+    for a in range(len(values.start) - 1):
+        own = slice(values.start[a], values.start[a + 1])
+        coarse = values.atom_of[own] - values.atom_start[a]
+        part = values.parts[a] if a < len(values.parts) else None
+        finer = coarse
+        if part is not None and len(part) > 1 and len(part.columns) == 1:
+            finer = np.arange(len(coarse))
+        start[a + 1] = start[a] + len(np.unique(finer))
+        atom_of[own] = start[a] + finer
+        atoms.append(coarse[np.unique(finer, return_index=True)[1]])
+    return replace(values, atom_start=start, atom_of=atom_of), tuple(atoms[:-1])
+
+
+def _ranks(values: Values, a: int) -> IntArray:
+    """Rank of each atom of an attribute among the values of its column."""
+    first = values.first[values.atom_start[a] : values.atom_start[a + 1]] - values.start[a]
+    out = np.arange(len(first))
+    if len(values.parts[a].columns) == 1:
+        out[np.argsort(values.table(a)[first, 0], kind="stable")] = np.arange(len(first))
+    return out
+
+
+def _laid_out(
+    geometry: Geometry, values: Values, atom: tuple[IntArray, ...], rank: tuple[IntArray, ...]
+) -> Splits:
+    root, attribute, begin, left, right, goes = geometry.compiled
+    inner = attribute >= 0
+    threshold = np.concatenate([tree.threshold for tree in geometry.release.trees])
+    radix = np.array([len(r) for r in rank])
+    ends = [_ends(values, a, rank[a]) for a in range(len(rank))]
+    tables: list[tuple[IntArray, IntArray, IntArray]] = []
+    test, node, own_test = np.unique(begin[inner], return_index=True, return_inverse=True)
+    of_test = np.flatnonzero(inner)[node]
+    for at, v in zip(test.tolist(), of_test.tolist(), strict=True):
+        a = int(attribute[v])
+        goes_by_rank = np.zeros(radix[a], dtype=bool)
+        goes_by_rank[rank[a]] = goes[at + atom[a]]
+        tables.append((goes_by_rank, *_fitting(*ends[a], 2.0 * threshold[v])))
+    own_begin = np.append(0, np.cumsum(radix[attribute[of_test]]))[:-1]
+    new_begin = np.zeros(len(begin), dtype=np.int64)
+    new_begin[inner] = own_begin[own_test.ravel()]
+    goes_all, low, high = (np.concatenate([t[i] for t in tables]) for i in range(3))
+    parent = np.full(len(attribute), -1)
+    parent[left[inner]] = parent[right[inner]] = np.flatnonzero(inner)
+    barrier_start, barrier_tree = _barriers(root, attribute, new_begin, goes_all, radix)
+    return Splits(
+        root=root.astype(np.int64),
+        left=np.where(inner, left, -1).astype(np.int64),
+        right=np.where(inner, right, -1).astype(np.int64),
+        parent=parent,
+        attribute=attribute.astype(np.int64),
+        test=new_begin,
+        goes=goes_all,
+        low=low,
+        high=high,
+        radix=radix,
+        start=np.append(0, np.cumsum(radix)[:-1]),
+        barrier_start=barrier_start,
+        barrier_tree=barrier_tree,
+    )
+
+
+def _ends(values: Values, a: int, rank: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Least and greatest value of each rank; NaN where values have no order or may be missing."""
+    part = values.parts[a]
+    out = np.full((2, len(rank)), np.nan)
+    if len(part.columns) == 1:
+        own = [atom.interval or (x, x) for atom in part.atoms for x in atom.values[:, 0]]
+        if len(own) == len(rank):
+            out[:, rank] = np.array(own).T
+    return out[0], out[1]
+
+
+def _fitting(least: FloatArray, most: FloatArray, doubled: float) -> tuple[IntArray, IntArray]:
+    """For each rank on the left, which ranks on the right have the threshold in their middle."""
+    n = len(least)
+    if np.isnan(least).any() or np.isnan(most).any() or not np.isfinite(doubled):
+        return np.zeros(n, dtype=np.int64), np.full(n, n - 1)
+    off = _ROUNDED * max(abs(doubled), float(np.finfo(np.float32).tiny))
+    first = np.searchsorted(most, doubled - most - off, side="left")
+    last = np.searchsorted(least, doubled - least + off, side="right") - 1
+    return first, last
+
+
+def _barriers(
+    root: IntArray, attribute: IntArray, begin: IntArray, goes: IntArray, radix: IntArray
+) -> tuple[IntArray, IntArray]:
+    """List the trees that tell each rank from the next one."""
+    tree = np.searchsorted(root, np.arange(len(attribute)), side="right") - 1
+    width = int(radix.max(initial=1)) + 1
+    start = np.zeros((len(radix), width), dtype=np.int64)
+    found: list[IntArray] = []
+    for a, n in enumerate(radix.tolist()):
+        nodes = np.flatnonzero(attribute == a)
+        sides = goes[begin[nodes][:, None] + np.arange(n)]
+        node, at = np.nonzero(sides[:, 1:] != sides[:, :-1])
+        own = np.unique(np.column_stack([at, tree[nodes[node]]]), axis=0)
+        ends = np.searchsorted(own[:, 0], np.arange(width))
+        start[a] = sum(map(len, found)) + ends
+        found.append(own[:, 1])
+    return start, np.concatenate([*found, np.zeros(0, dtype=np.int64)])

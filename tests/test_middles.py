@@ -1,0 +1,205 @@
+"""Rows that walk to where thresholds lie halfway between their values, against counting anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from helpers.examples import examples
+from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
+from treeleak.attacks.large_grid.middles import Middles, drawn_between
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.walkers import Walker
+from treeleak.core.clock import Clock
+from treeleak.evidence import evidence_for
+from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+SCHEMA = Schema(
+    [
+        Numeric("income", 0.0, 100.0),
+        Ordinal("age", 18, 60),
+        Categorical("job", tuple(range(6))),
+        OneHot("region", ("north", "south", "east")),
+        Binary("smoker"),
+    ]
+)
+
+
+def people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    region = rng.integers(3, size=n)
+    X = pd.DataFrame(
+        {
+            "income": rng.gamma(2.0, 10.0, n).clip(0, 100).round(2),
+            "age": rng.integers(18, 61, n),
+            "job": rng.integers(6, size=n),
+            **{name: (region == k) * 1 for k, name in enumerate(("north", "south", "east"))},
+            "smoker": rng.integers(2, size=n),
+        }
+    )
+    return X, rng.integers(2, size=n)
+
+
+class Case:
+    """A forest in which every tree saw every row, laid out for the walk."""
+
+    def __init__(self, seed: int, n: int = 30, trees: int = 6) -> None:
+        X, y = people(n, seed)
+        model = RandomForestClassifier(trees, bootstrap=False, random_state=seed).fit(X, y)
+        self.release = treeleak.release.to_release(model)
+        self.geometry = Geometry.of(self.release, SCHEMA)
+        self.constraints = RowConstraints.of_exact(
+            evidence_for(self.release)(self.geometry), self.geometry
+        )
+        self.values = values_of(self.geometry.parts, 2)
+        middles = Middles.of(self.constraints, self.values)
+        assert middles is not None
+        self.middles = middles
+        table = X.to_numpy(float)[np.argsort(y, kind="stable")]
+        atoms = [
+            part.holding(table[:, part.columns], self.release).argmax(axis=1)
+            for part in self.geometry.parts
+        ]
+        self.truth = np.column_stack([*atoms, np.sort(y)]).astype(np.int32)
+        self.table = table
+
+    def standing(self, rows: np.ndarray, seed: int = 0) -> Standing:
+        return self.middles.standing(Walker.started(self.constraints, seed, rows), seed)
+
+    def true_ranks(self) -> Standing:
+        """The training rows, each value at its own rank."""
+        s = self.standing(self.truth)
+        for a, part in enumerate(self.geometry.parts):
+            if len(part.columns) == 1 and len(self.middles.rank[a]) == len(self.values.table(a)):
+                listed = self.values.table(a)[:, 0]
+                if not part.atoms[0].interval:
+                    at = (self.table[:, part.columns] == listed).argmax(axis=1)
+                    s.rank[:, a] = self.middles.rank[a][at]
+        stand(self.middles.splits, s)
+        return s
+
+    def broken(self, s: Standing) -> int:
+        """Tests that are broken, by pushing values through the trees themselves."""
+        low, high = (np.full((len(s.rank), self.release.n_features), np.nan) for _ in range(2))
+        values, finer = self.values, self.middles.places(s) - self.middles.values.atom_start[:-1]
+        table = np.zeros((len(s.rank), self.release.n_features))
+        for a, part in enumerate(self.geometry.parts):
+            first = self.middles.values.first[self.middles.values.atom_start[a] + finer[:, a]]
+            table[:, part.columns] = values.table(a)[first - values.start[a]]
+            if len(part.columns) == 1:
+                ends = np.array([t.interval or (x, x) for t in part.atoms for x in t.values[:, 0]])
+                low[:, part.columns[0]], high[:, part.columns[0]] = ends[first - values.start[a]].T
+        n, rows = 0, table.astype(self.release.float_type)
+        for tree in self.release.trees:
+            k, node, right = tree.passed(tree.apply(rows))
+            for v in np.flatnonzero(~tree.is_leaf):
+                j, twice = tree.feature[v], 2.0 * tree.threshold[v]
+                sides = [k[(node == v) & (right == r)] for r in (0, 1)]
+                if not all(map(len, sides)):
+                    n += 1
+                elif not np.isnan(low[0, j]):
+                    a = sides[0][np.argmax(low[sides[0], j])]
+                    b = sides[1][np.argmin(low[sides[1], j])]
+                    off = 1e-6 * abs(twice)
+                    least, most = low[a, j] + low[b, j] - off, high[a, j] + high[b, j] + off
+                    n += not least <= twice <= most
+        return n
+
+
+@examples(25, fast=4)
+@given(st.integers(0, 2**31))
+def test_no_test_of_the_training_rows_is_broken(seed):
+    case = Case(seed)
+    s = case.true_ranks()
+    assert s.total.tolist() == [0, 0]
+    assert case.broken(s) == 0
+
+
+@examples(25, fast=4)
+@given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
+    case = Case(seed, 20, 4)
+    rng = np.random.default_rng(seed)
+    atoms = rng.integers(case.geometry.radix, size=case.truth[:, :-1].shape)
+    rows = np.column_stack([atoms, case.truth[:, -1]]).astype(np.int32)
+    s = case.standing(rows, seed)
+    log_share = case.middles.log_share(s, 2)
+    walk_between(case.middles.splits, s, log_share, 3_000, price, breach)
+    anew = Standing(*(np.array(own) for own in s))
+    stand(case.middles.splits, anew)
+    inner = case.middles.splits.left >= 0
+    assert (anew.members == s.members).all()
+    for name in ("greatest", "least", "broken"):
+        assert (getattr(anew, name)[inner] == getattr(s, name)[inner]).all(), name
+    assert anew.total.tolist() == s.total.tolist()
+    assert case.broken(s) == s.total[1]
+    assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
+    assert (s.label == case.truth[:, -1]).all()
+
+
+def test_same_seed_same_walk():
+    case, both = Case(1), []
+    for _ in range(2):
+        s = case.standing(case.truth, 3)
+        walk_between(case.middles.splits, s, case.middles.log_share(s, 2), 2_000, 1.0, 0.5)
+        both.append(s.rank)
+    assert (both[0] == both[1]).all()
+
+
+@pytest.mark.parametrize("are", ["unknown", "values"])
+def test_thresholds_that_are_no_middles_say_nothing(are):
+    case = Case(3)
+    release = replace(case.release, thresholds_are=are)
+    geometry = Geometry.of(release, SCHEMA)
+    constraints = RowConstraints.of_exact(evidence_for(release)(geometry), geometry)
+    assert Middles.of(constraints, case.values) is None
+
+
+def test_without_time_there_are_no_datasets():
+    case = Case(4)
+    walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
+    assert drawn_between(case.middles, walkers, case.constraints, Clock(0.0), "") == []
+
+
+@pytest.mark.slow
+def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
+    rng = np.random.default_rng(0)
+    n = 60
+    age, job = rng.integers(18, 90, n), rng.integers(0, 30, n)
+    X = pd.DataFrame(
+        {"age": age, "income": np.round(rng.gamma(2.0, 1e4, n)), "job": job,
+         **{f"visits {k}": rng.poisson(8, n) for k in range(4)}}
+    )  # fmt: skip
+    y = (rng.random(n) < 1 / (1 + np.exp((age - 50) / 10))).astype(int)
+    schema = Schema(
+        [Ordinal("age", 18, 90), Numeric("income", 0.0, 2e5), Categorical("job", tuple(range(30))),
+         *(Ordinal(f"visits {k}", 0, 40) for k in range(4))]
+    )  # fmt: skip
+    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
+    unknown = replace(treeleak.release.to_release(model), thresholds_are="unknown")
+    error = {}
+    for name, asked in (("middles", model), ("counts", unknown)):
+        found = treeleak.reconstruct(asked, schema, "none", 60.0, 0)
+        assert found.status in ("feasible", "likely")
+        error[name] = treeleak.metrics.reconstruction_error(found.X, X, schema)
+        if found.status == "likely":
+            assert found.most_likely is not None
+            assert found.misfit > 0
+            release = treeleak.release.to_release(model)
+            rows, labels = found.most_likely
+            assert (
+                treeleak.verification.counts.check_rows(
+                    release, rows.to_numpy(float), labels.to_numpy()
+                ).misfit
+                == 0
+            )
+    assert error["middles"] < error["counts"]
