@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.attacks.known_draws.ruled import Ruled, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
@@ -50,15 +51,18 @@ class Domains:
     """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
     every row once."""
 
+    rules: tuple[Ruled, ...] = ()
+    """Rules of the schema."""
+
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
         """Open the leaves that count enough draws of a class and fit the number of their rows.
 
-        ``group`` as for :meth:`KnownDraws.row_sets`.
+        ``group`` as for :meth:`KnownDraws.row_sets`. Leaves that rules shut stay shut.
 
         Raises GridTooLarge if there are too many leaves or rows.
         """
-        boxes = LeafBoxes.of(evidence.geometry)
+        boxes, rules = LeafBoxes.of(evidence.geometry), Ruled.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
         shape = evidence.n_rows, n.shape[1], boxes.n_words
         if np.prod(shape, dtype=float) > MAX_WORDS:
@@ -85,7 +89,11 @@ class Domains:
             for c in range(n.shape[1]):
                 own_leaf = np.array([packed(one & open_[:, c]) for one in only])
                 bits[:, c, boxes.word_start[-2] :] = own_leaf[group]
-        return cls(evidence, boxes, bits, draws)
+        if rules:
+            held = reached(boxes, rules)
+            leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
+            bits &= np.concatenate(leaves)
+        return cls(evidence, boxes, bits, draws, rules)
 
     @cached_property
     def drawn(self) -> tuple[IntArray, IntArray]:
