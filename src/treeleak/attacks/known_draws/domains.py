@@ -53,7 +53,6 @@ class Domains:
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
     every row once."""
-
     rules: tuple[Ruled, ...] = ()
     """Rules of the schema."""
 
