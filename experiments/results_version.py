@@ -72,6 +72,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
             "between rows that meet all counts.",
         ),
+        12: (
+            ("known_raw",),
+            "Where rows walk, those that their leaves settle are proved, as docs/raw-data.md says.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

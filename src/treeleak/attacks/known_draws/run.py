@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
-from treeleak.attacks.known_draws.at_hand import rows_at_hand
+from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -167,6 +167,8 @@ def _unlisted(
             walked = _walked(evidence, geometry, values, given, domains, why, clock, seed)
             numbers |= walked.numbers
             best = walked.rows[0]
+            with suppress(GridTooLarge):
+                best = proved_of(best, domains, values)
     if domains.rules:
         # Rows at hand need not meet them.
         raise OutOfTime
