@@ -77,6 +77,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Behind exact counts, rows with raw numbers walk to where thresholds lie halfway "
             "between their values. They miss a few counts and err less.",
         ),
+        13: (
+            ("known_raw",),
+            "Where rows walk, those that their leaves settle are proved, as docs/raw-data.md says.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

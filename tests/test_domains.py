@@ -23,7 +23,7 @@ from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
-from treeleak.attacks.known_draws.at_hand import rows_at_hand
+from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
@@ -317,6 +317,15 @@ def test_rows_at_hand_lie_where_they_may():
     assert (domains.chosen(label) == leaves)[settled].all()
     told = late.values[:, -1] - values.start[-2]
     assert (told == label)[late.proved].all()
+    # So is what walked there, and nothing that walked elsewhere.
+    walked = replace(late, proved=np.zeros_like(late.proved))
+    assert (proved_of(walked, domains, values).proved == late.proved).all()
+    another = replace(walked, values=np.roll(walked.values, 1, axis=0))
+    atoms = [values.atom_of[rows.values] - values.atom_start[:-1] for rows in (late, another)]
+    at = [np.c_[domains.evidence.geometry.trace_atoms(a[:, :-1]), a[:, -1]] for a in atoms]
+    same = (at[0] == at[1]).all(axis=1)
+    assert not same.all()
+    assert (proved_of(another, domains, values).proved == (late.proved & same)).all()
 
 
 def test_time_that_ends_early_leaves_rows(unlisted, monkeypatch):

@@ -5,6 +5,8 @@ rows for which one leaf is left in every tree that drew them, "open" those with 
 after that; "proved" is the share of rows whose cell is proved, in the trees that did not draw them,
 too, and "left open" counts rows of which the opposite is shown: another table meets every count,
 and has the row in another cell. A line asks for "decided" where each row is to be one or the other.
+Such a line asks for no share "placed": the training set and a verified answer both meet every
+count, so that rows which they put in different leaves are ties, which no attack can part.
 "placed" is the share of rows in their true leaf of every tree that drew them, label included;
 "near" and "near 5 %" are the shares of numbers within 1 % and 5 % of their range (the latter, of
 the mixed table, of incomes), "kinds" that of categories that are right. "error" is DRAFT's,

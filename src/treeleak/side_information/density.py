@@ -13,7 +13,6 @@ from scipy import sparse
 from scipy.special import expit, logit, logsumexp, softmax
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.values import Values, values_of
@@ -29,6 +28,8 @@ _NEVER = 1e-6
 _BLOCK = 4096
 """Combinations of atoms that are tabled together."""
 _CHUNK = 2**13
+_LEAST = 1e-12
+"""Least share of a box: sums of shares are no more exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,25 @@ class Density:
             with np.errstate(divide="ignore"):
                 found = np.log(self.trust * self._found(points, label))
             out = np.logaddexp(np.log1p(-self.trust) + out, found)
+        return out
+
+    def log_boxes(self, low: IntArray, high: IntArray, label: IntArray) -> FloatArray:
+        """Log probability of boxes of atoms together with their classes, by the types alone.
+
+        ``low`` and ``high``, shape (n_boxes, n_attributes): the first and last atom of each
+        attribute. ``label``: shape (n_boxes,).
+        """
+        out, first = np.empty(len(label)), self.values.atom_start
+        upto = np.concatenate([
+            np.zeros((1, len(self.log_weight))), np.cumsum(np.exp(self._log_atom.T), axis=0)
+        ])  # fmt: skip
+        for begin in range(0, len(label), _CHUNK):
+            own = slice(begin, begin + _CHUNK)
+            log_type = self.log_weight + self._log_atom.T[first[-2] + label[own]]
+            for a, start in enumerate(first[:-2].tolist()):
+                share = upto[start + high[own, a] + 1] - upto[start + low[own, a]]
+                log_type += np.log(np.maximum(share, _LEAST))
+            out[own] = logsumexp(log_type, axis=1)
         return out
 
     def within(self, atoms: IntArray) -> FloatArray:
@@ -230,24 +250,27 @@ def _of_types(
 def mixture(
     rows: FloatArray, label: IntArray | None, geometry: Geometry, values: Values, seed: int
 ) -> Density:
-    """Types found by EM, and the rows themselves as far as they foretell each other."""
+    """Types found by EM, and the rows themselves as far as they foretell each other.
+
+    Where grid points cannot be numbered, types alone.
+    """
     n_rows, n_classes = len(rows), _n_classes(values)
     chosen = np.column_stack([
         values.start[a] + _numbered(part, rows[:, part.columns], geometry)
         for a, part in enumerate(values.parts)
     ])  # fmt: skip
     atoms = values.atom_of[chosen] - values.atom_start[: chosen.shape[1]]
+    if label is not None:
+        chosen = np.column_stack([chosen, values.start[-2] + label])
+    log_weight, log_share = _types(chosen, values, seed)
     if geometry.n_points > np.iinfo(np.int64).max:
-        n = geometry.n_points
-        raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
+        return _of_types(geometry, values, log_weight, log_share)
     points = atoms @ geometry.stride
     if label is None:
         # Of the classes nothing is said: each is as likely.
         code = (points[:, None] * n_classes + np.arange(n_classes)).ravel()
     else:
         code = points * n_classes + label
-        chosen = np.column_stack([chosen, values.start[-2] + label])
-    log_weight, log_share = _types(chosen, values, seed)
     seen, times = np.unique(code, return_counts=True)
     density = Density(geometry, values, log_weight, log_share, seen, times / len(code), 0.0)
     others = (times - 1) / max(n_rows - 1, 1) * n_rows / len(code)

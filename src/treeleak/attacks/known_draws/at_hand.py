@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.settling import unweighed
-from treeleak.core.arrays import IntArray, bits_set
+from treeleak.core.arrays import BoolArray, IntArray, bits_set
 from treeleak.partition.values import Values
 
 
@@ -32,11 +32,29 @@ def rows_at_hand(domains: Domains, values: Values) -> Rows:
     for a, column in enumerate(atoms[rows].T):
         atoms[~drawn, a] = np.bincount(column).argmax()
     leaf = evidence.geometry.trace_atoms(atoms[:, :-1])
-    settled = drawn & (domains.open_leaves == 0)
-    proved = np.zeros(len(drawn), dtype=bool)
-    proved[settled] = boxes.within_one(leaf[settled], domains.draws.T[settled] > 0)
     out = unweighed(atoms + values.atom_start[:-1], _misfit(domains, leaf, atoms[:, -1]), values)
-    return replace(out, proved=proved)
+    return replace(out, proved=_proved(domains, leaf))
+
+
+def proved_of(walked: Rows, domains: Domains, values: Values) -> Rows:
+    """Say which rows that walked are proved: those that stand where one leaf was left of all trees.
+
+    Raises GridTooLarge if that takes too large a table.
+    """
+    atoms = values.atom_of[walked.values] - values.atom_start[:-1]
+    label = atoms[:, -1]
+    leaf = domains.evidence.geometry.trace_atoms(atoms[:, :-1])
+    closed = domains.closed(label, np.zeros(len(label), dtype=bool))
+    outside = np.take_along_axis(closed, leaf.astype(np.int64), axis=1) & (domains.draws.T > 0)
+    return replace(walked, proved=_proved(domains, leaf) & ~outside.any(axis=1))
+
+
+def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
+    """Which rows, in some leaves, are proved if these are the ones that are left."""
+    settled = domains.evidence.drawn & (domains.open_leaves == 0)
+    out = np.zeros(len(settled), dtype=bool)
+    out[settled] = domains.boxes.within_one(leaf[settled], domains.draws.T[settled] > 0)
+    return out
 
 
 def _misfit(domains: Domains, leaf: NDArray[np.int32], label: IntArray) -> int:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.attacks.known_draws.ruled import Ruled, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
@@ -33,6 +34,9 @@ _JOINED, _COUNTED = 128, 16
 MOST_BOXES, MORE_BOXES = 20_000, 100_000
 """Boxes into which a row's is cut at most, where leaves are too many to be compared: at first, and
 where nothing else moves."""
+Note = Callable[[str, NDArray[np.uint64], NDArray[np.uint64]], None]
+"""Takes the name of the loop that took a step, and the domains before it and after: what went can
+be held against reasons, for each step looks at one row alone, or at one tree alone."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -49,16 +53,18 @@ class Domains:
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
     every row once."""
+    rules: tuple[Ruled, ...] = ()
+    """Rules of the schema."""
 
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
         """Open the leaves that count enough draws of a class and fit the number of their rows.
 
-        ``group`` as for :meth:`KnownDraws.row_sets`.
+        ``group`` as for :meth:`KnownDraws.row_sets`. Leaves that rules shut stay shut.
 
         Raises GridTooLarge if there are too many leaves or rows.
         """
-        boxes = LeafBoxes.of(evidence.geometry)
+        boxes, rules = LeafBoxes.of(evidence.geometry), Ruled.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
         shape = evidence.n_rows, n.shape[1], boxes.n_words
         if np.prod(shape, dtype=float) > MAX_WORDS:
@@ -85,7 +91,11 @@ class Domains:
             for c in range(n.shape[1]):
                 own_leaf = np.array([packed(one & open_[:, c]) for one in only])
                 bits[:, c, boxes.word_start[-2] :] = own_leaf[group]
-        return cls(evidence, boxes, bits, draws)
+        if rules:
+            held = reached(boxes, rules)
+            leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
+            bits &= np.concatenate(leaves)
+        return cls(evidence, boxes, bits, draws, rules)
 
     @cached_property
     def drawn(self) -> tuple[IntArray, IntArray]:
@@ -125,15 +135,17 @@ class Domains:
         flags = np.unpackbits(held.view(np.uint8), axis=1, bitorder="little")
         return 1 - flags[:, place]
 
-    def narrow(self, clock: Clock, changed: BoolArray | None = None) -> int:
+    def narrow(
+        self, clock: Clock, changed: BoolArray | None = None, note: Note | None = None
+    ) -> int:
         """Let trees and counts take turns until nothing moves or the time is up.
 
         Where counts alone move nothing more, two stronger looks are taken: at all leaves of a tree
         together, and at what would follow from a row's being in a leaf.
 
         ``changed``, shape (n_rows,): rows of which leaves went since the last time; all of them,
-        the first time. Returns a leaf (row of A) whose counts no rows can meet; -1 if there is
-        none.
+        the first time. ``note`` is told of every step. Returns a leaf (row of A) whose counts no
+        rows can meet; -1 if there is none.
         """
         evidence, boxes = self.evidence, self.boxes
         d = np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d
@@ -144,7 +156,7 @@ class Domains:
         with threads() as pool:
 
             def each(kernel: Callable[..., Any], over: IntArray, at_once: int, *given: Any) -> int:
-                found = -1
+                found, before = -1, None if note is None else self.bits.copy()
                 for i in range(0, len(over), at_once):
                     if clock.stopped or found >= 0:
                         break
@@ -153,6 +165,8 @@ class Domains:
                     jobs = [partial(kernel, share, *given) for share in shares]
                     told = [x for x in run_all(jobs, pool=pool) if x is not None]
                     found = max(told, default=-1)
+                if note is not None and before is not None:
+                    note(kernel.__name__, before, self.bits)
                 return found
 
             known = self.bits, self.draws

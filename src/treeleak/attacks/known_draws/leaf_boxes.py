@@ -99,6 +99,22 @@ class LeafBoxes:
                 out[2, :, a] = bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
         return out
 
+    def admitted(self, leaves: NDArray[np.int32], attribute: int) -> BoolArray:
+        """Which atoms of an attribute all leaves of a line admit, shape (n_lines, n_atoms)."""
+        own, start, p = self.forest.leaves, self.forest.set_start, int(self.place[attribute])
+        n_atoms = int(self.geometry.radix[attribute])
+        if p < 0:
+            held = np.bitwise_and.reduce(own.members[leaves], axis=1)
+            words = np.ascontiguousarray(held[:, start[-1 - p] : start[-p]])
+            bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+            return bits[:, :n_atoms].astype(bool)
+        atom = np.arange(n_atoms)
+        low, high = own.low[leaves, p].max(axis=1), own.high[leaves, p].min(axis=1)
+        out = (atom >= low[:, None]) & (atom <= high[:, None])
+        if self.missing[attribute]:
+            out[:, -1] |= own.gone[leaves, p].all(axis=1)
+        return np.asarray(out)
+
     def within_one(self, leaf: NDArray[np.int32], drawn: BoolArray) -> BoolArray:
         """Whether all that some leaves admit lies in one leaf of every tree.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
+from treeleak.attacks.known_draws.ruled import places_of
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
@@ -41,8 +42,9 @@ class Listing:
     label: IntArray
     """Shape (n_candidates,). Rows ascending."""
     places: IntArray
-    """Shape (3, n_candidates, n_attributes). Lowest, middle and highest atom of each attribute that
-    the leaves of a candidate admit."""
+    """Shape (n_places, n_candidates, n_attributes). Points that the leaves of a candidate admit and
+    rules allow: first with the lowest atoms, in the middle, with the highest; see
+    :func:`places_of`."""
     complete: BoolArray
     """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
 
@@ -57,10 +59,11 @@ class Listing:
 
     @property
     def pairs(self) -> Pairs:
-        """The candidates as pairs, each with a point at its ends and one in its middle."""
-        own = np.arange(len(self.row))
-        three = np.arange(3 * len(own))
-        return Pairs(three, np.tile(self.label, 3), np.tile(own, 3), own, self.label)
+        """The candidates as pairs, each with points at its ends and in its middle."""
+        own, n_places = np.arange(len(self.row)), len(self.places)
+        points = np.arange(n_places * len(own))
+        label = np.tile(self.label, n_places)
+        return Pairs(points, label, np.tile(own, n_places), own, self.label)
 
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute of points of :attr:`pairs`, shape (n_points, n_attributes)."""
@@ -153,19 +156,23 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     rows = np.flatnonzero(evidence.drawn)
     parts = run_all([partial(of, rows[i::THREADS]) for i in range(THREADS)])
     found = sorted((x for part in parts for x in part), key=lambda x: x[0])
-    changed, places = np.zeros(len(domains.bits), dtype=bool), []
+    changed = np.zeros(len(domains.bits), dtype=bool)
+    places: list[IntArray] = []
+    labels: list[IntArray] = []
     for k, label, leaves in found:
         own = trees[first[k] : first[k + 1]]
-        places.append(boxes.common(leaves))
-        changed[k] = domains.keep(k, label, own, leaves)
+        points, kept = places_of(boxes, leaves, domains.rules)
+        places.append(points)
+        labels.append(label[kept])
+        changed[k] = domains.keep(k, label[kept], own, leaves[kept])
     whole = np.array([k for k, _, _ in found], dtype=np.int64)
     complete = ~evidence.drawn
     complete[whole] = True
     listing = Listing(
         domains,
-        np.repeat(whole, [len(label) for _, label, _ in found]),
-        np.concatenate([np.zeros(0, np.int64), *(label for _, label, _ in found)]),
-        np.concatenate([np.zeros((3, 0, len(boxes.place)), np.int64), *places], axis=1),
+        np.repeat(whole, [len(label) for label in labels]),
+        np.concatenate([np.zeros(0, np.int64), *labels]),
+        np.concatenate(places, axis=1) if places else np.zeros((3, 0, len(boxes.place)), np.int64),
         complete,
     )
     return listing, changed

@@ -11,6 +11,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence import Pairs
+from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
@@ -68,8 +69,12 @@ def placed_rows(
     points = _Points.of(used, pairs, places, values)
     marginal = np.zeros(values.n_atoms)
     if population is not None:
-        label = points.atoms[:, -1] - values.atom_start[-2]
-        inside = points.within(population.log_prior(points.grid, label))
+        atoms = points.atoms - values.atom_start[:-1]
+        if isinstance(places, Geometry):
+            log_w = population.log_prior(points.grid, atoms[:, -1])
+        else:
+            log_w = population.log_boxes(atoms[:, :-1], atoms[:, :-1], atoms[:, -1])
+        inside = points.within(log_w)
     for _ in range(_ROUNDS):
         if population is None:
             inside = points.within(points.product(marginal + values.atom_sizes / len(pair)))

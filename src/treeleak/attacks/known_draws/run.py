@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
-from treeleak.attacks.known_draws.at_hand import rows_at_hand
+from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -84,7 +84,6 @@ def known_draws(
         try:
             return _listed(evidence, geometry, values, given, numbers, clock, seed)
         except GridTooLarge as why:
-            refuse_unlisted(geometry, given)
             return _unlisted(evidence, geometry, values, given, numbers, str(why), clock, seed)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
@@ -120,7 +119,7 @@ def _answer(
 ) -> Answer:  # fmt: skip
     """Choose a candidate of every row, and write the rows."""
     prior = given.density(problem.evidence.geometry, seed)
-    expected = None if prior is None else _expected(prior, pairs, problem.evidence.n_rows)
+    expected = None if prior is None else _expected(prior, pairs, places, problem.evidence.n_rows)
     found = search(problem, expected, clock, seed)
     with clock.cut_short(_LATE):
         if not found.misfit and not found.proved.all():
@@ -152,6 +151,7 @@ def _unlisted(
         compile_loops(clock)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
+        refuse_unlisted(geometry, given)
         walked = _walked(evidence, geometry, values, given, None, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best = f"generated: {why}", None
@@ -162,10 +162,16 @@ def _unlisted(
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
             answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
             return replace(answer, cells=cells)
+        refuse_unlisted(geometry, given)
         if domains.boxes.compared:
             walked = _walked(evidence, geometry, values, given, domains, why, clock, seed)
             numbers |= walked.numbers
             best = walked.rows[0]
+            with suppress(GridTooLarge):
+                best = proved_of(best, domains, values)
+    if domains.rules:
+        # Rows at hand need not meet them.
+        raise OutOfTime
     if best is None or best.misfit:
         at_hand = rows_at_hand(domains, values)
         best = at_hand if best is None or at_hand.misfit < best.misfit else best
@@ -256,11 +262,15 @@ def _labels(
     return label, ~sure & evidence.drawn
 
 
-def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:
+def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:
     """Rows to expect in each pair, going by the population alone."""
-    share = np.exp(prior.log_prior(pairs.points, pairs.label))
-    expected = n_rows * np.bincount(pairs.pair, share, minlength=len(pairs.cell))
-    return np.maximum(expected, _LEAST)
+    if isinstance(places, Listing):
+        ends = places.places.min(axis=0), places.places.max(axis=0)
+        share = np.exp(prior.log_boxes(*ends, places.label))
+    else:
+        points = np.exp(prior.log_prior(pairs.points, pairs.label))
+        share = np.bincount(pairs.pair, points, minlength=len(pairs.cell))
+    return np.asarray(np.maximum(n_rows * share, _LEAST))
 
 
 def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contradiction:
