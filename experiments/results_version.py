@@ -72,6 +72,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
             "between rows that meet all counts.",
         ),
+        12: (
+            ("boosted",),
+            "Where rows of each cell are known, but not where in it they stand, they stand where "
+            "the rows of all cells make it likely: more are right in every column. Cells are the "
+            "same. Runs have a new figure, the share of rows that their cells tell.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
