@@ -16,10 +16,12 @@ import treeleak
 from experiments import attempt
 from experiments.attempt import Record
 from experiments.binned import table
-from treeleak.datasets import draft_sample
+from treeleak.datasets import draft_sample, load_adult
+from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.statistics import VALUE, Statistics
+from treeleak.schema import Schema
 
 _NOISE = 0.1
 """Noise on the targets of regression, in their standard deviations."""
@@ -46,7 +48,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 """By name: library, class, and parameters that are no defaults."""
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
-FIGURES = ("cells", "right", "exact", "proved", "wrong", "others", "targets", "alone")
+FIGURES = ("cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ class Case(attempt.Case):
     """One model, with all that its file holds or with values of leaves alone."""
 
     values_alone: bool = False
+    groups: bool = False
+    """Whether the schema states all one-hot groups of adult; the papers' states one of three."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the attack knows of the columns."""
+        if not self.groups or self.table != "adult":
+            return table(self.table).schema
+        return load_adult().schema
 
 
 def trained(
@@ -114,14 +125,15 @@ def attacked(
     release = values_alone(release, MODELS[case.model][0]) if case.values_alone else release
     record, found = attempt.attempt(
         lambda: treeleak.reconstruct(
-            release, table(case.table).schema, bootstrap=_sampling(release, settings),
+            release, case.schema, bootstrap=_sampling(release, settings),
             time_limit=case.time_limit, seed=case.seed,
         )
     )  # fmt: skip
     outcome = dict.fromkeys(FIGURES) | record
     if found is None or found.X is None:
         return outcome, found, X
-    return outcome | _measured(release, found, (X, y), (other, other_y)), found, X
+    told = {"told": _told(release, case.schema, X)}
+    return outcome | told | _measured(release, found, (X, y), (other, other_y)), found, X
 
 
 def _measured(release: Release, found: Reconstruction, own: Rows, others: Rows) -> Record:
@@ -157,6 +169,28 @@ def _measured(release: Release, found: Reconstruction, own: Rows, others: Rows) 
         "others": _share(beside[: len(X)], true_pairs) if len(beside) >= len(X) else None,
         **(_targets(found, y, cells, true_cells) if not release.classes else {}),
     }
+
+
+def _told(release: Release, schema: Schema, X: pd.DataFrame) -> float | None:
+    """Share of rows whose cell leaves one value in every column that a tree tests.
+
+    The others may stand anywhere in their cells: every prediction and every sum of a node stays the
+    same. Only which tests the trees chose may say more. None if the schema has too many points.
+    """
+    geometry = Geometry.of(release, schema)
+    anywhere = np.ones((sum(len(tree.leaves) for tree in release.trees), 1), dtype=bool)
+    try:
+        partition = enumerate_cells(geometry, anywhere)
+    except GridTooLarge:
+        return None
+    n_points = Counter(partition.cell.tolist())
+    own = [
+        part.holding(X[list(part.attribute.columns)].to_numpy(), release).argmax(axis=1)
+        for part in geometry.parts
+    ]
+    point = np.column_stack(own) @ geometry.stride
+    cell = partition.cell[np.searchsorted(partition.points, point)]
+    return float(np.mean([n_points[c] == 1 for c in cell.tolist()]))
 
 
 def _sampling(release: Release, settings: Mapping[str, Any]) -> str:

@@ -81,6 +81,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("known_raw",),
             "Where rows walk, those that their leaves settle are proved, as docs/raw-data.md says.",
         ),
+        14: (
+            ("boosted",),
+            "Where rows of each cell are known, but not where in it they stand, they stand where "
+            "the rows of all cells make it likely: more are right in every column. Cells are the "
+            "same. Runs have a new figure, the share of rows that their cells tell.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -47,7 +47,7 @@ class TreePrior:
     def fitted(
         cls,
         rows: IntArray,
-        n_rows: float,
+        n_rows: float | FloatArray,
         radix: IntArray,
         sizes: FloatArray,
         bins: Sequence[IntArray] | None = None,
@@ -58,15 +58,16 @@ class TreePrior:
         ----------
         rows : int array, shape (n_samples, n_attributes)
             Atoms, each attribute counted from 0.
-        n_rows : float
-            What these rows count for together: several datasets count for one.
+        n_rows : float or float array, shape (n_samples,)
+            What these rows count for, together (several datasets count for one) or each.
         radix, sizes
             As for :meth:`flat`.
         bins : sequence of int arrays, optional
             Per attribute, the bin of each atom; by default each atom is one.
         """
         n_attributes = len(radix)
-        weight = n_rows / len(rows)
+        together = not isinstance(n_rows, np.ndarray)
+        each, weight = (None, n_rows / len(rows)) if together else (n_rows, 1.0)
         flat = cls.flat(radix, sizes)
         bins = flat.bins if bins is None else tuple(bins)
         n_bins = np.array([own[-1] + 1 for own in bins])
@@ -74,7 +75,7 @@ class TreePrior:
         marginal: list[FloatArray] = []
         within: list[FloatArray] = []
         for a, own in enumerate(bins):
-            size, counts = np.exp(flat.log_share[a][0]), np.bincount(rows[:, a], minlength=radix[a])
+            size, counts = np.exp(flat.log_share[a][0]), np.bincount(rows[:, a], each, radix[a])
             in_bin, size_in_bin = np.bincount(own, counts * weight), np.bincount(own, size)
             heard = in_bin + _DOUBT * size_in_bin * n_bins[a]
             marginal.append(heard / heard.sum())
@@ -83,7 +84,7 @@ class TreePrior:
 
         def joint(a: int, b: int) -> FloatArray:
             key = coarse[:, a] * n_bins[b] + coarse[:, b]
-            counts = np.bincount(key, minlength=n_bins[a] * n_bins[b])
+            counts = np.bincount(key, each, n_bins[a] * n_bins[b])
             return np.asarray(counts.reshape(n_bins[a], n_bins[b]) * weight, dtype=float)
 
         information = np.zeros((n_attributes, n_attributes))

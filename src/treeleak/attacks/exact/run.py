@@ -127,7 +127,9 @@ def of_cells(
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     searches = run_all(
-        partial(WorldSearch.of, problem.system, own.known, geometry, values, prior)
+        partial(
+            WorldSearch.of, problem.system, own.known, geometry, values, prior, learns=not learns
+        )
         for problem, own in zip(problems, asked, strict=True)
     )
     learned = None

@@ -10,6 +10,7 @@ import numpy as np
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
+from treeleak.attacks.exact.likely_points import likely_points, most_in_common
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.world import World, certain
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
@@ -74,6 +75,8 @@ class WorldSearch:
     there; probability of each value given its atom."""
     population: Density | None
     """Where given, what the values within atoms are drawn from instead."""
+    learned: bool = False
+    """Whether the histogram is known, and its rows say which points of a cell are likely."""
 
     @classmethod
     def of(
@@ -83,8 +86,14 @@ class WorldSearch:
         geometry: Geometry,
         values: Values,
         population: Density | None = None,
+        *,
+        learns: bool = False,
     ) -> WorldSearch:
-        """Set up the search of what the bounds leave open."""
+        """Set up the search of what the bounds leave open.
+
+        ``learns``: whether the rows of all cells say which points of a cell are likely, if they
+        are known and no population is.
+        """
         live = np.flatnonzero(known.upper[system.cell] > 0)
         cell = system.cell[live]
         atoms = np.column_stack([geometry.atoms(system.points[live]), system.label[live]])
@@ -103,8 +112,14 @@ class WorldSearch:
         fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
         own = numbered[movable[space.origin]]
         w, tilt = np.zeros((2, len(space.code)))
+        learned = likely = None
         if space.n_rows:
             at = live[movable[space.origin]]
+            if population is not None:
+                likely = population.log_prior(system.points[at], system.label[at])
+            elif learns and known.settled:
+                learned = likely_points(numbered, cell, known.lower, values)
+                likely = None if learned is None else learned[movable[space.origin]]
             fitted = maximum_entropy(
                 own,
                 values.atom_sizes,
@@ -113,9 +128,7 @@ class WorldSearch:
                 space.target,
                 settled=fixed_atoms,
                 binaries=values.binaries,
-                log_population=None
-                if population is None
-                else population.log_prior(system.points[at], system.label[at]),
+                log_population=likely,
                 told=values.told,
                 rounds=_ROUNDS if space.signature.size <= _LARGE else _FEW_ROUNDS,
             )
@@ -137,6 +150,7 @@ class WorldSearch:
             tilt=tilt,
             value_prior=values.prior(marginal),
             population=population,
+            learned=learned is not None,
         )
 
     def worlds(
@@ -155,7 +169,7 @@ class WorldSearch:
         that no dataset meets all counts.
         """
         rng = np.random.default_rng(seed)
-        if self.space.too_large and exact:
+        if exact and (self.space.too_large or self.learned):
             return [self._world(self.spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
         if self.space.too_large:
             raise NotCovered(
@@ -233,14 +247,22 @@ class WorldSearch:
     def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
         """Find the dataset that meets the counts and lies closest to all worlds."""
         least = min(w.misfit for w in worlds)
-        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
-            return next(w for w in worlds if w.misfit == least)
+        few = not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2
         held = [w.values for w in worlds]
-        final = worlds[most_central(self.values, held, [w.misfit == least for w in worlds])]
+        if self.learned:
+            m = np.bincount(self.space.cell[worlds[0].points])
+            points = most_in_common(self.space.cell.astype(np.int64), self.w, m)
+            final = self._world(points, np.random.default_rng(seed))
+        elif few:
+            final = next(w for w in worlds if w.misfit == least)
+        else:
+            final = worlds[most_central(self.values, held, [w.misfit == least for w in worlds])]
+        if few:
+            return final
         for turn in range(2):
             cost = self.values.expected_cost(shares(self.values, final.values, held))
             points, misfit = final.points, final.misfit
-            if self.can_move and not clock.stopped:
+            if self.can_move and not self.learned and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
                 own_cost = self.atom_cost(cost[len(self.anchored) :])

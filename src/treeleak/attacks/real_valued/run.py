@@ -173,7 +173,7 @@ def written(
     exact = [known.lower] if known.settled else []
     if known.broken >= 0:
         known, problem = Bounds(np.zeros_like(known.lower), known.upper, -1), None
-    search = WorldSearch.of(system, known, partition.geometry, values)
+    search = WorldSearch.of(system, known, partition.geometry, values, learns=True)
     try:
         worlds = search.worlds(exact, problem, clock, stage, seed)
     except NoSolution:
