@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.boosted_models import VALUES_ALONE
 from experiments.data import DATASETS
 from experiments.runner import as_frame
 from experiments.shown import as_markdown
 from experiments.standing import runs_of
 from experiments.store import Store
-from experiments.studies.boosted_shown import DEFAULT, VALUES_ALONE, in_numbers
+from experiments.studies.boosted_shown import DEFAULT, in_numbers
 from experiments.studies.default_forests import PROGRAM, TREELEAK
 from experiments.studies.dp_cells import CELL, beside_published, summed
 from experiments.studies.published import read_published

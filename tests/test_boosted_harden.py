@@ -592,3 +592,24 @@ def test_the_counts_of_a_cbm_file_are_nowhere_in_it(tmp_path):
 def test_a_whole_number_of_any_length_makes_no_table_of_numbers():
     assert owners.numbers_in([1, 10**400]) is None
     assert owners.numbers_in([1, 10**30]) is not None
+
+
+def test_hessians_count_the_rows_of_the_first_tree_where_counts_are_gone(tmp_path):
+    """LightGBM's other trees stay uncounted: before them, predictions differ."""
+    tried_any = 0
+    for path in FILES:
+        before = to_release(path) if path.suffix == ".txt" else None
+        ensemble = None if before is None else before.ensemble
+        fitting = None if ensemble is None else ensemble.fitting
+        if fitting is None or fitting.loss != "logistic" or before.n_rows is None:
+            continue
+        after = to_release(hardened(path, tmp_path / path.name, "counts"))
+        first = after.trees[0].statistics.get(ROWS)
+        if first is None:
+            continue
+        tried_any += 1
+        assert (first.values == before.trees[0].statistics.get(ROWS).values).all()
+        assert after.n_rows == before.n_rows
+        for tree in after.trees[1:]:
+            assert tree.n_nodes == 1 or tree.statistics.get(ROWS) is None
+    assert tried_any

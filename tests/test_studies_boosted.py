@@ -24,7 +24,6 @@ SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 def small(monkeypatch):
     """COMPAS as the package brings it, which is not downloaded."""
     own = treeleak.datasets.load_compas()
-    monkeypatch.setattr(boosted, "draft", lambda _: own)
     monkeypatch.setattr(boosted_models, "table", lambda _: own)
 
 
@@ -116,7 +115,7 @@ def test_settings_reach_the_model(small):
     silent = SimpleNamespace(sampling=SimpleNamespace(kind="unknown"))
     assert boosted_models._sampling(silent, {}) == "none"
     assert boosted_models._sampling(silent, drawn) == "auto"
-    unknown = boosted._given(point(setting=boosted.VALUES_ALONE))
+    unknown = boosted._given(point(setting=boosted_models.VALUES_ALONE))
     assert unknown == {}
 
 
@@ -139,8 +138,8 @@ def runs():
         made(**swept, right=0.7),
         made(**swept, setting="subsample", value=0.5, **none),
         made(**swept, setting="max_depth", value=2, right=0.25),
-        made(setting=boosted.VALUES_ALONE, n_rows=1000, right=1.0),
-        made(setting=boosted.VALUES_ALONE, n_rows=1000, seed=1, **none),
+        made(setting=boosted_models.VALUES_ALONE, n_rows=1000, right=1.0),
+        made(setting=boosted_models.VALUES_ALONE, n_rows=1000, seed=1, **none),
     ]
     return pd.DataFrame(lines)
 
@@ -183,7 +182,9 @@ def test_headline_tables_round_no_share_up_to_all():
         for t in boosted.DATASETS
         for m, r in (("XGBClassifier", 1.0), ("GradientBoosting", 0.9999))
     ]
-    runs = pd.DataFrame([*lines, made(setting=boosted.VALUES_ALONE, n_rows=1000, right=None)])
+    runs = pd.DataFrame(
+        [*lines, made(setting=boosted_models.VALUES_ALONE, n_rows=1000, right=None)]
+    )
     assert headline(runs)["adult"].tolist() == ["99.9 %, 1.0 s", "100 %, 1.0 s", "50.0 %"]
     assert boosted_results(runs).right.tolist() == ["99.9 %"] * 3 + ["100 %"] * 3
     assert boosted_values(runs).iloc[0, 3] == "no answer"

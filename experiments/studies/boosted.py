@@ -13,15 +13,13 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import treeleak
 from experiments.attempt import is_there, say_missing
-from experiments.boosted_models import MODELS, Case, attacked
-from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.boosted_models import ALL, LEFT, MODELS, VALUES_ALONE, Case, run
+from experiments.data import DATASETS, NEEDS, have_tables
 from experiments.studies.boosted_shown import (
     DEFAULT,
     SWEPT_ROWS,
     SWEPT_TABLES,
-    VALUES_ALONE,
     by_rows,
     by_setting,
     drawn,
@@ -44,8 +42,6 @@ SEEDS = range(5)
 LIMITS: Mapping[int, float] = MappingProxyType({3000: 60.0, 10_000: 120.0})
 _LIMIT = 30.0
 """Seconds of a run; of models of more rows, ``LIMITS``."""
-_TOLD = 1000
-"""Most rows of which errors are measured: rows are matched one to one."""
 SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = MappingProxyType(
     {
         # The first value of each is the default, which needs no run of its own.
@@ -83,31 +79,18 @@ def attack(parameters: Parameters) -> Record:
     Returns
     -------
     dict
-        What :func:`~experiments.boosted_models.attacked` measures; up to 1,000 rows also DRAFT's
-        ``error`` and the ``expected_error``, and the error of random rows as ``guess``. ``library``
-        is the version of the model's.
+        What :func:`~experiments.boosted_models.run` measures; ``library`` is the version of the
+        model's.
     """
     p = parameters
-    case = Case(
-        p["model"], p["table"], p["n_rows"], p["seed"], p["time_limit"],
-        values_alone=p["setting"] == VALUES_ALONE,
-    )  # fmt: skip
-    outcome, found, X = attacked(case, _given(p))
-    outcome["library"] = import_module(MODELS[p["model"]][0]).__version__
-    if p["n_rows"] > _TOLD:
-        return outcome
-    schema = draft(p["table"]).schema
-    guess = treeleak.metrics.random_baseline(X, schema, 5, p["seed"]).mean
-    outcome |= {"guess": guess, "error": None, "expected_error": None}
-    if found is not None and found.X is not None:
-        outcome["error"] = treeleak.metrics.reconstruction_error(found.X, X, schema)
-        outcome["expected_error"] = found.expected_error
-    return outcome
+    left = p["setting"] if p["setting"] in LEFT else ALL
+    case = Case(p["model"], p["table"], p["n_rows"], p["seed"], p["time_limit"], left)
+    return run(case, _given(p)) | {"library": import_module(MODELS[p["model"]][0]).__version__}
 
 
 def _given(p: Parameters) -> dict[str, Any]:
     """Parameters of the model that are no defaults."""
-    if p["setting"] in (DEFAULT, VALUES_ALONE):
+    if p["setting"] in (DEFAULT, *LEFT):
         return {}
     # Without a frequency, LightGBM draws no rows.
     often = {"subsample_freq": 1} if p["model"].startswith("LGBM") else {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.boosted_models import FIGURES
+from experiments.boosted_models import FIGURES, VALUES_ALONE
 from experiments.data import DATASETS, NAMES
 from experiments.drawing import COLOURS, MARKERS, label_edges, legend_below, panels, styled
 from experiments.studies.draft import exponent
@@ -15,8 +15,8 @@ from experiments.study import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DEFAULT, VALUES_ALONE = "default", "leaf values alone"
-"""Settings of a run that changes none."""
+DEFAULT = "default"
+"""Setting of a run that changes none."""
 SWEPT_ROWS, SWEPT_TABLES = 300, ("compas", "adult")
 _SWEPT_FIGURES = {"right": "right", "other rows": "others", "proved": "proved", "s": "seconds"}
 """Of each table, columns and the figures in them."""
@@ -52,7 +52,7 @@ def growth(runs: pd.DataFrame) -> list[Table]:
 
 def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
     """Make figures numbers, which are missing where a run has no answer."""
-    names = [n for n in (*FIGURES, "error", "expected_error", "guess") if n in runs]
+    names = [n for n in FIGURES if n in runs]
     return runs.assign(**{name: pd.to_numeric(runs[name]) for name in names})
 
 

@@ -35,7 +35,7 @@ from treeleak.release.adapters.boosted import (
     numbers,
     whole_numbers,
 )
-from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of
+from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of, with_first_rows
 from treeleak.release.adapters.lightgbm_words import (
     AVERAGE,
     BAGGED,
@@ -130,6 +130,7 @@ def _release(stored: StoredObject) -> Release:
     sampling = _sampling(parameters, trees)
     n_rows = None
     if isinstance(sampling, AllRows):
+        trees = with_first_rows(trees, fitting)
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
         trees = [_with_all(tree, n_rows) for tree in trees]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from treeleak.release.adapters.boosted import numbers
+from treeleak.release.adapters.boosted import numbers, whole_sums
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
-from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.statistics import HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.tree import Tree
 
 _STRAIGHT = {
@@ -19,6 +21,10 @@ _STRAIGHT = {
     "use_quantized_grad": "0", "linear_tree": "0",
 }  # fmt: skip
 """Parameters as they are where leaves are plain steps; but for the start, defaults."""
+
+
+_SUMMED = 6e-6
+"""How far sums of hessians may be off, as a share of them: those of inner nodes have six digits."""
 
 
 def fitting_of(
@@ -74,6 +80,24 @@ def _start(first: Tree, l2: float) -> float | None:
         return None
     weight = hessian.values[first.leaves] + l2
     return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
+
+
+def with_first_rows(trees: list[Tree], fitting: Fitting | None) -> list[Tree]:
+    """Count the rows of the first tree by its sums of hessians, if no tree counts any.
+
+    All rows have one prediction before it, and so one second derivative.
+    """
+    if fitting is None or fitting.loss != "logistic" or fitting.start is None:
+        return trees
+    hessian = trees[0].statistics.get(HESSIAN)
+    if hessian is None or hessian.present is not None or any(t.statistics.get(ROWS) for t in trees):
+        return trees
+    p = 1.0 / (1.0 + math.exp(-fitting.start[0]))
+    rows = whole_sums(hessian.values, p * (1.0 - p), _SUMMED, trees[0].left, trees[0].right)
+    if rows is None:
+        return trees
+    counted = Statistics((NodeStatistic(ROWS, rows), *trees[0].statistics))
+    return [replace(trees[0], statistics=counted), *trees[1:]]
 
 
 def _real(text: str) -> float | None:
