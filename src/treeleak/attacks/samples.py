@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,14 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
+
+
+class Info(NamedTuple):
+    """What a sampler did on its way from one state to the next."""
+
+    steps: int
+    taken: int
+    """Steps that changed something."""
 
 
 @dataclass(frozen=True, eq=False)
