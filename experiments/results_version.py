@@ -72,6 +72,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
             "between rows that meet all counts.",
         ),
+        12: (
+            ("hidden", "default-forests"),
+            "Whether brief walks over hidden draws agree is judged by the R-hat of ranks: some "
+            "walks are longer, or shorter, than before.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

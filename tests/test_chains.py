@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
+from scipy.stats import norm
 
 from helpers.brute_force import released_counts, rows_in
 from helpers.cases import Drawn, some_parts
@@ -806,27 +807,56 @@ def test_disagreement_of_traces():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(4, 200))
     assert as_samples(*noise).disagreement == pytest.approx(1, abs=0.02)
-    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 2
+    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 1.5
+    # Chains in the same place, one of which is wider.
+    assert as_samples(*noise[:3], 5 * noise[3]).disagreement > 1.2
     # A single chain that drifts disagrees with itself.
     assert as_samples(noise[0] + np.linspace(0, 10, 200)).disagreement > 1.5
-    # A constant or the unit of the heights change nothing.
+    # Of bulk and tails, nothing but ranks counts where these do not cross the median.
     one = as_samples(*noise, noise[0] + 1).disagreement
     assert as_samples(*(3 * h - 7 for h in (*noise, noise[0] + 1))).disagreement == (
         pytest.approx(one)
     )
+    heights = [np.append(h[:-1], 1e6) for h in noise]
+    assert as_samples(*heights).disagreement == pytest.approx(1, abs=0.02)
     assert np.isnan(as_samples(noise[0], noise[1][:3]).disagreement)
     assert as_samples(np.ones(8), np.ones(8)).disagreement == 1
     assert np.isnan(as_samples(np.ones(8), np.zeros(8)).disagreement)
     assert as_samples(noise[0][:9], noise[1][:31]).disagreement > 0  # of unequal lengths
 
 
-def test_disagreement_as_gelman_and_rubin_define_it():
+def test_disagreement_as_vehtari_and_others_define_it():
     x = np.random.default_rng(1).normal(size=(3, 10))
+
+    def r(table):
+        """Of the normal scores, from the definition."""
+        n = table.size
+        rank = np.array([[1 + (table < v).sum() for v in row] for row in table])
+        z = norm.ppf((rank - 3 / 8) / (n + 1 / 4))
+        within = z.var(axis=1, ddof=1).mean()
+        between = 5 * z.mean(axis=1).var(ddof=1)
+        return np.sqrt((4 / 5 * within + between / 5) / within)
+
     halves = x.reshape(6, 5)
-    within = halves.var(axis=1, ddof=1).mean()
-    between = 5 * halves.mean(axis=1).var(ddof=1)
-    expected = np.sqrt((4 / 5 * within + between / 5) / within)
+    expected = max(r(halves), r(abs(halves - np.median(halves))))
     assert as_samples(*x).disagreement == pytest.approx(expected)
+
+
+def test_effective_samples_are_those_of_a_chain_whose_memory_is_known():
+    rng, n = np.random.default_rng(2), 4000
+    assert as_samples(*rng.normal(size=(4, n))).effective == pytest.approx(4 * n, rel=0.06)
+    for rho in (0.5, 0.9):
+        chains = np.empty((4, n))
+        chains[:, 0] = rng.normal(size=4)
+        for t in range(1, n):
+            chains[:, t] = rho * chains[:, t - 1] + np.sqrt(1 - rho**2) * rng.normal(size=4)
+        # Of an autoregressive chain: n (1 - rho) / (1 + rho).
+        expected = 4 * n * (1 - rho) / (1 + rho)
+        assert as_samples(*chains).effective == pytest.approx(expected, rel=0.15)
+        # Chains that stand apart are worth little, however many samples they have.
+        assert as_samples(*(chains + 9 * np.arange(4)[:, None])).effective < 20
+    assert np.isnan(as_samples(np.ones(8), np.ones(8)).effective)
+    assert np.isnan(as_samples(np.ones(3), np.ones(8)).effective)
 
 
 # -------------------------------------------------------------------------------- the prior

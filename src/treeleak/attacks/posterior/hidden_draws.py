@@ -41,7 +41,7 @@ _LONG = replace(
 )
 """Where attributes have many atoms: rows come to rest slowly, and only when it is cold."""
 _BRIEF, _AGREED = 8, 1.05
-"""A walk so many times shorter comes first. It will do if R, over its chains, is no more than this:
+"""A walk so many times shorter comes first. It will do if R-hat, over its chains, is at most this:
 they started apart, each in its own temperature."""
 _MANY_ROWS = 1000
 """Rows from which on chains start where the counts put the rows, and are not tempered."""
