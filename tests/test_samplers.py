@@ -129,8 +129,8 @@ def _annealing() -> Sampler:
         n = sweeps * len(rows)
         anneal(
             space.packed, space.cell, space.value, space.neighbour, log_prior, np.cumsum(w),
-            np.zeros((0, space.n_atoms), dtype=np.float32), rows, residual, best, score, rng,
-            0, n, n, HEAT, HEAT, 0.3, 0.0, False,
+            np.zeros((len(rows), space.n_atoms), dtype=np.float32), rows, residual, best, score,
+            rng, 0, n, n, HEAT, HEAT, 0.3, 0.0, False,
         )  # fmt: skip
         return out
 

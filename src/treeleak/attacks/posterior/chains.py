@@ -63,11 +63,11 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
     if not isinstance(prior, TreePrior):
         grid = prior.ravel().astype(np.float32)
         bins = np.zeros((0, 0), dtype=np.int32)
-        return Prior(none, bins, none.astype(np.int64), np.zeros(0), grid, none)
+        return Prior(none, bins, none.astype(np.int64), np.zeros(0), True, grid, none)
     offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
     flat = np.concatenate([table.ravel() for table in prior.log_share])
     parent, grid = prior.parent.astype(np.int32), none.astype(np.float32)
-    return Prior(parent, _padded(prior.bins), offset, flat, grid, none)
+    return Prior(parent, _padded(prior.bins), offset, flat, False, grid, none)
 
 
 def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
@@ -82,7 +82,7 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     """See what a chain takes rows to be like as a prior, which changes with it."""
     none = np.zeros(0, dtype=np.float32)
     tree = hierarchy.parent, hierarchy.bin, hierarchy.offset, hierarchy.log_share
-    return Prior(*tree, none, hierarchy.order)
+    return Prior(*tree, False, none, hierarchy.order)
 
 
 def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:

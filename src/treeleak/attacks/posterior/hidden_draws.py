@@ -111,7 +111,7 @@ def hidden_draws(
 def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:
     """Find a leaf that counts draws where no point of a listed grid goes."""
     table, valid = target.ground.table, target.ground.valid
-    if not len(table):
+    if not target.ground.listed:
         return None
     draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
     reached = np.zeros(len(draws), dtype=bool)

@@ -245,7 +245,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     """
     if density is None:
         return None
-    if not len(target.ground.table):
+    if not target.ground.listed:
         n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
     points = np.arange(density.geometry.n_points)
