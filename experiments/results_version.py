@@ -87,6 +87,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "the rows of all cells make it likely: more are right in every column. Cells are the "
             "same. Runs have a new figure, the share of rows that their cells tell.",
         ),
+        15: (
+            ("hidden", "default-forests"),
+            "Whether brief walks over hidden draws agree is judged by the R-hat of ranks: some "
+            "walks are longer, or shorter, than before.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
+from scipy.stats import norm
 
 from helpers.brute_force import released_counts, rows_in
 from helpers.cases import Drawn, some_parts
@@ -415,9 +416,9 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
     chain = Chain.started(land, as_kernel_prior(prior), seed)
     for heat in (1.0, 3.0, 0.5):
         check_books(case, land, prior, parts, chain)
-        chain.walked(30.0, Clock(60.0), heat, 2.0)
+        chain, _ = chain.walked(30.0, Clock(60.0), heat, 2.0)
     check_books(case, land, prior, parts, chain)
-    chain.adopt(as_kernel_prior(flat(land)))
+    chain = chain.under(as_kernel_prior(flat(land)))
     check_books(case, land, flat(land), parts, chain)
 
 
@@ -475,7 +476,7 @@ def test_a_chain_does_not_move_where_all_is_known():
     allowed = np.zeros((len(atoms), land.values.n_atoms), dtype=bool)
     allowed[np.arange(len(atoms))[:, None], atoms] = True
     known = land_of(case, parts=KnownParts(np.arange(len(atoms)), allowed))
-    chain = Chain.started(known, as_kernel_prior(flat(known)), 1).walked(50.0, Clock(60.0))
+    chain = Chain.started(known, as_kernel_prior(flat(known)), 1).walked(50.0, Clock(60.0))[0]
     np.testing.assert_array_equal(chain.state.atoms + land.values.atom_start[:-1], atoms)
 
 
@@ -484,7 +485,7 @@ def test_equal_seeds_walk_alike_and_others_do_not():
     land = land_of(case)
     prior = as_kernel_prior(flat(land))
     one, other, third = (
-        Chain.started(land, prior, seed).walked(20.0, Clock(60.0)) for seed in (5, 5, 6)
+        Chain.started(land, prior, seed).walked(20.0, Clock(60.0))[0] for seed in (5, 5, 6)
     )
     np.testing.assert_array_equal(one.state.atoms, other.state.atoms)
     assert (one.state.atoms != third.state.atoms).any()
@@ -493,11 +494,11 @@ def test_equal_seeds_walk_alike_and_others_do_not():
 def test_a_stopped_clock_stops_a_chain():
     land = land_of(CASES["two classes"])
     chain = Chain.started(land, as_kernel_prior(flat(land)), 0)
-    before = chain.state.atoms.copy()
     clock = Clock(60.0)
     clock.stop()
-    chain.walked(1000.0, clock)
-    np.testing.assert_array_equal(chain.state.atoms, before)
+    after, info = chain.walked(1000.0, clock)
+    np.testing.assert_array_equal(after.state.atoms, chain.state.atoms)
+    assert info == (0, 0)
 
 
 def test_chains_start_where_the_counts_put_the_rows():
@@ -527,7 +528,14 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
         chain = Chain.started(scattered, prior, start)
         height = chain.log_posterior
         for _ in range(25):
-            kernel = chain.state, law, scattered.ground, moves, prior, chain.hierarchy
+            kernel = (
+                chain.state,
+                law,
+                scattered.ground,
+                moves,
+                prior,
+                chain.hierarchy._replace(every=0),
+            )
             walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, None)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
@@ -742,7 +750,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     height = chain.log_posterior
     for _ in range(60):
         law = land.likelihood.law
-        parts = chain.state, law, land.ground, moves, kernel, chain.hierarchy
+        parts = chain.state, law, land.ground, moves, kernel, chain.hierarchy._replace(every=0)
         walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, None)
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
@@ -766,10 +774,10 @@ def traces(land, seed):
         far = replace(land, weights=weights.reshape(land.weights.shape))
         chain = Chain.started(far, prior, c)
         assert (chain.state.atoms == chain.state.atoms[0]).all()
-        chain.walked(200.0, Clock(60.0))
+        chain, _ = chain.walked(200.0, Clock(60.0))
         for _ in range(40):
-            chain.walked(20.0, Clock(60.0))
-            atoms.append(chain.state.atoms.copy())
+            chain, _ = chain.walked(20.0, Clock(60.0))
+            atoms.append(chain.state.atoms)
             number.append(c)
             height.append(chain.log_posterior)
     return Samples(
@@ -799,27 +807,56 @@ def test_disagreement_of_traces():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(4, 200))
     assert as_samples(*noise).disagreement == pytest.approx(1, abs=0.02)
-    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 2
+    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 1.5
+    # Chains in the same place, one of which is wider.
+    assert as_samples(*noise[:3], 5 * noise[3]).disagreement > 1.2
     # A single chain that drifts disagrees with itself.
     assert as_samples(noise[0] + np.linspace(0, 10, 200)).disagreement > 1.5
-    # A constant or the unit of the heights change nothing.
+    # Of bulk and tails, nothing but ranks counts where these do not cross the median.
     one = as_samples(*noise, noise[0] + 1).disagreement
     assert as_samples(*(3 * h - 7 for h in (*noise, noise[0] + 1))).disagreement == (
         pytest.approx(one)
     )
+    heights = [np.append(h[:-1], 1e6) for h in noise]
+    assert as_samples(*heights).disagreement == pytest.approx(1, abs=0.02)
     assert np.isnan(as_samples(noise[0], noise[1][:3]).disagreement)
     assert as_samples(np.ones(8), np.ones(8)).disagreement == 1
     assert np.isnan(as_samples(np.ones(8), np.zeros(8)).disagreement)
     assert as_samples(noise[0][:9], noise[1][:31]).disagreement > 0  # of unequal lengths
 
 
-def test_disagreement_as_gelman_and_rubin_define_it():
+def test_disagreement_as_vehtari_and_others_define_it():
     x = np.random.default_rng(1).normal(size=(3, 10))
+
+    def r(table):
+        """Of the normal scores, from the definition."""
+        n = table.size
+        rank = np.array([[1 + (table < v).sum() for v in row] for row in table])
+        z = norm.ppf((rank - 3 / 8) / (n + 1 / 4))
+        within = z.var(axis=1, ddof=1).mean()
+        between = 5 * z.mean(axis=1).var(ddof=1)
+        return np.sqrt((4 / 5 * within + between / 5) / within)
+
     halves = x.reshape(6, 5)
-    within = halves.var(axis=1, ddof=1).mean()
-    between = 5 * halves.mean(axis=1).var(ddof=1)
-    expected = np.sqrt((4 / 5 * within + between / 5) / within)
+    expected = max(r(halves), r(abs(halves - np.median(halves))))
     assert as_samples(*x).disagreement == pytest.approx(expected)
+
+
+def test_effective_samples_are_those_of_a_chain_whose_memory_is_known():
+    rng, n = np.random.default_rng(2), 4000
+    assert as_samples(*rng.normal(size=(4, n))).effective == pytest.approx(4 * n, rel=0.06)
+    for rho in (0.5, 0.9):
+        chains = np.empty((4, n))
+        chains[:, 0] = rng.normal(size=4)
+        for t in range(1, n):
+            chains[:, t] = rho * chains[:, t - 1] + np.sqrt(1 - rho**2) * rng.normal(size=4)
+        # Of an autoregressive chain: n (1 - rho) / (1 + rho).
+        expected = 4 * n * (1 - rho) / (1 + rho)
+        assert as_samples(*chains).effective == pytest.approx(expected, rel=0.15)
+        # Chains that stand apart are worth little, however many samples they have.
+        assert as_samples(*(chains + 9 * np.arange(4)[:, None])).effective < 20
+    assert np.isnan(as_samples(np.ones(8), np.ones(8)).effective)
+    assert np.isnan(as_samples(np.ones(3), np.ones(8)).effective)
 
 
 # -------------------------------------------------------------------------------- the prior

@@ -378,9 +378,9 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
     anywhere = free(domains, label)
     held = replace(anywhere, closed=closed, span=span, settled=settled)
     seen = replace(anywhere, closed=closed, span=span)
-    walkers = [Walker.started(s, 3) for s in (held, seen)]
+    how_to = _SEARCH._replace(price=0.5)
+    walkers = [Walker.started(s, 3).walked(40, how_to)[0] for s in (held, seen)]
     for walker in walkers:
-        walker.walked(40, _SEARCH._replace(price=0.5))
         assert (walker.atoms >= span[0]).all()
         assert (walker.atoms <= span[1]).all()
         own = anywhere.masks.row[walker.rows.leaves]

@@ -77,7 +77,7 @@ def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> N
     seen: dict[int, Counter[tuple[int, ...]]] = {s: Counter() for s in open_}
     for s in open_:
         for _ in range(30_000):
-            chain.walked_in(s, 2.0, 0.8, 0.4, until_met=False)
+            chain, _ = chain.walked(2.0, 0.8, 0.4, only=s)
             if chain.misfit_of(s) == 0:
                 seen[s][tuple(chain.points[s].tolist())] += 1
     for s in open_:
@@ -97,8 +97,7 @@ def test_a_chain_keeps_its_books(seed: int) -> None:
     land = Land.of(searches, geometry, values)
     chain = WorldChain.started(land, seed)
     for temperature in (3.0, 1.0, 0.3):
-        chain.learn()
-        chain.walked(20.0, temperature, 0.3)
+        chain, _ = chain.learned().walked(20.0, temperature, 0.3)
         for s, search in enumerate(searches):
             space, points = search.space, chain.points[s]
             assert np.array_equal(chain.residual[s], space.residual(points))
@@ -120,7 +119,8 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
         return
     held = np.zeros_like(evidence.n)
     for s, search in enumerate(searches):
-        assert found.met(s, clock)
+        found = found.near(s, clock)
+        assert found.worlds(s)
         world, sure = found.world(s, [], clock, seed)
         assert world.misfit == 0
         assert ((sure > 0) & (sure <= 1)).all()

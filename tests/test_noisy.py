@@ -422,7 +422,7 @@ def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
     chain = Chain.started(land, None, 3)
     atoms = []
     for _ in range(4000):
-        chain.walked(6.0, Clock(60.0))
+        chain, _ = chain.walked(6.0, Clock(60.0))
         atoms.append(chain.state.atoms.copy())
     belief, rng = chains.hierarchy_of(land.values, 1), np.array([4], dtype=np.uint64)
     own = np.zeros((5, len(land.radix)), dtype=np.int16)

@@ -101,7 +101,7 @@ def test_known_draws_hold_what_is_known_of_a_row_alone():
     parts = known.parts(geometry, rows=False)
     s = RowConstraints.of_known(KnownDraws(geometry, b), geometry, y, np.zeros(4, bool), parts)
     walker = Walker.started(s, 0)
-    walker.walked(50, WalkSettings(0.1, 0.2, 0.0, 2, False, False, False))
+    walker, _ = walker.walked(50, WalkSettings(0.1, 0.2, 0.0, 2, False, False, False))
     found = rows_at(geometry, walker.atoms)
     first = list(geometry.release.feature_names).index("a")
     assert found[:, first].tolist() == X[:, 0].tolist()
@@ -178,20 +178,21 @@ def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     baths = [some_settings(rng, s) for _ in range(4)]
     for how_to in baths:
         before = walker.misfit
-        assert 1 <= walker.walked(5, how_to) <= 5
+        walker, sweeps = walker.walked(5, how_to)
+        assert 1 <= sweeps <= 5
         check_kept(walker)
         assert walker.misfit <= before
         assert (walker.places[fixed] == case.truth[fixed]).all()
         assert not s.open_label.all() or (walker.places[~s.open_label, -1] == 0).all()
     again = Walker.started(s, seed % 1000, case.truth, fixed)
     for how_to in baths:
-        again.walked(5, how_to)
+        again, _ = again.walked(5, how_to)
     assert (again.places == walker.places).all()
-    walker.forget()
+    walker = walker.forgetful()
     check_kept(walker)
     assert walker.misfit == walker.rows.misfit[0]
     assert not walker.counts.multiplier.any()
-    walker.walked(5, baths[0])
+    walker, _ = walker.walked(5, baths[0])
     check_kept(walker)
 
 
@@ -199,7 +200,7 @@ def test_a_walk_ends_where_every_count_is_met():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 3, "rows", 6)
     walker = Walker.started(case.constraints, 0)
     how_to = WalkSettings(0.5, 0.15, 0.1, 1, False, False, True)
-    sweeps = walker.walked(5000, how_to)
+    walker, sweeps = walker.walked(5000, how_to)
     assert walker.misfit == 0
     assert sweeps < 5000
 
@@ -215,7 +216,7 @@ def test_leaves_of_more_than_one_word():
     assert s.masks.open.shape[2] > 1
     for seed in range(5):
         walker = Walker.started(s, seed)
-        walker.walked(20, WalkSettings(0.5, 0.2, 0.1, 2, True, True, False))
+        walker, _ = walker.walked(20, WalkSettings(0.5, 0.2, 0.1, 2, True, True, False))
         check_kept(walker)
         # The check walks the trees, and knows no words.
         assert check_rows(release, rows_at(geometry, walker.atoms), walker.rows.label, b).misfit \
@@ -232,7 +233,7 @@ def test_rows_change_places():
         begin[:, -1] = case.truth[:, -1]
         for trades in met:
             walker = Walker.started(case.constraints, seed, begin)
-            walker.walked(10, WalkSettings(6.0, 0.0, 0.0, 0, trades, False, True))
+            walker, _ = walker.walked(10, WalkSettings(6.0, 0.0, 0.0, 0, trades, False, True))
             met[trades] += walker.misfit == 0
     assert met[True] >= met[False] + 8
 
@@ -360,9 +361,9 @@ def test_a_long_walk_sees_every_table_as_often_as_it_is_likely(kind, mix, likes)
     case = two_classes(kind)
     s = case.constraints
     walker = Walker.started(s, 1)
-    walker.likes = biased(s, likes)
+    walker = replace(walker, likes=biased(s, likes))
     if likes == "learned":
-        walker.likes = walker.likes._replace(line=walker.rows.label)
+        walker = replace(walker, likes=walker.likes._replace(line=walker.rows.label))
     wanted = law(walker, how_to)
     possible = (wanted > 0).sum()
     assert 2 / possible < wanted.max() < 0.6
@@ -450,8 +451,8 @@ def test_rows_prefer_atoms_that_cost_little():
     s = case.constraints
     cost = np.random.default_rng(0).random((s.n_rows, int(s.masks.start[-1])))
     walker = Walker.started(s, 0)
-    walker.likes = near(s, cost, 200.0)
-    walker.walked(30, WalkSettings(0.0, 0.0, 0.0, 0, False, False, False))
+    walker = replace(walker, likes=near(s, cost, 200.0))
+    walker, _ = walker.walked(30, WalkSettings(0.0, 0.0, 0.0, 0, False, False, False))
     for a in range(len(s.masks.start) - 1):
         own = cost[:, s.masks.start[a] : s.masks.start[a + 1]]
         assert (walker.atoms[:, a] == own.argmin(axis=1)).all()
@@ -464,7 +465,7 @@ def test_held_atoms_never_move():
     held[:, 0] = case.truth[:, 0]
     s = replace(s, held=held)
     walker = Walker.started(s, 0)
-    walker.walked(50, WalkSettings(0.2, 0.1, 0.0, 2, False, False, False))
+    walker, _ = walker.walked(50, WalkSettings(0.2, 0.1, 0.0, 2, False, False, False))
     assert (walker.atoms[:, 0] == case.truth[:, 0]).all()
     check_kept(walker)
 
@@ -485,9 +486,9 @@ def test_rows_stay_out_of_leaves_that_are_closed_to_them(seed):
     np.put_along_axis(closed, home, 0, axis=1)
     drawn = s.draws > 0
     how_to = WalkSettings(0.0, 0.0, 0.0, 0, False, False, False)
-    free, walled = (Walker.started(c, seed) for c in (s, replace(s, closed=closed)))
-    for walker in (free, walled):
-        walker.walked(200, how_to)
+    free, walled = (
+        Walker.started(c, seed).walked(200, how_to)[0] for c in (s, replace(s, closed=closed))
+    )
     assert (s.masks.row[walled.rows.leaves] == home)[drawn].all()
     assert not (s.masks.row[free.rows.leaves] == home)[drawn].all()
     # The integer solver keeps out of them, too: where nothing is left, there are no rows.

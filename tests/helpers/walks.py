@@ -83,7 +83,7 @@ def frequencies(
         land.ground,
         moves,
         chain.prior,
-        chain.hierarchy,
+        chain.hierarchy._replace(every=0),
         room_for_gibbs(land.radix) if moves.gibbs_share else None,
     )
     done = 0

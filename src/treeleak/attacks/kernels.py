@@ -274,7 +274,8 @@ def anneal(
     log_prior : float array, shape (n_points,)
     jump : float array, shape (n_points,)
         Cumulative weights.
-    cost : float32 array, shape (n_rows, n_values) or (0, n_values)
+    cost : float32 array, shape (n_rows, n_values)
+        Looked at unless the run stops at zero: it then goes on for rows that cost less.
     rows, best_rows : int64 array, shape (n_rows,)
         Points; changed in place.
     residual : int64 array
@@ -296,7 +297,6 @@ def anneal(
     """
     n_rows, n_values, n_attributes = len(rows), neighbour.shape[1], value.shape[1]
     n_points = len(cell)
-    costly = len(cost) > 0
     # Where a run is cut into slices makes no difference.
     temperature = hot * (cold / hot) ** ((first - first % 64) / total)
     for step in range(first, stop):
@@ -325,7 +325,7 @@ def anneal(
         log_odds, extra = log_prior[new] - log_prior[p], 0.0
         if k2 >= 0:
             log_odds += log_prior[new2] - log_prior[p2]
-        if costly:
+        if not stop_at_zero:
             for a in range(n_attributes):
                 extra += cost[k, value[new, a]] - cost[k, value[p, a]]
             if k2 >= 0:

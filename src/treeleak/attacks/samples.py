@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.convergence import disagreement, effective
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
+
+
+class Info(NamedTuple):
+    """What a sampler did on its way from one state to the next."""
+
+    steps: int
+    taken: int
+    """Steps that changed something."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,21 +102,17 @@ class Samples:
 
     @property
     def disagreement(self) -> float:
-        """Gelman and Rubin's R of the log posterior: 1 where the chains agree.
+        """Rank-normalised split R-hat of the log posterior: 1 where the chains agree.
 
-        Each chain counts as two halves, so that a chain that still drifts shows. NaN if a chain
-        has fewer than four samples, or does not move.
+        NaN if a chain has fewer than four samples, or does not move.
         """
-        halves = []
-        for c in np.unique(self.chain):
-            own = self.log_posterior[self.chain == c]
-            if len(own) < 4:
-                return float("nan")
-            halves += [own[: len(own) // 2], own[-(len(own) // 2) :]]
-        n = min(len(h) for h in halves)
-        table = np.array([h[:n] for h in halves])
-        within = table.var(axis=1, ddof=1).mean()
-        if not within > 0:
-            return 1.0 if np.ptp(table) == 0 else float("nan")
-        between = table.mean(axis=1).var(ddof=1)
-        return float(np.sqrt((n - 1) / n + between / within))
+        return disagreement(self._heights)
+
+    @property
+    def effective(self) -> float:
+        """How many independent samples these are worth, by the log posterior; NaN likewise."""
+        return effective(self._heights)
+
+    @property
+    def _heights(self) -> list[FloatArray]:
+        return [self.log_posterior[self.chain == c] for c in np.unique(self.chain)]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 def njit(*, inline: bool = False, fastmath: bool = False) -> Callable[[F], F]:
@@ -38,3 +40,9 @@ def put(out: Any, values: Any) -> None:
     """
     for i in range(len(out)):
         out[i] = values[i]
+
+
+def copied(arrays: T) -> T:
+    """Copy what a loop is going to write into: who holds the old arrays sees no change."""
+    make: Callable[..., T] = type(arrays)
+    return make(*(x.copy() if isinstance(x, np.ndarray) else x for x in arrays))

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.annealing import NEAR
@@ -27,8 +26,8 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import Middle, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
+from treeleak.attacks.posterior.walks import Drawn, fitted, together
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
@@ -68,17 +67,20 @@ class Learned:
     chains: tuple[WorldChain, ...]
     plan: Plan
 
-    def met(self, s: int, clock: Clock) -> bool:
-        """Look for worlds of system ``s``; says whether some chain ended at one."""
+    def near(self, s: int, clock: Clock) -> Learned:
+        """Let chains look for worlds of system ``s``, until some chain has found one."""
+        chains = list(self.chains)
         if not self.land.searches[s].can_move:
-            return self.chains[0].misfit_of(s) == 0
+            return self
         for longer in self.plan.longer:
-            nearest = sorted(self.chains, key=lambda chain: chain.misfit_of(s))
-            if nearest[0].misfit_of(s) == 0 or clock.stopped:
+            nearest = sorted(range(len(chains)), key=lambda c: chains[c].misfit_of(s))
+            if chains[nearest[0]].misfit_of(s) == 0 or clock.stopped:
                 break
             few = nearest if longer == self.plan.longer[0] else nearest[:_AT_LAST]
-            run_all([partial(chain.frozen, s, longer, self.plan, clock) for chain in few])
-        return any(chain.misfit_of(s) == 0 for chain in self.chains)
+            ended = run_all([partial(chains[c].frozen, s, longer, self.plan, clock) for c in few])
+            for c, chain in zip(few, ended, strict=True):
+                chains[c] = chain
+        return replace(self, chains=tuple(chains))
 
     def worlds(self, s: int) -> list[World]:
         """Give the worlds of system ``s`` at which chains ended; none has values."""
@@ -201,12 +203,13 @@ def learned_worlds(
         told.append(1)
         clock.tell(stage, len(told) / plan.chains)
 
-    jobs = [partial(_walked, land, plan, sweeps, clock, int(s)) for s in seeds]
+    jobs = [partial(_walked, land, plan, sweeps, clock, c, int(s)) for c, s in enumerate(seeds)]
     found = run_all(jobs, each)
     if clock.stopped or not all(drawn for _, drawn in found):
         return None
     target = _target(land)
-    samples = _samples(land, [drawn for _, drawn in found])
+    drawn = [d for _, own in found for d in own]
+    samples = together(target, drawn, fitted(target, drawn))
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
     judges = _of_judges(samples)
     centre = middle(samples.thinned(most), target, clock, judges.thinned(most // 4), seed)
@@ -217,36 +220,30 @@ def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
     """Sweeps of a stage, fewer where the time left would not do."""
     chain = WorldChain.started(land, seed)
     start = clock.seconds
-    chain.walked(1e-9, plan.hot, plan.swaps)
-    chain.learn()
+    chain = chain.walked(1e-9, plan.hot, plan.swaps)[0].learned()
     clock.forgive(clock.seconds - start)
     start = clock.seconds
-    chain.walked(plan.sweeps, plan.hot, plan.swaps)
-    chain.learn()
+    chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned()
     stage = clock.seconds - start
     runs = _SHARE * clock.left / max(stage * plan.stages / 2, 1e-9)
     return plan.sweeps * min(1.0, runs / plan.chains)
 
 
-Drawn = list[tuple[NDArray[np.int16], float]]
-"""Datasets, and how likely each makes the counts: a log, up to a constant."""
-
-
 def _walked(
-    land: Land, plan: Plan, sweeps: float, clock: Clock, seed: int
-) -> tuple[WorldChain, Drawn]:
+    land: Land, plan: Plan, sweeps: float, clock: Clock, c: int, seed: int
+) -> tuple[WorldChain, list[Drawn]]:
     """Let one chain cool, learn, and draw samples."""
-    chain, drawn = WorldChain.started(land, seed), Drawn()
+    chain, drawn = WorldChain.started(land, seed), list[Drawn]()
     for k in range(plan.stages):
         if clock.stopped:
             break
         way = min(k / max(plan.cooling - 1, 1), 1.0)
-        chain.learn()
-        chain.walked(sweeps, plan.hot * (plan.warm / plan.hot) ** way, plan.swaps)
+        temperature = plan.hot * (plan.warm / plan.hot) ** way
+        chain, _ = chain.learned().walked(sweeps, temperature, plan.swaps)
         beyond = k + 1 - plan.cooling - plan.between
         if beyond > 0 and beyond % plan.thin == 0:
             missed = sum(chain.misfit_of(s) for s in range(len(land.searches)))
-            drawn.append((chain.atoms, -missed / plan.warm))
+            drawn.append((chain.atoms, c, -missed / plan.warm))
     return chain, drawn
 
 
@@ -263,20 +260,6 @@ def _target(land: Land) -> PosteriorTarget:
     named = np.zeros((int(land.geometry.leaf_start[-1]), n_classes), dtype=bool)
     silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), land.n_rows)
     return PosteriorTarget.without_walk(land.geometry, land.values, silent, parts)
-
-
-def _samples(land: Land, drawn: Sequence[Drawn]) -> Samples:
-    """Put what the chains drew together."""
-    values = land.values
-    atoms = np.array([a for own in drawn for a, _ in own])
-    height = np.array([h for own in drawn for _, h in own])
-    chain = np.repeat(np.arange(len(drawn)), [len(own) for own in drawn])
-    numbered = (atoms + values.atom_start[:-1]).ravel()
-    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(atoms)
-    radix = np.diff(values.atom_start)
-    rows = atoms.reshape(-1, atoms.shape[2]).astype(np.int64)
-    prior = TreePrior.fitted(rows, land.n_rows, radix, values.atom_weights, values.bins)
-    return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 
 
 def _of_judges(samples: Samples) -> Samples:

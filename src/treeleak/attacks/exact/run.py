@@ -139,6 +139,8 @@ def of_cells(
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
+        if learned is not None:
+            learned = learned.near(k, part)
         try:
             rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
         except NoSolution:
@@ -253,7 +255,7 @@ def _solved(
         clock.tell(stage, 0.5)
         rng = np.random.default_rng(seed)
         more = [search.spots(m, rng) for m in own.exact]
-        if not learned.met(k, clock) and not more:
+        if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
             found = search.some_world(own.helper, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]

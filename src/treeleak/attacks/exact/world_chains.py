@@ -1,11 +1,13 @@
 """Chains over the datasets that almost meet exact counts, of all classes at once.
 
-A chain holds one dataset and learns on the way what rows are like, as chains behind noise do.
+A chain holds one dataset and learns on the way what rows are like, as chains behind noise do. As
+these it never changes: what walks on is another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,10 @@ from treeleak.attacks.posterior.chains import as_prior, hierarchy_of
 from treeleak.attacks.posterior.draw_kernels import Ground, Prior
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, relearn
 from treeleak.attacks.posterior.target import ground_without_table
+from treeleak.attacks.samples import Info
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.compiled import copied
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -89,33 +93,36 @@ class Land:
         return sum(len(f) + s.space.n_rows for f, s in zip(self.fixed, self.searches, strict=True))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class WorldChain:
-    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place."""
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` gives the next one."""
 
     land: Land
-    points: list[IntArray]
+    points: tuple[IntArray, ...]
     """Of each system, the points of its open rows."""
-    residual: list[IntArray]
-    log_prior: list[FloatArray]
+    residual: tuple[IntArray, ...]
+    log_prior: tuple[FloatArray, ...]
     hierarchy: HierarchicalPrior
-    prior: Prior
+    """What the prior is learned with."""
+    given: Prior | None
+    """The prior, where it is not learned."""
     rng: NDArray[np.uint64]
 
     @classmethod
     def started(cls, land: Land, seed: int, prior: Prior | None = None) -> WorldChain:
         """Start near the maximum of entropy; without a prior, it is learned."""
         rng = np.random.default_rng(seed)
-        points = [s.space.spread(s.w, rng).astype(np.int64) for s in land.searches]
-        residual = [s.space.residual(p) for s, p in zip(land.searches, points, strict=True)]
-        hierarchy = hierarchy_of(land.values, 0 if prior is not None else 1)
-        chain = cls(
-            land, points, residual, [np.zeros(len(p)) for p in points], hierarchy,
-            as_prior(hierarchy) if prior is None else prior,
-            rng.integers(1, 2**63, size=1, dtype=np.uint64),
-        )  # fmt: skip
-        chain.learn()
-        return chain
+        points = tuple(s.space.spread(s.w, rng).astype(np.int64) for s in land.searches)
+        residual = tuple(s.space.residual(p) for s, p in zip(land.searches, points, strict=True))
+        log_prior = tuple(np.zeros(len(p)) for p in points)
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        hierarchy = hierarchy_of(land.values, 0)
+        return cls(land, points, residual, log_prior, hierarchy, prior, state).learned()
+
+    @property
+    def prior(self) -> Prior:
+        """What rows are taken to be like."""
+        return as_prior(self.hierarchy) if self.given is None else self.given
 
     @property
     def atoms(self) -> NDArray[np.int16]:
@@ -127,38 +134,52 @@ class WorldChain:
         """Sum over the distinct equations of a system of |A m - n|."""
         return int(np.abs(self.residual[s]).sum())
 
-    def learn(self) -> None:
+    def learned(self) -> WorldChain:
         """Redraw what rows are like, given those that the chain holds, unless it was told."""
-        if self.hierarchy.every:
-            relearn(self.rng, self.atoms, self.land.ground, self.hierarchy)
+        out = self._copied()
+        if self.given is None:
+            relearn(out.rng, out.atoms, self.land.ground, out.hierarchy)
         radix = self.land.ground.radix
-        for at, own, log_prior in zip(self.land.places, self.points, self.log_prior, strict=True):
-            set_log_priors(own, at, self.prior, radix, log_prior)
+        for at, own, log_prior in zip(self.land.places, out.points, out.log_prior, strict=True):
+            set_log_priors(own, at, out.prior, radix, log_prior)
+        return out
 
     def walked(
-        self, sweeps: float, temperature: float, swaps: float, until_met: bool = False
-    ) -> None:
-        """Move on by so many steps per row."""
-        for s in range(len(self.points)):
-            self.walked_in(s, sweeps, temperature, swaps, until_met)
+        self,
+        sweeps: float,
+        temperature: float,
+        swaps: float,
+        only: int | None = None,
+        until_met: bool = False,
+    ) -> tuple[WorldChain, Info]:
+        """Move on by so many steps per row, in all systems or in one."""
+        out, land, done = self._copied(), self.land, np.zeros(2, dtype=np.int64)
+        for s in range(len(self.points)) if only is None else (only,):
+            steps = max(int(sweeps * len(self.points[s])), 1)
+            if land.searches[s].can_move:
+                done += walk(
+                    steps, temperature, swaps, until_met, out.points[s], out.log_prior[s],
+                    out.residual[s], land.places[s], out.prior, land.ground.radix, out.rng,
+                )  # fmt: skip
+        return out, Info(*done.tolist())
 
-    def walked_in(
-        self, s: int, sweeps: float, temperature: float, swaps: float, until_met: bool
-    ) -> int:
-        """Move rows of one system only; returns how many of its counts are missed."""
-        land, steps = self.land, max(int(sweeps * len(self.points[s])), 1)
-        if not land.searches[s].can_move:
-            return int(np.abs(self.residual[s]).sum())
-        return walk(
-            steps, temperature, swaps, until_met, self.points[s], self.log_prior[s],
-            self.residual[s], land.places[s], self.prior, land.ground.radix, self.rng,
-        )  # fmt: skip
-
-    def frozen(self, s: int, longer: int, plan: Plan, clock: Clock) -> int:
-        """Look for a world of one system near by; returns how many counts are missed."""
-        missed = 1
+    def frozen(self, s: int, longer: int, plan: Plan, clock: Clock) -> WorldChain:
+        """Look for a world of one system near by."""
+        out = self
         for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
-            if clock.stopped or missed == 0:
+            if clock.stopped:
                 break
-            missed = self.walked_in(s, plan.sweeps, temperature, plan.swaps, True)
-        return missed
+            out, _ = out.walked(plan.sweeps, temperature, plan.swaps, only=s, until_met=True)
+            if out.misfit_of(s) == 0:
+                break
+        return out
+
+    def _copied(self) -> WorldChain:
+        return replace(
+            self,
+            points=tuple(own.copy() for own in self.points),
+            residual=tuple(own.copy() for own in self.residual),
+            log_prior=tuple(own.copy() for own in self.log_prior),
+            hierarchy=copied(self.hierarchy),
+            rng=self.rng.copy(),
+        )

@@ -57,7 +57,7 @@ def walk(
     prior: Any,
     radix: Any,
     rng: Any,
-) -> int:
+) -> tuple[int, int]:
     """Metropolis-Hastings over the rows of a system, in place.
 
     Its law is proportional to prod_k prior(row k) x exp(-sum |A m - n| / temperature). The tilt is
@@ -78,16 +78,16 @@ def walk(
 
     Returns
     -------
-    int
-        Sum |A m - n|.
+    tuple of int
+        Steps that were made, and moves that were taken.
     """
     n_rows, n_atoms, n_moving = len(rows), places.neighbour.shape[1], places.value.shape[1]
-    misfit = 0
+    misfit, taken = 0, 0
     for r in residual:
         misfit += abs(r)
-    for _ in range(steps):
+    for step in range(steps):
         if until_met and misfit == 0:
-            break
+            return step, taken
         k = int(uniform(rng) * n_rows)
         p = rows[k]
         k2, p2, new2 = -1, p, p
@@ -130,4 +130,5 @@ def walk(
             move_row(places.signature, residual, places.cell[p2], places.cell[new2])
             rows[k2], log_prior[k2] = new2, own2
         misfit += change
-    return misfit
+        taken += 1
+    return steps, taken

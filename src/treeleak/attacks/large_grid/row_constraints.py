@@ -198,8 +198,10 @@ class RowConstraints:
         if self.settled is not None:
             open_draws = np.where(self.settled, 0, self.draws).astype(np.int32)
         return Counts(
-            self._some_together, self.draws, residual, none, self._walls, span, open_draws
-        )
+            len(self._some_together) > 0, self.distinct is not None, self.closed is not None,
+            self.span is not None, self._some_together, self.draws, residual, none, self._walls,
+            span, open_draws,
+        )  # fmt: skip
 
     @cached_property
     def _walls(self) -> NDArray[np.uint8]:

@@ -20,7 +20,7 @@ from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.settling import settled
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
-from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, teach
+from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
@@ -171,7 +171,7 @@ def _walked_until_met(
 ) -> Found:  # fmt: skip
     """Let rows walk until they meet every count, or until the clock stops.
 
-    ``bests``: takes each answer that is better than those before.
+    ``bests``: holds the best answer so far.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
     they agree stay where they are when the others start again. Before that, leaves that neither
@@ -200,17 +200,17 @@ def _walked_until_met(
         prices, n_open = _PRICES[style % 2], int((~fixed).sum())
         search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
         for sweeps, price in _schedule(prices, length, constraints, n_open):
-            all_walked(walkers, sweeps, search._replace(price=price))
+            walkers = all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
             if not bests or first.misfit < bests[-1].misfit:
-                bests.append(Found.of(walkers, first, done))
+                bests[:] = [Found.of(walkers, first, done)]
                 clock.record(bests[-1].misfit)
             best = bests[-1]
             clock.tell(stage, 0.7 * done / (done + length), best.misfit)
             if best.misfit == 0 or clock.stopped:
                 return best
-            recent.note(walkers, constraints, price)
+            walkers = recent.note(walkers, constraints, price)
         attempt += 1
         if attempt == _DOUBTED:
             clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
@@ -271,24 +271,26 @@ class _Recent:
             out[stayed] = constraints.masks.row[self.stayed[stayed]]
         return out
 
-    def note(self, walkers: list[Walker], constraints: RowConstraints, price: float) -> None:
+    def note(
+        self, walkers: list[Walker], constraints: RowConstraints, price: float
+    ) -> list[Walker]:
         """Note where rows are, and tell them now and then what rows are like."""
         if price > _SEEN and not constraints.exchangeable:
-            self.leaves.extend(w.rows.leaves.copy() for w in walkers)
+            self.leaves.extend(w.rows.leaves for w in walkers)
         if price > _STAYED and not constraints.exchangeable:
             for w in walkers:
                 if self.stayed is None:
                     self.stayed = w.rows.leaves.copy()
                 self.stayed[self.stayed != w.rows.leaves] = -1
         if not self.taught:
-            return
-        self.atoms.extend(w.atoms.copy() for w in walkers)
+            return walkers
+        self.atoms.extend(w.atoms for w in walkers)
         self.labels.extend(w.rows.label.astype(np.int64) for w in walkers)
         if len(self.atoms) >= _HEARD:
-            likes = learned(constraints, self.atoms, self.labels)
-            teach(walkers, likes)
+            walkers = taught(walkers, learned(constraints, self.atoms, self.labels))
             self.atoms.clear()
             self.labels.clear()
+        return walkers
 
 
 def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.int32] | None:

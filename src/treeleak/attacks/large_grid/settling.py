@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,7 @@ from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.middles import Middles, drawn_between
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
-from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, teach
+from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition.values import Values
@@ -86,9 +88,7 @@ def _drawn(
     found: Found, constraints: RowConstraints, values: Values, clock: Clock, stage: str
 ) -> list[IntArray]:
     """Let the rows walk on under what they are found to be like, and note where they are."""
-    walkers = found.walkers
-    for walker in walkers:
-        walker.forget()
+    walkers = [walker.forgetful() for walker in found.walkers]
     labels = [w.rows.label.astype(np.int64) for w in walkers]
     drawn: list[NDArray[np.int32]] = []
     for k in range(_FITS + _SAMPLES):
@@ -97,12 +97,12 @@ def _drawn(
         fitting = k < _FITS
         if k and k <= _FITS:
             likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
-            teach(walkers, likes)
+            walkers = taught(walkers, likes)
             drawn = []
         for _ in range(_PER_FIT if fitting else 1):
             sweeps = _BETWEEN if fitting else _APART
-            all_walked(walkers, sweeps, _SAMPLE)
-            drawn += [w.atoms.copy() for w in walkers]
+            walkers = all_walked(walkers, sweeps, _SAMPLE)
+            drawn += [w.atoms for w in walkers]
         clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
     both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
     return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
@@ -123,10 +123,11 @@ def _nearest(
     estimate = np.where(constraints.held < 0, estimate, constraints.held)
     label = atoms[:, -1:] - values.atom_start[-2]
     walker = Walker.started(constraints, 0, np.hstack([estimate, label]).astype(np.int32))
-    walker.likes = near(constraints, atom_cost[:, :n_atoms], _STRENGTH)
+    walker = replace(walker, likes=near(constraints, atom_cost[:, :n_atoms], _STRENGTH))
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
-        done += walker.walked(_NEAREST // 20, _NEAR)
+        walker, sweeps = walker.walked(_NEAREST // 20, _NEAR)
+        done += sweeps
         clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms

@@ -54,6 +54,12 @@ class Trees(NamedTuple):
 class Counts(NamedTuple):
     """What is counted at the nodes of all trees."""
 
+    grouped: Any
+    distinct: Any
+    walled: Any
+    spanned: Any
+    """Bools. Whether some classes are counted together, rows that a tree drew are counted, leaves
+    are closed to rows, and rows have a span."""
     group: Any
     """Shape (n_nodes, n_classes) or (0, n_classes). First of the classes that a node counts
     together with a class, where some are."""
@@ -153,12 +159,12 @@ def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: Any) 
                 v = path[i]
                 if i == last:
                     grown += _gain(residual[label, v], b)
-                    if len(residual) > n_classes:
+                    if counts.distinct:
                         grown += _gain(residual[n_classes, v], sign)
                 residual[label, v] += b
-                if len(residual) > n_classes:
+                if counts.distinct:
                     residual[n_classes, v] += sign
-                if len(group):
+                if counts.grouped:
                     for c in range(n_classes):
                         if c != label and group[v, c] == group[v, label]:
                             residual[c, v] += b
@@ -178,7 +184,7 @@ def _leaf_costs(
     inner, inner_start = trees.inner, trees.inner_start
     draws, walls, n_classes = counts.open_draws, counts.walls, counts.group.shape[1]
     residual, multiplier = counts.residual, counts.multiplier
-    distinct, one = len(residual) > n_classes, np.int32(1)
+    one = np.int32(1)
     for t in range(draws.shape[1]):
         begin, end, b = root[t], root[t + 1], draws[k, t]
         low, high = first[t], first[t] + (end - begin + 1) // 2
@@ -190,7 +196,7 @@ def _leaf_costs(
         missed, pull = residual[label][begin:end], multiplier[label][begin:end]
         for v in range(len(own)):
             own[v] = settings.price * their[v] * _gain(missed[v], b) + pull[v] * b
-        if distinct:
+        if counts.distinct:
             missed, pull = residual[n_classes][begin:end], multiplier[n_classes][begin:end]
             for v in range(len(own)):
                 own[v] += settings.price * their[v] * _gain(missed[v], one) + pull[v]
@@ -198,7 +204,7 @@ def _leaf_costs(
             above[inner[i]] += above[parent[inner[i]]]
         for e in range(low, high):
             out[e] = above[leaf_node[e]] + above[parent[leaf_node[e]]]
-        if len(walls):
+        if counts.walled:
             for e in range(low, high):
                 out[e] += settings.wall * walls[k, e]
 
@@ -285,9 +291,9 @@ def _redraw(
     before[:] = ~np.uint64(0)
     for a in range(len(atoms)):
         begin, n, low = start[a], start[a + 1] - start[a], 0
-        if span.shape[1]:
+        if counts.spanned:
             low, n = span[0, k, a], span[1, k, a] - span[0, k, a] + 1
-        if lively[a] and n == 1 and span.shape[1]:
+        if lively[a] and n == 1 and counts.spanned:
             atoms[a] = low
         elif lively[a]:
             begin += low
@@ -354,11 +360,11 @@ def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: Any, k
     for t in range(len(leaves)):
         b, last = draws[k, t], path_start[leaves[t] + 1] - 1
         if b:
-            cost += settings.wall * (walls[k, leaves[t]] if len(walls) else 0)
+            cost += settings.wall * (walls[k, leaves[t]] if counts.walled else 0)
             for i in range(path_start[leaves[t]], last + 1):
                 v, price = path[i], settings.price if i == last else settings.price * settings.inner
                 cost += price * _gain(residual[label, v], b) + multiplier[label, v] * b
-                if len(residual) > n_classes:
+                if counts.distinct:
                     cost += price * _gain(residual[n_classes, v], 1) + multiplier[n_classes, v]
     return cost
 

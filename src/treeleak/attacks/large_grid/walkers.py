@@ -7,6 +7,7 @@ where row k counts as often as each tree drew it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Rows, WalkSettings, walk
 from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.compiled import copied
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Walker:
-    """One dataset on its walk; moved on in place."""
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` gives the next one."""
 
     constraints: RowConstraints
     rows: Rows
@@ -79,16 +81,20 @@ class Walker:
         """The rows as they are, the class last."""
         return np.column_stack([self.rows.atoms, self.rows.label])
 
-    def forget(self) -> None:
+    def forgetful(self) -> Walker:
         """Begin anew to look for the least misfit, with no multipliers."""
-        self.counts.multiplier[:] = 0.0
-        self.rows.misfit[1] = self.rows.misfit[0]
-        self.rows.best[:, :-1], self.rows.best[:, -1] = self.rows.atoms, self.rows.label
+        rows = self.rows._replace(best=self.places, misfit=self.rows.misfit[[0, 0]])
+        none = np.zeros_like(self.counts.multiplier)
+        return replace(self, rows=rows, counts=self.counts._replace(multiplier=none))
 
-    def walked(self, sweeps: int, settings: WalkSettings) -> int:
+    def walked(self, sweeps: int, settings: WalkSettings) -> tuple[Walker, int]:
         """Move on; say how many sweeps it took."""
-        s = self.constraints
-        return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, settings))
+        s, own = self.constraints, self.counts
+        # Of what is counted, the rest does not change, and may be large.
+        residual, multiplier = own.residual.copy(), own.multiplier.copy()
+        counts = own._replace(residual=residual, multiplier=multiplier)
+        out = replace(self, rows=copied(self.rows), counts=counts)
+        return out, int(walk(sweeps, s.trees, counts, self.likes, out.rows, settings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +113,16 @@ class Found:
     @classmethod
     def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> Found:
         """Note the best rows so far of one of the walkers."""
-        rows = best.rows.best.copy()
+        rows = best.rows.best
         atoms = np.ascontiguousarray(rows[:, :-1])
         return cls(walkers, atoms, rows[:, -1].astype(np.int64), best.misfit, sweeps)
 
 
-def all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> None:
+def all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> list[Walker]:
     """Move all walkers on together, so that no answer depends on which is faster."""
-    run_all([partial(walker.walked, sweeps, settings) for walker in walkers])
+    return [w for w, _ in run_all([partial(w.walked, sweeps, settings) for w in walkers])]
 
 
-def teach(walkers: list[Walker], likes: Likes) -> None:
+def taught(walkers: list[Walker], likes: Likes) -> list[Walker]:
     """Let all walkers go on under what rows of each class are like."""
-    for walker in walkers:
-        walker.likes = likes._replace(line=walker.rows.label)
+    return [replace(w, likes=likes._replace(line=w.rows.label)) for w in walkers]

@@ -7,12 +7,14 @@ dataset that could not give the counts is not ruled out but made unlikely (by
 datasets gets everywhere.
 
 What rows are like may be given as a prior, or be learned by each chain as it goes: then a chain
-holds a dataset and a hierarchy, and its samples are those of both.
+holds a dataset and a hierarchy, and its samples are those of both. A chain never changes: what
+walks on is another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +29,11 @@ from treeleak.attacks.posterior.draw_kernels import (
 )
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.posterior.target import PosteriorTarget
+from treeleak.attacks.samples import Info
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
@@ -59,11 +63,11 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
     if not isinstance(prior, TreePrior):
         grid = prior.ravel().astype(np.float32)
         bins = np.zeros((0, 0), dtype=np.int32)
-        return Prior(none, bins, none.astype(np.int64), np.zeros(0), grid, none)
+        return Prior(none, bins, none.astype(np.int64), np.zeros(0), True, grid, none)
     offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
     flat = np.concatenate([table.ravel() for table in prior.log_share])
     parent, grid = prior.parent.astype(np.int32), none.astype(np.float32)
-    return Prior(parent, _padded(prior.bins), offset, flat, grid, none)
+    return Prior(parent, _padded(prior.bins), offset, flat, False, grid, none)
 
 
 def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
@@ -78,7 +82,7 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     """See what a chain takes rows to be like as a prior, which changes with it."""
     none = np.zeros(0, dtype=np.float32)
     tree = hierarchy.parent, hierarchy.bin, hierarchy.offset, hierarchy.log_share
-    return Prior(*tree, none, hierarchy.order)
+    return Prior(*tree, False, none, hierarchy.order)
 
 
 def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
@@ -108,15 +112,16 @@ def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
     )
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Chain:
-    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place."""
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` gives the next one."""
 
     target: PosteriorTarget
     state: State
-    prior: Prior
     hierarchy: HierarchicalPrior
-    """What the prior is learned with; its ``every`` is 0 where the prior is given."""
+    """What the prior is learned with."""
+    given: Prior | None
+    """The prior, where it is not learned."""
 
     @classmethod
     def started(cls, target: PosteriorTarget, prior: Prior | None, seed: int) -> Chain:
@@ -129,8 +134,7 @@ class Chain:
         moves, start = target.moves, target.values.atom_start
         state_rng = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
-        every = 0 if prior is not None else max(int(_RELEARN * target.n_rows), 1)
-        hierarchy = hierarchy_of(target.values, every)
+        hierarchy = hierarchy_of(target.values, max(int(_RELEARN * target.n_rows), 1))
         if prior is None:
             imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
         if target.weights is not None:
@@ -150,15 +154,18 @@ class Chain:
         state = State(atoms, leaves, held, seen, np.zeros(target.n_rows), state_rng)
         if prior is None:
             relearn(state_rng, atoms, target.ground, hierarchy)
-            prior = as_prior(hierarchy)
-        chain = cls(target, state, prior, hierarchy)
-        chain.adopt(prior)
-        return chain
+        return cls(target, state, hierarchy, prior).under(prior)
 
-    def adopt(self, prior: Prior) -> None:
-        """Go on under another prior."""
-        self.prior = prior
-        set_log_priors(self.state, self.target.ground, prior)
+    @property
+    def prior(self) -> Prior:
+        """What rows are taken to be like."""
+        return as_prior(self.hierarchy) if self.given is None else self.given
+
+    def under(self, prior: Prior | None) -> Chain:
+        """Go on under another prior, or learn it."""
+        out = replace(self, state=copied(self.state), given=prior)
+        set_log_priors(out.state, self.target.ground, out.prior)
+        return out
 
     def walked(
         self,
@@ -166,36 +173,34 @@ class Chain:
         clock: Clock,
         temperature: float = 1.0,
         missing_row_penalty: float = MISSING_ROW_PENALTY,
-        learns: bool = True,
-    ) -> Chain:
+    ) -> tuple[Chain, Info]:
         """Move on by so many steps per row, or until the clock stops.
 
         ``temperature``: divides the log posterior; only the log likelihood while the prior is
-        learned. ``missing_row_penalty``: see :data:`MISSING_ROW_PENALTY`. ``learns``: whether a
-        prior that is learned is redrawn on the way.
+        learned. ``missing_row_penalty``: see :data:`MISSING_ROW_PENALTY`.
         """
-        target, left = self.target, max(int(sweeps * self.target.n_rows), 1)
-        learns = learns and self.hierarchy.every > 0
+        target, steps, done, taken = self.target, max(int(sweeps * self.target.n_rows), 1), 0, 0
+        out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
+        learns = self.given is None
         moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
-        hierarchy = self.hierarchy if learns else self.hierarchy._replace(every=0)
+        hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
-        while left > 0 and not clock.stopped:
-            steps = min(_SLICE, left)
-            law, ground = target.likelihood.law, target.ground
-            walk(
-                steps,
+        while done < steps and not clock.stopped:
+            law, ground, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
+            taken += walk(
+                now,
                 temperature,
                 missing_row_penalty,
-                self.state,
+                out.state,
                 law,
                 ground,
                 moves,
-                self.prior,
+                out.prior,
                 hierarchy,
                 room,
             )
-            left -= steps
-        return self
+            done += now
+        return out, Info(done, taken)
 
     @property
     def log_likelihood(self) -> float:

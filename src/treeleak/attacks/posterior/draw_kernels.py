@@ -18,6 +18,8 @@ from treeleak.core.compiled import njit, put
 
 TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
+DRAWS, DISTINCT, GAINS, NAMES = range(4)
+"""What leaves say: draws or distinct rows of hidden draws, a table of gains, or one class."""
 RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
 """Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48
@@ -33,12 +35,12 @@ class Ground(NamedTuple):
     start: Any
     """Shape (n_attributes + 1,). Atoms of each attribute, and the number of its first one; the last
     attribute is the class."""
+    listed: Any
+    """Bool. Whether grid points are listed: where that is small enough."""
     stride: Any
-    """Shape (n_attributes,) or (0,). As in :attr:`Geometry.stride`; empty where points are not
-    listed."""
+    """Shape (n_attributes,) or (0,). As in :attr:`Geometry.stride`, where points are listed."""
     table: Any
-    """Shape (n_points, n_trees) or (0, n_trees). Leaves of every grid point, where that is small
-    enough."""
+    """Shape (n_points, n_trees) or (0, n_trees). Leaves of every grid point that is listed."""
     rule_start: Any
     """Shape (n_tables,). Where each table of ``valid`` begins: one over all points, where they are
     listed, else one per rule of the schema; none without rules."""
@@ -102,8 +104,10 @@ class Prior(NamedTuple):
     plus own atom."""
     log_share: Any
     """Float64 array."""
+    tabled: Any
+    """Bool. Whether it is the table, or the tree."""
     grid: Any
-    """Shape (n_points * n_classes,) or (0,). Taken instead of the tree where it is there."""
+    """Shape (n_points * n_classes,). The table."""
     order: Any
     """Shape (n_attributes + 1,) or (0,). Attributes, parents first; needed for fresh moves."""
 
@@ -147,8 +151,8 @@ def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
 class Law(NamedTuple):
     """How what is seen of an equation depends on the rows in it."""
 
-    distinct: Any
-    """Bool. Whether distinct rows are seen, or draws."""
+    says: Any
+    """Int. What leaves say: see :data:`DRAWS` and those beside it."""
     log: Any
     """Float64 array. Logarithms of 0 (never asked for), 1, 2, ..."""
     start: Any
@@ -165,13 +169,11 @@ class Law(NamedTuple):
     every: Any
     """Int. Steps between two looks at the splits; 0 for never."""
     offset: Any
-    """Shape (n_equations,) or (0,). Where the gains of each equation begin in ``gain``; taken
-    instead of what is seen where it is there."""
+    """Shape (n_equations,). Where the gains of each equation begin in ``gain``; for ``GAINS``."""
     gain: Any
     """Float64 array. Change of the log likelihood when a row joins none, one, two, ..."""
     named: Any
-    """Shape (n_leaves,) or (0,). The class that each leaf names, -1 where it names none; taken
-    instead of what is seen where it is there."""
+    """Shape (n_leaves,). The class that each leaf names, -1 where it names none; for ``NAMES``."""
     rule: Any
     """Int. How a leaf chooses: see :data:`RULES`."""
     scale: Any
@@ -212,7 +214,7 @@ def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
 @njit()
 def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
     """Log probability of a row before anything is counted."""
-    if len(prior.grid):
+    if prior.tabled:
         return prior.grid[pair]  # type: ignore[no-any-return]
     out = 0.0
     for a in range(len(radix)):
@@ -267,7 +269,7 @@ def _obeys(atom: Any, ground: Any) -> bool:
 @njit()
 def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
     """Find the leaf of a row in every tree."""
-    if len(ground.table):
+    if ground.listed:
         for t in range(len(leaf)):
             leaf[t] = ground.table[point, t]
         return
@@ -567,17 +569,18 @@ def _relabelled(
 def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
-    if len(law.offset):
+    if law.says == GAINS:
         at = law.offset[e] + a
         tally[e, 0] = law.gain[at]
         tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
         return
-    if len(law.named):
+    if law.says == NAMES:
         _look_at_leaf(e, state.rows, law, penalty, tally)
         return
     seen = state.seen[e]
-    tally[e, 0] = _gain(a, seen, law.distinct, penalty, law.log)
-    tally[e, 1] = _gain(a - 1, seen, law.distinct, penalty, law.log) if a > 0 else 0.0
+    distinct = law.says == DISTINCT
+    tally[e, 0] = _gain(a, seen, distinct, penalty, law.log)
+    tally[e, 1] = _gain(a - 1, seen, distinct, penalty, law.log) if a > 0 else 0.0
 
 
 @njit(fastmath=True)
@@ -815,7 +818,7 @@ def walk(
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
         _drop(first, point, ground, leaf)
         change = _moved(tally, leaves[i], leaf, old, new, n_classes)
-        if new != old and len(law.named):
+        if new != old and law.says == NAMES:
             same_leaves = leaf[leaf == leaves[i]]
             change += _relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
         if fresh:

@@ -8,32 +8,22 @@ least on average; the likeliest dataset and the samples themselves come with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
-from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain
+from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.posterior.walks import (
-    LEAST_SWEEPS,
-    Plan,
-    Walk,
-    affordable,
-    population_prior,
-)
-from treeleak.attacks.samples import Samples
+from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
-from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
-from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given
 
 _PLAN = Plan(
@@ -51,7 +41,7 @@ _LONG = replace(
 )
 """Where attributes have many atoms: rows come to rest slowly, and only when it is cold."""
 _BRIEF, _AGREED = 8, 1.05
-"""A walk so many times shorter comes first. It will do if R, over its chains, is no more than this:
+"""A walk so many times shorter comes first. It will do if R-hat, over its chains, is at most this:
 they started apart, each in its own temperature."""
 _MANY_ROWS = 1000
 """Rows from which on chains start where the counts put the rows, and are not tempered."""
@@ -85,29 +75,28 @@ def hidden_draws(
         plan = replace(plan, hot=1.0)
     flat = TreePrior.flat(target.radix, values.atom_weights)
     density = given.density(geometry)
-    over_all = population_prior(density, target)
-    prior = flat if over_all is None else over_all
+    prior: TreePrior | FloatArray = flat
+    if (over_all := population_prior(density, target)) is not None:
+        prior, plan = over_all, replace(plan, fits=0)
     plan = affordable(plan, target, flat, clock, seed)
     brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
     found = None
-    if plan.hot > 1 and not target.moves.gibbs_share and brief.sweeps >= LEAST_SWEEPS:
-        found = _walked(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF), density)
+    if plan.hot > 1 and not target.moves.gibbs_share and brief.sweeps >= plan.least_sweeps:
+        found = run_posterior(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
     if found is None:
-        found = _walked(target, plan, prior, clock, seed, (0.0, 1.0), density)
-    elif not (clock.stopped or found.samples.disagreement <= _AGREED):
+        found = run_posterior(target, plan, prior, clock, seed)
+    elif not (clock.stopped or found.samples(density).disagreement <= _AGREED):
         # What the brief walk took is taken off each chain, not off their number.
         cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
-        longer = _walked(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0), density)
-        found = longer if longer.cooled else found
-    walk, chains, samples = found.walk, found.chains, found.samples
-    freezing = replace(walk, plan=plan)
-    likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
-    numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
-    numbers["agreed"] = int(samples.disagreement <= _AGREED)
+        longer = run_posterior(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        found = longer if longer.settled else found
+    samples = found.samples(density)
+    likeliest = replace(found, plan=plan).likeliest() + values.atom_start[:-1]
+    numbers |= found.numbers | {"agreed": int(samples.disagreement <= _AGREED)}
     rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
-        "likely" if found.cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
+        "likely" if found.settled else "unknown",
         values,
         (rows,),
         numbers=numbers,
@@ -119,41 +108,10 @@ def hidden_draws(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """Where chains have walked to."""
-
-    walk: Walk
-    chains: Sequence[Chain]
-    samples: Samples
-    cooled: bool
-    """Whether there was time to cool, and to learn what rows are like."""
-
-
-def _walked(
-    target: PosteriorTarget,
-    plan: Plan,
-    prior: TreePrior | FloatArray,
-    clock: Clock,
-    seed: int,
-    part: tuple[float, float],
-    density: Density | None,
-) -> _Found:
-    """Cool chains, let them learn what rows are like, and draw samples."""
-    walk = Walk(target, plan, clock, part)
-    chains = walk.started(prior, seed)
-    walk.cool(chains)
-    if isinstance(prior, TreePrior):
-        prior = walk.learned(chains, prior)
-    cooled = not clock.stopped
-    drawn = walk.drawn(chains, plan.samples, "drawing datasets")
-    return _Found(walk, chains, walk.samples(drawn, prior, density), cooled)
-
-
 def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:
     """Find a leaf that counts draws where no point of a listed grid goes."""
     table, valid = target.ground.table, target.ground.valid
-    if not len(table):
+    if not target.ground.listed:
         return None
     draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
     reached = np.zeros(len(draws), dtype=bool)

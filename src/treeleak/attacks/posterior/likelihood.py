@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from treeleak.attacks.posterior.draw_kernels import (
+    DISTINCT,
+    DRAWS,
     TABLED,
     Law,
     log_complete,
@@ -142,7 +144,7 @@ class DrawLikelihood(Likelihood):
         """The same for the kernels."""
         split = self.distinct is not None and len(self.mixed) > 0
         return nothing()._replace(
-            distinct=self.distinct is not None,
+            says=DRAWS if self.distinct is None else DISTINCT,
             log=self.log,
             start=self.mixed_start,
             equation=self.mixed,
@@ -205,4 +207,4 @@ def nothing() -> Law:
     """Give a law of which nothing is filled in."""
     none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
     longs = np.zeros(0, dtype=np.int64)
-    return Law(False, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)
+    return Law(DRAWS, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)

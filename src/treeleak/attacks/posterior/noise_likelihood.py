@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from treeleak.attacks.posterior.draw_kernels import RULES, Law, log_named
+from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, RULES, Law, log_named
 from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
@@ -39,7 +39,7 @@ class _Tabled(Likelihood):
         """For the kernels."""
         offset, log = self._tables
         # The gain beyond N is never asked for.
-        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
+        return nothing()._replace(says=GAINS, offset=offset, gain=np.diff(log, append=0.0))
 
     def log_complete(
         self,
@@ -153,7 +153,7 @@ class LabelLikelihood(Likelihood):
     def law(self) -> Law:
         """For the kernels."""
         rule = RULES[self.noise.rule]
-        return nothing()._replace(named=self.named, rule=rule, scale=self.noise.scale)
+        return nothing()._replace(says=NAMES, named=self.named, rule=rule, scale=self.noise.scale)
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Rows that leaves lack, together, for the class that they name to be the largest."""

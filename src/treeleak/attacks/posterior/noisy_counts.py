@@ -27,12 +27,7 @@ from treeleak.attacks.posterior.noise_likelihood import (
     PresenceLikelihood,
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.posterior.walks import (
-    Plan,
-    Walk,
-    affordable,
-    population_prior,
-)
+from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
@@ -47,10 +42,16 @@ from treeleak.side_information.given import NOTHING, Given, KnownParts
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
 _PLAN = Plan(
-    chains=12, cooling=30, fits=1, between=50, samples=30, sweeps=9.0, hot=20.0, share=0.65
+    chains=12,
+    cooling=30,
+    fits=1,
+    between=50,
+    samples=30,
+    sweeps=9.0,
+    hot=20.0,
+    share=0.65,
+    least_sweeps=2.0,
 )
-_LEAST_SWEEPS = 2.0
-"""Sweeps of a stage with fewer of which a search has not settled."""
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
 """Samples from which is estimated, and rows in all of them."""
 _JUDGES = 4
@@ -93,32 +94,27 @@ def behind_noise(
         over_all = np.repeat(prior, len(geometry.release.trees), axis=0)
     if over_all is not None:
         target = target.expecting(evidence.n_rows * softmax(over_all))
-    walk = Walk(target, affordable(_PLAN, target, over_all, clock, seed), clock)
-    chains = walk.started(over_all, seed)
-    walk.cool(chains)
-    walk.drawn(chains, walk.plan.between)
-    settled = not clock.stopped
-    found = walk.drawn(chains, walk.plan.samples, "drawing datasets")
-    likeliest = walk.likeliest(chains, walk.fitted(found) if over_all is None else over_all)
+    plan = affordable(_PLAN, target, over_all, clock, seed)
+    found = run_posterior(target, plan, over_all, clock, seed)
+    likeliest = found.likeliest()
     if apart:
         target = _together(target, evidence, geometry, given)
-        walk = replace(walk, target=target)
-        found = [(_without_tree(a), c, height) for a, c, height in found]
+        drawn = [(_without_tree(a), c, height) for a, c, height in found.drawn]
+        found = replace(found, target=target, drawn=drawn, prior=prior)
         likeliest = _without_tree(likeliest)
-    samples = walk.samples(found, prior, density)
-    numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
+    samples = found.samples(density)
     # Other chains judge the answer than those that made it: what these learned may be wrong.
-    cut = max(len(chains) // _JUDGES, 1)
+    cut = max(len(found.chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
     rows, error = bayes_estimate(
         makers.thinned(most), target, clock, judges.thinned(most // 4), seed
     )
     return Answer(
-        "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
+        "likely" if found.settled else "unknown",
         values,
         (rows,),
-        numbers=numbers,
+        numbers=numbers | found.numbers,
         ordered=parts is not None,
         samples=samples,
         likeliest=likeliest + values.atom_start[:-1],

@@ -14,7 +14,7 @@ from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.posterior.walks import Plan, Walk, affordable, population_prior
+from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
@@ -24,7 +24,10 @@ from treeleak.side_information.given import NOTHING, Given
 
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
-_PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
+_PLAN = Plan(
+    chains=9, cooling=0, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0,
+    stage="guessing without the counts",
+)  # fmt: skip
 """As many chains and samples as make an answer of the counts: from fewer, the estimate errs more.
 They begin with rows as they are imagined, and walk only to where given values lead them."""
 _ROWS, _LEAST = 10_000, 20
@@ -50,11 +53,8 @@ def prior_only(
     likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     prior = population_prior(given.density(geometry), target)
-    walk = Walk(target, affordable(_PLAN, target, prior, clock, seed), clock)
-    chains = walk.started(prior, seed)
-    walk.drawn(chains, walk.plan.between)
-    found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
-    samples = walk.samples(found, prior)
+    plan = affordable(_PLAN, target, prior, clock, seed)
+    samples = run_posterior(target, plan, prior, clock, seed).samples()
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
     rows, error = bayes_estimate(
         samples.thinned(most), target, clock, samples.thinned(most // 4), seed
@@ -63,7 +63,7 @@ def prior_only(
         "likely",
         values,
         (rows,),
-        numbers={"chains": len(chains), "samples": len(samples)},
+        numbers={"chains": plan.chains, "samples": len(samples)},
         ordered=given.parts is not None,
         expected_distance=error,
     )

@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import ENUMERATED
-from treeleak.attacks.posterior.draw_kernels import (
-    Ground,
-    Moves,
-    climb,
-)
+from treeleak.attacks.posterior.draw_kernels import NAMES, Ground, Moves, climb
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -76,15 +72,15 @@ class PosteriorTarget:
         _check_size(geometry, radix, n_rows)
         ground = _ground(geometry, radix, values)
         weights = None
-        if len(ground.table) and isinstance(likelihood, DrawLikelihood):
+        if ground.listed and isinstance(likelihood, DrawLikelihood):
             weights = start_weights(ground, likelihood, n_rows, clock)
         if parts is None:
             group, allowed = np.zeros(n_rows, np.int64), np.ones((1, values.n_atoms), bool)
         else:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
-        swaps = 0.0 if len(likelihood.law.named) else _SWAPS
-        many = not len(ground.table) and _long(values)
+        swaps = 0.0 if likelihood.law.says == NAMES else _SWAPS
+        many = not ground.listed and _long(values)
         moves = _moves(group, allowed, values, weights)
         moves = moves._replace(
             swaps=swaps, gibbs_share=_GIBBS_SHARE if many else 0.0, single=_SINGLE if many else 0.0
@@ -114,7 +110,7 @@ class PosteriorTarget:
     @property
     def cells(self) -> str:
         """How the cells were found: see :attr:`Answer.cells`."""
-        if len(self.ground.table):
+        if self.ground.listed:
             return ENUMERATED
         return f"generated: the grid of thresholds has {self.geometry.n_points:.3g} points"
 
@@ -160,6 +156,7 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
     else:
         allowed += [_of_rule(rule, geometry) for rule in rules]
     return ground_without_table(geometry, radix, values)._replace(
+        listed=listed,
         stride=stride,
         table=table,
         rule_start=np.cumsum([0, *(len(valid) for valid, _ in allowed)], dtype=np.int64)[:-1],
@@ -176,6 +173,7 @@ def ground_without_table(geometry: Geometry, radix: IntArray, values: Values) ->
     return Ground(
         radix.astype(np.int32),
         values.atom_start.astype(np.int32),
+        False,
         none,
         np.zeros((0, len(geometry.release.trees)), dtype=np.int32),
         none,

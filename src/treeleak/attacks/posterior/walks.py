@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from treeleak.side_information.density import Density
 
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
-LEAST_SWEEPS = 10.0
-"""Sweeps of a stage with fewer of which a search has not settled, whatever its end looks like."""
 _COLD, _COLD_STAGES = 0.2, 2
 """Temperature, and stages, in which a chain looks for the likeliest dataset."""
 
@@ -49,6 +47,11 @@ class Plan:
     """First price of a row that a leaf lacks."""
     share: float = 0.8
     """Of the time left, for which walks are planned."""
+    least_sweeps: float = 10.0
+    """Sweeps of a stage with fewer of which a search has not settled, whatever its end looks
+    like."""
+    stage: str = "drawing datasets"
+    """What is done at last, for messages."""
     by_factors: bool = False
     """Whether the temperature falls by the same factor at each stage; else its inverse grows by the
     same amount, which spends less time where it is hot."""
@@ -69,7 +72,7 @@ def affordable(
     """Take fewer chains, then shorter walks, where the time left would not do."""
     chain = Chain.started(target, None if prior is None else as_kernel_prior(prior), seed)
     start = clock.seconds
-    chain.walked(1 / target.n_rows, clock)
+    chain, _ = chain.walked(1 / target.n_rows, clock)
     clock.forgive(clock.seconds - start)
     start, trial = clock.seconds, max(_TRIAL / target.n_rows, 1.0)
     chain.walked(trial, clock)
@@ -81,27 +84,97 @@ def affordable(
     return replace(plan, chains=chains, sweeps=plan.sweeps * min(1.0, runs / chains))
 
 
-@dataclass(eq=False)
-class Walk:
-    """The walk of all chains, stage by stage; ``part`` is what of the progress it makes."""
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where chains have walked to."""
 
     target: PosteriorTarget
     plan: Plan
     clock: Clock
-    part: tuple[float, float] = (0.0, 1.0)
+    chains: Sequence[Chain]
+    drawn: Sequence[Drawn]
+    prior: TreePrior | FloatArray | None
+    """What all chains share; None where each learned its own."""
+    settled: bool
+    """Whether there was time to cool, and to learn what rows are like."""
+
+    @cached_property
+    def for_all(self) -> TreePrior | FloatArray:
+        """A prior for all; where each chain learned its own, it is fitted to what they found."""
+        return fitted(self.target, self.drawn) if self.prior is None else self.prior
+
+    def samples(self, density: Density | None = None) -> Samples:
+        """Put what chains drew together.
+
+        With the density of a population, the values of each atom are as probable as it has them in
+        these rows.
+        """
+        samples = together(self.target, self.drawn, self.for_all)
+        return samples if density is None else _told(samples, density)
+
+    def likeliest(self) -> IntArray:
+        """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
+        own = as_kernel_prior(self.for_all)
+
+        def frozen(chain: Chain) -> Chain:
+            sweeps = _COLD_STAGES * self.plan.sweeps
+            return chain.under(own).walked(sweeps, self.clock, _COLD)[0]
+
+        ended = run_all([partial(frozen, chain) for chain in self.chains])
+        heights = [chain.log_posterior for chain in ended]
+        return np.asarray(ended[int(np.argmax(heights))].state.atoms, dtype=np.int64)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How much was walked, for an answer."""
+        made = {"chains": len(self.chains), "samples": len(self.drawn)}
+        return made | {"sweeps": int(self.plan.sweeps)}
+
+
+def run_posterior(
+    target: PosteriorTarget,
+    plan: Plan,
+    prior: TreePrior | FloatArray | None,
+    clock: Clock,
+    seed: int,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> Found:
+    """Cool chains, let them learn what rows are like, and draw samples.
+
+    ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
+    learns its own. ``part``: what of the progress this is.
+    """
+    walk = _Walk(plan, clock, part)
+    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
+    own = None if prior is None else as_kernel_prior(prior)
+    chains = walk.cooled([Chain.started(target, own, int(s)) for s in seeds])
+    for _ in range(plan.fits):
+        if clock.stopped:
+            break
+        chains, found = walk.drawn(chains, plan.between)
+        if isinstance(prior, TreePrior):
+            prior = fitted(target, found)
+            own = as_kernel_prior(prior)
+            chains = [chain.under(own) for chain in chains]
+    settled = not clock.stopped and plan.sweeps >= plan.least_sweeps
+    chains, found = walk.drawn(chains, plan.samples, plan.stage)
+    return Found(target, plan, clock, chains, found, prior, settled)
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The walk of all chains, stage by stage; it tells how far they are."""
+
+    plan: Plan
+    clock: Clock
+    part: tuple[float, float]
     done: int = 0
 
-    def started(self, prior: TreePrior | FloatArray | None, seed: int) -> list[Chain]:
-        """Start the chains; without a prior, each learns its own."""
-        seeds = np.random.SeedSequence(seed).generate_state(self.plan.chains)
-        own = None if prior is None else as_kernel_prior(prior)
-        return [Chain.started(self.target, own, int(s)) for s in seeds]
-
-    def cool(self, chains: Sequence[Chain]) -> None:
+    def cooled(self, chains: Sequence[Chain]) -> list[Chain]:
         """Go from the highest temperature to 1, and from the lowest penalty to the full one."""
         plan = self.plan
 
-        def cooled(chain: Chain) -> None:
+        def cooled(chain: Chain) -> Chain:
             for way in np.linspace(0.0, 1.0, plan.cooling):
                 temperature = 1.0 / (way + (1.0 - way) / plan.hot)
                 if plan.by_factors:
@@ -109,78 +182,30 @@ class Walk:
                 missing_row_penalty = plan.low_penalty + way * (
                     MISSING_ROW_PENALTY - plan.low_penalty
                 )
-                chain.walked(plan.sweeps, self.clock, temperature, missing_row_penalty)
+                chain, _ = chain.walked(plan.sweeps, self.clock, temperature, missing_row_penalty)
                 self._tell("looking for likely rows")
+            return chain
 
-        run_all([partial(cooled, chain) for chain in chains])
-
-    def learned(self, chains: Sequence[Chain], prior: TreePrior) -> TreePrior:
-        """Fit the prior to what all chains find, and let them go on under it."""
-        for _ in range(self.plan.fits):
-            if self.clock.stopped:
-                break
-            prior = self.fitted(self.drawn(chains, self.plan.between))
-            for chain in chains:
-                chain.adopt(as_kernel_prior(prior))
-        return prior
-
-    def fitted(self, found: Sequence[Drawn]) -> TreePrior:
-        """Fit a prior to datasets."""
-        atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
-        values = self.target.values
-        radix = np.diff(values.atom_start)
-        weights = values.atom_weights
-        return TreePrior.fitted(atoms, self.target.n_rows, radix, weights, values.bins)
-
-    def samples(
-        self,
-        found: Sequence[Drawn],
-        prior: TreePrior | FloatArray | None,
-        density: Density | None = None,
-    ) -> Samples:
-        """Put what chains drew together; without a prior for all, one is fitted to it.
-
-        With the density of a population, the values of each atom are as probable as it has them in
-        these rows.
-        """
-        values = self.target.values
-        prior = self.fitted(found) if prior is None else prior
-        atoms = np.array([a for a, _, _ in found])
-        numbered = (atoms + values.atom_start[:-1]).ravel()
-        marginal = np.bincount(numbered, minlength=values.n_atoms) / len(found)
-        chain, height = np.array([c for _, c, _ in found]), np.array([h for _, _, h in found])
-        samples = Samples(values, atoms, chain, height, values.prior(marginal), prior)
-        return samples if density is None else _told(samples, density)
+        return run_all([partial(cooled, chain) for chain in chains])
 
     def drawn(
         self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
-    ) -> list[Drawn]:
+    ) -> tuple[list[Chain], list[Drawn]]:
         """Walk, and note the dataset after each stage of each chain; one at least."""
 
-        def drawn(c: int) -> list[Drawn]:
+        def drawn(c: int) -> tuple[Chain, list[Drawn]]:
             out, chain = [], chains[c]
             for k in range(stages):
                 if k and self.clock.stopped:
                     break
-                chain.walked(self.plan.sweeps, self.clock)
-                height = chain.log_likelihood if chain.hierarchy.every else chain.log_posterior
-                out.append((chain.state.atoms.copy(), c, height))
+                chain, _ = chain.walked(self.plan.sweeps, self.clock)
+                height = chain.log_likelihood if chain.given is None else chain.log_posterior
+                out.append((chain.state.atoms, c, height))
                 self._tell(what)
-            return out
+            return chain, out
 
-        return [s for own in run_all([partial(drawn, c) for c in range(len(chains))]) for s in own]
-
-    def likeliest(self, chains: Sequence[Chain], prior: TreePrior | FloatArray) -> IntArray:
-        """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
-        own = as_kernel_prior(prior)
-
-        def frozen(chain: Chain) -> float:
-            chain.adopt(own)
-            chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD, learns=False)
-            return chain.log_posterior
-
-        heights = run_all([partial(frozen, chain) for chain in chains])
-        return np.asarray(chains[int(np.argmax(heights))].state.atoms, dtype=np.int64)
+        ended = run_all([partial(drawn, c) for c in range(len(chains))])
+        return [chain for chain, _ in ended], [d for _, own in ended for d in own]
 
     def _tell(self, what: str) -> None:
         self.done += 1
@@ -192,6 +217,25 @@ Drawn = tuple[NDArray[np.int16], int, float]
 """Atoms, chain, and log posterior (log likelihood, where each chain has its own prior)."""
 
 
+def fitted(target: PosteriorTarget, drawn: Sequence[Drawn]) -> TreePrior:
+    """Fit a prior to datasets."""
+    atoms = np.concatenate([a for a, _, _ in drawn]).astype(np.int64)
+    values = target.values
+    radix = np.diff(values.atom_start)
+    return TreePrior.fitted(atoms, target.n_rows, radix, values.atom_weights, values.bins)
+
+
+def together(
+    target: PosteriorTarget, drawn: Sequence[Drawn], prior: TreePrior | FloatArray
+) -> Samples:
+    """Put datasets together."""
+    values, atoms = target.values, np.array([a for a, _, _ in drawn])
+    numbered = (atoms + values.atom_start[:-1]).ravel()
+    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(drawn)
+    chain, height = np.array([c for _, c, _ in drawn]), np.array([h for _, _, h in drawn])
+    return Samples(values, atoms, chain, height, values.prior(marginal), prior)
+
+
 def population_prior(density: Density | None, target: PosteriorTarget) -> FloatArray | None:
     """Log probability of rows by the population, over the grid, shape (n_points, n_classes).
 
@@ -201,7 +245,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     """
     if density is None:
         return None
-    if not len(target.ground.table):
+    if not target.ground.listed:
         n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
     points = np.arange(density.geometry.n_points)
