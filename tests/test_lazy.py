@@ -346,7 +346,7 @@ def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
             end = time.perf_counter() + 30.0
             while time.perf_counter() < end:
                 pass
-        on(*given)
+        return on(*given)
 
     monkeypatch.setattr(large_grid, "all_walked", slower)
     monkeypatch.setattr(large_grid, "_LATE", 0.1)

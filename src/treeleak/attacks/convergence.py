@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from treeleak.core.arrays import FloatArray
 
@@ -62,8 +61,9 @@ def _halves(chains: Sequence[FloatArray]) -> FloatArray | None:
 
 
 def _scores(halves: FloatArray) -> FloatArray:
-    """Normal scores of the ranks, over all chains."""
-    ranks = rankdata(halves).reshape(halves.shape)
+    """Normal scores of the ranks, over all chains; equal numbers share their mean rank."""
+    _, place, times = np.unique(halves, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(times) - (times - 1) / 2)[place].reshape(halves.shape)
     return np.asarray(ndtri((ranks - 0.375) / (halves.size + 0.25)))
 
 
