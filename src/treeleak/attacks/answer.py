@@ -31,6 +31,11 @@ class Rows:
     """Whether the histogram over cells is proved to be the only one."""
     misfit: int
     """Sum over all equations of |A m - n|."""
+    worlds: IntArray | None = None
+    """Shape (n_worlds, n_rows, n_attributes + 1). Other datasets that these rows may be:
+    atoms, numbered over all attributes. None where only confidences tell."""
+    fixed: BoolArray | None = None
+    """Shape (n_rows,). Whether every dataset that meets the counts has a row of these atoms."""
 
 
 ENUMERATED, NOT_NEEDED = "enumerated", "not needed"

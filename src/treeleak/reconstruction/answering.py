@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
+from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
@@ -169,9 +170,8 @@ def _written(
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         seconds = max(clock.left, GRACE / 2)
         out = _with_rows(out, task, answer, geometry, distinct, seconds)
-    if answer.samples is not None and answer.likeliest is not None:
-        out = _with_posterior(out, task, answer.samples, answer.likeliest, geometry)
-    return out
+    samples = answer.samples or samples_of(answer.rows, answer.values)
+    return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
 
 
 def _over_all(answer: Answer, task: Task) -> float | None:
@@ -266,7 +266,7 @@ def _outcomes(
 
 
 def _with_posterior(
-    out: Reconstruction, task: Task, samples: Samples, likeliest: IntArray, geometry: Geometry
+    out: Reconstruction, task: Task, answer: Answer, samples: Samples, geometry: Geometry
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
@@ -278,7 +278,10 @@ def _with_posterior(
 
     own = known.rows[:, : len(release.feature_names)]
     members = np.column_stack([own, known.row_labels])[known.placed]
-    posterior = Posterior(samples, geometry, release, write, task.seed, members)
+    fixed = fixed_atoms(answer.rows, answer.values)
+    posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
+    if answer.likeliest is None:
+        return replace(out, posterior=posterior)
     notes = out.notes
     if samples.disagreement > _AGREED:
         yet, told = " yet", "more time would make confidences better"
@@ -287,7 +290,7 @@ def _with_posterior(
             yet, told = "", "confidences are too sure, more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, told=told))
-    written = posterior.written(samples.most_probable(likeliest))
+    written = posterior.written(samples.most_probable(answer.likeliest))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
 
 

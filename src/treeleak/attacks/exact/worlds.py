@@ -275,7 +275,10 @@ class WorldSearch:
             1.0
         )
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
-        return Rows(values, sure, proved, unique, final.misfit)
+        fixed = np.arange(len(values)) < len(self.settled) + len(self.anchored)
+        held = np.stack([np.concatenate([settled, w.values]) for w in worlds or [final]])
+        worlds_of = self.values.atom_of[held]
+        return Rows(values, sure, proved, unique, final.misfit, worlds_of, fixed)
 
     def histogram(self, world: World) -> IntArray:
         """Rows in each of the system's cells."""

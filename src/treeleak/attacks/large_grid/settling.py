@@ -66,7 +66,8 @@ def settled(
     likely = np.take_along_axis(share, chosen, axis=1)
     # An interval is listed as one value and holds many: it is never certain.
     sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
-    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, found.misfit)
+    proved = np.zeros(len(chosen), dtype=bool)
+    return Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
 
 
 def _drawn(
