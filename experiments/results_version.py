@@ -72,6 +72,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "GradientBoosting are settled in whole numbers, and leaf values of CatBoost choose "
             "between rows that meet all counts.",
         ),
+        12: (
+            ("hidden",),
+            "Membership says whether a row with these values is there, or with a share, whether a "
+            "person is; what no chain has met is not ruled out.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
