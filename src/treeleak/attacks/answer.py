@@ -38,6 +38,14 @@ class Rows:
     """Shape (n_rows,). Whether every dataset that meets the counts has a row of these atoms."""
 
 
+_MOST_ROWS = 200_000
+
+
+def most_worlds(n_rows: int) -> int:
+    """Say how many other datasets are kept: two, or more if they have few rows in all."""
+    return max(2, _MOST_ROWS // max(n_rows, 1))
+
+
 ENUMERATED, NOT_NEEDED = "enumerated", "not needed"
 
 Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]

@@ -19,7 +19,7 @@ class Samples:
     """Datasets drawn from a posterior."""
 
     values: Values
-    atoms: NDArray[np.int16]
+    atoms: NDArray[np.int16] | NDArray[np.int32]
     """Shape (n_samples, n_rows, n_attributes + 1). Atom of each attribute, counted from 0 in each;
     the class is the last."""
     chain: IntArray
@@ -39,7 +39,9 @@ class Samples:
         attributes.
         """
         n_worlds = len(numbered)
-        atoms = (numbered - values.atom_start[:-1]).astype(np.int16)
+        atoms = numbered - values.atom_start[:-1]
+        wide = np.diff(values.atom_start).max(initial=0) > np.iinfo(np.int16).max + 1
+        atoms = atoms.astype(np.int32) if wide else atoms.astype(np.int16)
         marginal = np.bincount(numbered.ravel(), minlength=values.n_atoms) / n_worlds
         none = np.zeros(n_worlds)
         return cls(values, atoms, np.arange(n_worlds), none, values.prior(marginal), None)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeleak.attacks.answer import Rows
+from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import IntArray
 from treeleak.partition.values import Values
 
-_WORLDS, _MOST_ROWS = 40, 200_000
-"""Datasets drawn from confidences, and rows in all datasets that are kept."""
+_WORLDS = 40
+"""Datasets drawn from confidences."""
 
 
 def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
@@ -20,10 +20,11 @@ def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
     n_rows = sum(len(own.values) for own in rows)
     if not n_rows:
         return None
-    each = [_drawn(own, values) if own.worlds is None else own.worlds for own in rows]
-    most = int(np.clip(_MOST_ROWS // n_rows, 2, max(map(len, each))))
+    most = most_worlds(n_rows)
+    each = [_drawn(own, values, most) if own.worlds is None else own.worlds for own in rows]
+    most = min(most, max(map(len, each)))
     parts = [worlds[np.arange(most) % len(worlds)] for worlds in each]
-    return Samples.of_worlds(values, np.concatenate(parts, axis=1).astype(np.int64))
+    return Samples.of_worlds(values, np.concatenate(parts, axis=1))
 
 
 def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
@@ -33,10 +34,10 @@ def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
     return np.asarray(values.atom_of[np.concatenate([none, *fixed])] - values.atom_start[:-1])
 
 
-def _drawn(own: Rows, values: Values) -> IntArray:
+def _drawn(own: Rows, values: Values, most: int) -> IntArray:
     """Keep each value with its confidence; else take that of another row."""
     rng = np.random.default_rng(0)
     atoms = values.atom_of[own.values]
-    shape = (_WORLDS, *atoms.shape)
+    shape = (min(_WORLDS, most), *atoms.shape)
     other = atoms[rng.integers(len(atoms), size=shape), np.arange(atoms.shape[1])]
     return np.where(rng.random(shape) < own.confidence, atoms, other)

@@ -265,20 +265,28 @@ def _outcomes(
     return values, sure, found
 
 
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """Writes samples with what was known; no closure, so that results can be pickled."""
+
+    known: KnownTables
+    hidden: bool
+
+    def __call__(self, rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
+        # Walks over hidden draws hold known rows, too, each in its place; others do not.
+        found = self.known.filled(_unsure(rows, label), ordered=self.hidden, rows=self.hidden)
+        return _tidy(found.table), found.label
+
+
 def _with_posterior(
     out: Reconstruction, task: Task, answer: Answer, samples: Samples, geometry: Geometry
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
-
-    def write(rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
-        # Walks over hidden draws hold known rows, too, each in its place; others do not.
-        found = known.filled(_unsure(rows, label), ordered=task.hidden, rows=task.hidden)
-        return _tidy(found.table), found.label
-
     own = known.rows[:, : len(release.feature_names)]
     members = np.column_stack([own, known.row_labels])[known.placed]
     fixed = fixed_atoms(answer.rows, answer.values)
+    write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
     if answer.likeliest is None:
         return replace(out, posterior=posterior)

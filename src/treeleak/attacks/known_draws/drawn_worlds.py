@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from treeleak.attacks.answer import most_worlds
 from treeleak.core.arrays import FloatArray, IntArray
 
 _WORLDS = 40
@@ -20,7 +21,7 @@ def drawn_worlds(
     ascending, weight and atoms of each point. Returns atoms, shape (n_worlds, n_rows, n_atoms).
     """
     rng = np.random.default_rng(0)
-    u = rng.random((2, _WORLDS, len(row)))
+    u = rng.random((2, min(_WORLDS, most_worlds(len(row))), len(row)))
     pair = share.indices[_drawn(share.data, share.indptr.astype(np.int64), row, u[0])]
     highest = np.full(share.shape[1], -np.inf)
     np.maximum.at(highest, owner, log_w)
