@@ -54,6 +54,7 @@ def plain():
     X, y = bits(8, 3)
     result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=6)
     assert not result.free_columns
+    assert result.posterior.by_chains
     return result
 
 
@@ -280,6 +281,7 @@ def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
     X, y = bits(8, 3)
     forest = RandomForestClassifier(4, random_state=0).fit(X, y)
     result = reconstruct(forest, Schema.from_columns(X.columns))
+    assert not result.posterior.by_chains
     again = pickle.loads(pickle.dumps(result))
     assert again.membership(X).equals(result.membership(X))
     for one, other in zip(again.posterior.datasets(), result.posterior.datasets(), strict=True):

@@ -288,7 +288,7 @@ def _with_posterior(
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
-    if answer.likeliest is None:
+    if not posterior.by_chains or answer.likeliest is None:
         return replace(out, posterior=posterior)
     notes = out.notes
     if samples.disagreement > _AGREED:

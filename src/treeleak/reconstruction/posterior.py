@@ -62,6 +62,11 @@ class Posterior:
         return len(self._chains)
 
     @property
+    def by_chains(self) -> bool:
+        """Whether chains drew the samples: else they are worlds of the rows, or of confidences."""
+        return self.samples.learned is not None
+
+    @property
     def _chains(self) -> IntArray:
         return np.unique(self.samples.chain)
 
