@@ -31,7 +31,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "exact": "forests without bootstrap, beside the published figures",
         "known": "default forests, whose draws are known: rows in order, calibration",
-        "hidden": "default forests whose draws are hidden, membership, populations",
+        "hidden": "default forests whose draws are hidden, populations",
+        "membership": "who is in the training set, beside LiRA: AUC, calibration",
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",

@@ -92,6 +92,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Whether brief walks over hidden draws agree is judged by the R-hat of ranks: some "
             "walks are longer, or shorter, than before.",
         ),
+        16: (
+            ("hidden",),
+            "Membership says whether a row with these values is there, or with a share, whether a "
+            "person is; what no chain has met is not ruled out.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
+from treeleak.attacks.answer import most_worlds
+from treeleak.attacks.known_draws.drawn_worlds import drawn_worlds
+from treeleak.attacks.samples import Samples
 from treeleak.verification.counts import check_drawable
 
 
@@ -49,6 +54,7 @@ def plain():
     X, y = bits(8, 3)
     result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=6)
     assert not result.free_columns
+    assert result.posterior.by_chains
     return result
 
 
@@ -75,9 +81,11 @@ def test_membership_is_the_share_of_samples_that_hold_the_record(plain, classes)
     held = np.zeros(len(records))
     for X, y in plain.posterior.datasets():
         held += holds(records, X, None if classes is None else y)
-    share = held / len(plain.posterior)
-    assert np.allclose(plain.membership(records), share)
-    assert ((share > 0) & (share < 1)).any()
+    share, found = held / len(plain.posterior), plain.membership(records)
+    # What all chains have met is as frequent as they say; what few have met is less so.
+    assert (found <= share + 1e-9)[share > 0].all()
+    assert np.allclose(found, share, atol=0.01)
+    assert ((share > 0.2) & (share < 1) & np.isclose(found, share)).any()
 
 
 def chance_of(posterior, record, row):
@@ -211,7 +219,7 @@ def test_a_joint_release_speaks_of_members_of_the_later_one():
     for table, label in result.posterior.datasets():
         assert list(table) == list(X)
         held += holds(records, table, label)
-    assert np.allclose(result.membership(records), held / len(result.posterior))
+    assert np.allclose(result.membership(records), held / len(result.posterior), atol=0.01)
 
 
 # --------------------------------------------------------------------------------- expectation
@@ -260,10 +268,51 @@ def test_nearly_all_samples_give_every_leaf_its_rows(plain):
     assert max(lacking) <= 2
 
 
-def test_without_hidden_draws_there_is_no_posterior():
+def test_without_rows_there_is_no_posterior():
     X, y = bits(8, 3)
     forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    result = reconstruct(forest, Schema.from_columns(X.columns))
+    result = replace(reconstruct(forest, Schema.from_columns(X.columns)), posterior=None)
     for ask in (lambda: result.membership(X), lambda: result.expectation(lambda *_: 0.0)):
         with pytest.raises(NotCovered, match="no posterior of rows rebuilt from known bootstrap"):
             ask()
+
+
+def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
+    X, y = bits(8, 3)
+    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
+    result = reconstruct(forest, Schema.from_columns(X.columns))
+    assert not result.posterior.by_chains
+    again = pickle.loads(pickle.dumps(result))
+    assert again.membership(X).equals(result.membership(X))
+    for one, other in zip(again.posterior.datasets(), result.posterior.datasets(), strict=True):
+        assert one[0].equals(other[0])
+
+
+def test_attributes_of_many_atoms_are_stored_without_overflow():
+    class Two:
+        """As many atoms as are asked for, and two classes."""
+
+        atom_start = np.array([0, 70_000, 70_002])
+        n_atoms = 70_002
+
+        def prior(self, marginal):
+            return marginal
+
+    numbered = np.array([[[69_999, 70_001]], [[40_000, 70_000]]])
+    samples = Samples.of_worlds(Two(), numbered)
+    assert samples.atoms.tolist() == [[[69_999, 1]], [[40_000, 0]]]
+    assert (samples.numbered(0) == numbered[0]).all()
+    Two.atom_start = np.array([0, 2**15, 2**15 + 2])
+    fits = Samples.of_worlds(Two(), np.array([[[2**15 - 1, 2**15]]]))
+    assert fits.atoms.dtype == np.int16
+    assert fits.atoms.tolist() == [[[2**15 - 1, 0]]]
+
+
+def test_few_datasets_of_many_rows_are_kept():
+    assert [most_worlds(n) for n in (0, 100, 20_000, 10**6)] == [200_000, 2000, 10, 2]
+    share = sparse.csr_array(np.eye(2))
+    held = drawn_worlds(
+        share, np.arange(20_000) % 2, np.arange(2), np.zeros(2), np.array([[0, 2], [1, 3]])
+    )
+    assert held.shape == (10, 20_000, 2)
+    assert (held[:, 1] == [1, 3]).all()

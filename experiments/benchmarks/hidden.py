@@ -233,10 +233,8 @@ def run(case: Case) -> Record:
         outcome["error_without"] = treeleak.metrics.reconstruction_error(without.X, X, data.schema)
     if case.others:
         own, other = records(data, X, y, case.others, case.seed)
-        shares = {"": None, "_told": len(own) / (len(own) + len(other)), "_even": 0.5}
-        for kind, share in shares.items():
-            outcome[f"members{kind}"] = result.membership(own, share).round(4).tolist()
-            outcome[f"others{kind}"] = result.membership(other, share).round(4).tolist()
+        outcome["members"] = result.membership(own).round(4).tolist()
+        outcome["others"] = result.membership(other).round(4).tolist()
     return outcome | {
         "first": result.trace[0].seconds if result.trace else seconds,
         "error": treeleak.metrics.partial_error(result.X, X, known, data.schema),
@@ -275,26 +273,22 @@ def records(
     return own, other.sample(n=min(others, len(other)), random_state=seed, ignore_index=True)
 
 
-def calibration_error(said: ArrayLike, true: ArrayLike, bins: int = 10) -> float:
+def calibration_error(
+    said: ArrayLike, true: ArrayLike, bins: int = 10, weight: ArrayLike = 1.0
+) -> float:
     """Expected calibration error: over bins of equal width, |mean said - share true|.
 
-    Each bin weighs as much as it holds predictions.
+    Each bin weighs as much as the predictions that it holds.
     """
     said, true = np.asarray(said, dtype=float), np.asarray(true, dtype=float)
-    at = np.minimum((said * bins).astype(np.int64), bins - 1)
-    return float(np.abs(np.bincount(at, weights=said - true)).sum() / len(said))
+    at, weight = np.minimum((said * bins).astype(np.int64), bins - 1), np.asarray(weight)
+    off = np.abs(np.bincount(at, weights=weight * (said - true))).sum()
+    return float(off / np.broadcast_to(weight, said.shape).sum())
 
 
-def pooled(runs: Sequence[Record], kind: str = "") -> tuple[np.ndarray, np.ndarray]:
-    """All predictions of membership of a kind, and whether they are of members.
-
-    Kinds: nothing told of the share of members; "_told"; and "_even", with no more others than
-    members.
-    """
-    said = []
-    for r in runs:
-        members, others = r[f"members{kind}"], r[f"others{kind}"]
-        said += [members, others[: len(members)] if kind == "_even" else others]
+def pooled(runs: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """All predictions of membership, and whether they are of members."""
+    said = [part for r in runs for part in (r["members"], r["others"])]
     true = [np.full(len(part), i % 2 == 0) for i, part in enumerate(said)]
     return np.concatenate(said), np.concatenate(true)
 
@@ -430,8 +424,8 @@ def membership_table(found: list[Record]) -> None:
     all_runs = _runs(found)
     out = new_table(
         title("hidden draws, membership", all_runs),
-        "depth, counts, dataset, answered, members, others, calibration error, equal numbers, "
-        "not told, ROC AUC, error, expected, |difference|, floor, met",
+        "depth, counts, dataset, answered, members, others, calibration error, "
+        "ROC AUC, error, expected, |difference|, floor, met",
         left="counts, dataset",
     )
     for (depth, counts), both in _by(all_runs, "depth", "counts"):
@@ -443,14 +437,12 @@ def membership_table(found: list[Record]) -> None:
                 out.add_row(depth, counts, name, answered)
                 continue
             said, true = pooled(of)
-            error, equal, untold = (
-                calibration_error(*pooled(of, k)) for k in ("_told", "_even", "")
-            )
+            error = calibration_error(said, true)
             good = error <= CALIBRATION_FLOOR and len(of) == len(runs)
             floor = [f"<= {CALIBRATION_FLOOR}", verdict(good)]
             out.add_row(
                 depth, counts, name, answered, str(true.sum()), str((~true).sum()), f"{error:.4f}",
-                f"{equal:.4f}", f"{untold:.4f}", f"{roc_auc_score(true, said):.4f}",
+                f"{roc_auc_score(true, said):.4f}",
                 f"{runs.error.mean():.4f}",
                 f"{runs.expected_error.mean():.4f}",
                 f"{(runs.error - runs.expected_error).abs().mean():.4f}",
@@ -458,10 +450,9 @@ def membership_table(found: list[Record]) -> None:
             )  # fmt: skip
     CONSOLE.print(out)
     CONSOLE.print(
-        "membership: of distinct records, label included; each prediction weighs the same, and of "
-        f"each run there are all members and up to {OTHERS} others of the table, and the attack is "
-        'told the share of members. "equal numbers" takes as many others as members, and tells '
-        'that; "not told" takes all and tells nothing. |difference|: mean over runs between the '
+        "membership: whether a row with these values is there, of distinct records, label "
+        "included; each prediction weighs the same, and of each run there are all members and up "
+        f"to {OTHERS} others of the table. |difference|: mean over runs between the "
         "values' error and what their confidence expects. A run without an answer meets no floor"
     )  # fmt: skip
 

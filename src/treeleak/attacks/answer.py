@@ -31,6 +31,19 @@ class Rows:
     """Whether the histogram over cells is proved to be the only one."""
     misfit: int
     """Sum over all equations of |A m - n|."""
+    worlds: IntArray | None = None
+    """Shape (n_worlds, n_rows, n_attributes + 1). Other datasets that these rows may be:
+    atoms, numbered over all attributes. None where only confidences tell."""
+    fixed: BoolArray | None = None
+    """Shape (n_rows,). Whether every dataset that meets the counts has a row of these atoms."""
+
+
+_MOST_ROWS = 200_000
+
+
+def most_worlds(n_rows: int) -> int:
+    """Say how many other datasets are kept: two, or more if they have few rows in all."""
+    return max(2, _MOST_ROWS // max(n_rows, 1))
 
 
 ENUMERATED, NOT_NEEDED = "enumerated", "not needed"

@@ -29,7 +29,7 @@ class Samples:
     """Datasets drawn from a posterior."""
 
     values: Values
-    atoms: NDArray[np.int16]
+    atoms: NDArray[np.int16] | NDArray[np.int32]
     """Shape (n_samples, n_rows, n_attributes + 1). Atom of each attribute, counted from 0 in each;
     the class is the last."""
     chain: IntArray
@@ -38,8 +38,33 @@ class Samples:
     """Shape (n_samples,). Up to a constant."""
     value_prior: FloatArray
     """Shape (n_values,). Probability of each value given its atom."""
-    prior: TreePrior | FloatArray
-    """Shape (n_points, n_classes). Log probability of a row before anything was counted."""
+    learned: TreePrior | FloatArray | None
+    """See :attr:`prior`; None where the attack has none."""
+
+    @classmethod
+    def of_worlds(cls, values: Values, numbered: IntArray) -> Samples:
+        """Take datasets that may be for samples, each of a chain of its own.
+
+        ``numbered``, shape (n_worlds, n_rows, n_attributes + 1): atoms, numbered over all
+        attributes.
+        """
+        n_worlds = len(numbered)
+        atoms = numbered - values.atom_start[:-1]
+        wide = np.diff(values.atom_start).max(initial=0) > np.iinfo(np.int16).max + 1
+        atoms = atoms.astype(np.int32) if wide else atoms.astype(np.int16)
+        marginal = np.bincount(numbered.ravel(), minlength=values.n_atoms) / n_worlds
+        none = np.zeros(n_worlds)
+        return cls(values, atoms, np.arange(n_worlds), none, values.prior(marginal), None)
+
+    @cached_property
+    def prior(self) -> TreePrior | FloatArray:
+        """Log probability of a row before anything was counted, shape (n_points, n_classes)."""
+        if self.learned is not None:
+            return self.learned
+        values, (_, n_rows, width) = self.values, self.atoms.shape
+        rows = self.atoms.reshape(-1, width).astype(np.int64)
+        radix = np.diff(values.atom_start)
+        return TreePrior.fitted(rows, n_rows, radix, values.atom_weights, values.bins)
 
     def __len__(self) -> int:
         return len(self.atoms)
@@ -59,10 +84,11 @@ class Samples:
 
     def log_prior(self, atoms: IntArray) -> FloatArray:
         """Log probability of rows of atoms, the class last, before anything was counted."""
-        if isinstance(self.prior, TreePrior):
-            return self.prior.log_prior(atoms)
+        prior = self.prior
+        if isinstance(prior, TreePrior):
+            return prior.log_prior(atoms)
         radix = np.diff(self.values.atom_start)
-        return np.asarray(self.prior.ravel()[np.ravel_multi_index(tuple(atoms.T), tuple(radix))])
+        return np.asarray(prior.ravel()[np.ravel_multi_index(tuple(atoms.T), tuple(radix))])
 
     def numbered(self, k: int) -> IntArray:
         """Atoms of sample k, numbered over all attributes."""

@@ -58,7 +58,7 @@ def reconstruct(
         typer.Option(
             metavar="CSV",
             help="Membership inference: the probability that each record is in the training set. "
-            "For hidden draws and for noise; needs --members-out.",
+            "Needs --members-out.",
         ),
     ] = None,
     members_out: Annotated[

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
+from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
@@ -175,11 +176,10 @@ def _written(
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         seconds = max(clock.left, GRACE / 2)
         out = _with_rows(out, task, answer, geometry, distinct, seconds)
-    if answer.samples is not None and answer.likeliest is not None:
-        return _with_posterior(out, task, answer.samples, answer.likeliest, geometry)
-    if answer.likeliest is not None:
+    if answer.samples is None and answer.likeliest is not None:
         out = replace(out, most_likely=_dataset(task, answer.values, answer.likeliest))
-    return out
+    samples = answer.samples or samples_of(answer.rows, answer.values)
+    return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
 
 
 def _dataset(
@@ -289,20 +289,31 @@ def _outcomes(
     return values, sure, found
 
 
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """Writes samples with what was known; no closure, so that results can be pickled."""
+
+    known: KnownTables
+    hidden: bool
+
+    def __call__(self, rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
+        # Walks over hidden draws hold known rows, too, each in its place; others do not.
+        found = self.known.filled(_unsure(rows, label), ordered=self.hidden, rows=self.hidden)
+        return _tidy(found.table), found.label
+
+
 def _with_posterior(
-    out: Reconstruction, task: Task, samples: Samples, likeliest: IntArray, geometry: Geometry
+    out: Reconstruction, task: Task, answer: Answer, samples: Samples, geometry: Geometry
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
-
-    def write(rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
-        # Walks over hidden draws hold known rows, too, each in its place; others do not.
-        found = known.filled(_unsure(rows, label), ordered=task.hidden, rows=task.hidden)
-        return _tidy(found.table), found.label
-
     own = known.rows[:, : len(release.feature_names)]
     members = np.column_stack([own, known.row_labels])[known.placed]
-    posterior = Posterior(samples, geometry, release, write, task.seed, members)
+    fixed = fixed_atoms(answer.rows, answer.values)
+    write = _Writer(known, task.hidden)
+    posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
+    if not posterior.by_chains or answer.likeliest is None:
+        return replace(out, posterior=posterior)
     notes = out.notes
     if samples.disagreement > _AGREED:
         yet, told = " yet", "more time would make confidences better"
@@ -312,7 +323,7 @@ def _with_posterior(
         disagreement = f"{samples.disagreement:.2f}"
         worth = int(np.nan_to_num(samples.effective))
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))
-    written = posterior.written(samples.most_probable(likeliest))
+    written = posterior.written(samples.most_probable(answer.likeliest))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
 
 

@@ -14,6 +14,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
+from treeleak.reconstruction.membership import Held, Smoothing
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 
@@ -46,6 +47,9 @@ class Posterior:
     """Writes rows and class numbers of a sample in the model's columns, with what was known."""
     seed: int
     """Draws values that no tree tells apart."""
+    fixed: IntArray
+    """Shape (n_fixed, n_attributes + 1). Atoms, each attribute from 0, of rows that are proved to
+    be in every dataset; the class is the last."""
     given: FloatArray | None = None
     """Shape (n_given, n_features + 1). Rows that were given, and last their class numbers."""
 
@@ -55,7 +59,16 @@ class Posterior:
     @property
     def n_chains(self) -> int:
         """Independent chains behind the samples."""
-        return len(np.unique(self.samples.chain))
+        return len(self._chains)
+
+    @property
+    def by_chains(self) -> bool:
+        """Whether chains drew the samples: else they are worlds of the rows, or of confidences."""
+        return self.samples.learned is not None
+
+    @property
+    def _chains(self) -> IntArray:
+        return np.unique(self.samples.chain)
 
     @property
     def disagreement(self) -> float:
@@ -116,7 +129,7 @@ class Posterior:
         return Expectation(float(found.mean()), float(low), float(high), level, len(found))
 
     def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
-        """Probability that each record is in the training set.
+        """Probability of membership of each record.
 
         Values that no tree tells apart count with the probability that a row has them; numbers,
         by the interval between thresholds in which they lie. Rows that were given are members.
@@ -126,11 +139,10 @@ class Posterior:
         records : DataFrame
             The model's columns, and maybe one more, the label.
         share : float, optional
-            The share of members among these records, where they were put together on purpose, as
-            in a membership game (0.5). Without it, they are taken to be chosen without a look at
-            the training set, and P = P(m_r >= 1) is said; with it, what follows from the odds
-            share / (1 - share) x P / (1 - P) x (1 - P0) / P0, where P0 is the same before
-            anything was counted, by the population as the attack was told or learned it.
+            Without it, the probability that *a row with these values* is in the training set.
+            With it, that *this person* is in it, where so large a share of the people asked are
+            (0.5 in a game with as many others), and the others are people of the same population:
+            some have the same values as a member, and the more, the commoner these are.
 
         Returns
         -------
@@ -153,37 +165,40 @@ class Posterior:
         label = self.release.class_numbers(records[beside[0]]) if beside else None
         if label is not None:
             chance[label < 0] = 0.0
-        # A column that only a joint release has tells nothing of a record.
-        own = np.array([p.columns.max() < table.shape[1] for p in self.geometry.parts])
-        times = self._times(atoms, label, own)
-        present = (1.0 - (1.0 - chance) ** times).sum(axis=0)
-        out = present / len(self)
-        if share is not None:
-            once = chance * self._probability(atoms, label, own)
-            before = np.clip(-np.expm1(self.samples.atoms.shape[1] * np.log1p(-once)), 1e-12, 1.0)
-            # One sample's worth of the prior: what no sample holds is not ruled out.
-            after = (present + before) / (len(self) + 1)
-            odds = after * (1 - before) * share, (1 - after) * before * (1 - share)
-            out = np.where(chance > 0, odds[0] / np.maximum(odds[0] + odds[1], 1e-300), 0.0)
+        held = self._held(atoms, label, chance)
+        out = held.row_is_in() if share is None else held.person_is_in(share)
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
-    def _times(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> IntArray:
-        """How often each record stands in each sample, shape (n_samples, n_records)."""
-        asked = atoms[:, own]
-        if label is not None:
-            asked = np.column_stack([asked, label])
-        held = self.samples.atoms[:, :, np.append(own, label is not None)]
+    def _held(self, atoms: IntArray, label: IntArray | None, chance: FloatArray) -> Held:
+        """Count records in the samples."""
+        # A column that only a joint release has tells nothing of a record.
+        own = np.array([p.columns.max() < len(self.release.feature_names)
+                        for p in self.geometry.parts])  # fmt: skip
+        kept = np.append(own, label is not None)
+        asked = atoms[:, own] if label is None else np.column_stack([atoms[:, own], label])
+        held, fixed = self.samples.atoms[:, :, kept], self.fixed[:, kept]
         n_samples, n_rows, width = held.shape
-        n, both = len(asked), np.concatenate([asked, held.reshape(-1, width)])
-        group = equal_rows(both)[1]
+        kind = equal_rows(np.concatenate([asked, fixed, held.reshape(-1, width)]))[1]
+        of_asked, of_fixed, of_held = np.split(kind, [len(asked), len(asked) + len(fixed)])
+        rows = of_held.reshape(n_samples, n_rows)
         # One record stands for all that are equal to it.
-        record = np.full(len(both), -1)
-        record[group[:n]] = np.arange(n)
-        at = record[group[n:]]
-        place = (np.repeat(np.arange(n_samples), n_rows) * n + at)[at >= 0]
-        times = np.bincount(place, minlength=n_samples * n).reshape(n_samples, n)
-        return np.asarray(times[:, record[group[:n]]])
+        record = np.full(int(kind.max()) + 1, -1)
+        record[of_asked] = np.arange(len(asked))
+        place = record[rows] + len(asked) * np.arange(n_samples)[:, None]
+        times = np.bincount(place[record[rows] >= 0], minlength=n_samples * len(asked))
+        times = times.reshape(n_samples, len(asked))[:, record[of_asked]]
+        chains = [(times[self.samples.chain == c] > 0).any(axis=0) for c in self._chains]
+        stands = np.bincount(of_fixed, minlength=len(record))[of_asked]
+        prior = self._probability(atoms, label, own)
+        met, first = np.unique(of_held, return_index=True)
+        seen, all_atoms = np.zeros(len(record)), self.samples.atoms.reshape(n_samples * n_rows, -1)
+        of_label = None if label is None else all_atoms[first, -1].astype(np.int64)
+        seen[met] = self._probability(all_atoms[first, :-1].astype(np.int64), of_label, own)
+        smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen)
+        return Held(
+            times - stands, stands, np.sum(chains, axis=0), prior, chance, n_rows, smoothing
+        )
 
     def _given(self, table: FloatArray, label: IntArray | None) -> BoolArray:
         """Whether each record is a row that was given."""

@@ -102,13 +102,14 @@ class Reconstruction:
     in_earlier : Series of bool or None
         Whether each row is in the training set of the earlier release, if one was given.
     posterior : Posterior or None
-        Samples of the posterior, for hidden draws, counts with noise, and exact counts of classes
-        that leave several datasets (samples nearly meet those).
+        Samples of the posterior, if there are rows: drawn by chains for hidden draws, counts with
+        noise, and exact counts of classes that leave several datasets (samples nearly meet those);
+        else the datasets between which the rows lie, or drawn from their confidence.
     expected_distance : float or None
         Mean distance per value between the rows and the matched datasets of the posterior.
     most_likely : tuple of DataFrame and Series, or None
-        Rows and labels (None in a model without classes) of the likeliest dataset, if there is a
-        posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
+        Rows and labels (None in a model without classes) of the likeliest dataset, if chains
+        drew the posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
     without_population : Reconstruction or None
         The same without the population, if one was given.
     without_distinct : Reconstruction or None

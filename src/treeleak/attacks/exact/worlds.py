@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
-from treeleak.attacks.answer import Rows
+from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
 from treeleak.attacks.exact.likely_points import likely_points, most_in_common
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
@@ -297,7 +297,12 @@ class WorldSearch:
             1.0
         )
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
-        return Rows(values, sure, proved, unique, final.misfit)
+        fixed = np.arange(len(values)) < len(self.settled) + len(self.anchored)
+        several = worlds or [final]
+        kept = several[:: -(-len(several) // most_worlds(len(values)))]
+        held = np.stack([np.concatenate([settled, w.values]) for w in kept])
+        worlds_of = self.values.atom_of[held]
+        return Rows(values, sure, proved, unique, final.misfit, worlds_of, fixed)
 
     def histogram(self, world: World) -> IntArray:
         """Rows in each of the system's cells."""

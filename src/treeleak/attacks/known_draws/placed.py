@@ -9,6 +9,7 @@ from scipy import sparse
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.attacks.known_draws.drawn_worlds import drawn_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
@@ -77,7 +78,8 @@ def placed_rows(
         inside = points.within(log_w)
     for _ in range(_ROUNDS):
         if population is None:
-            inside = points.within(points.product(marginal + values.atom_sizes / len(pair)))
+            log_w = points.product(marginal + values.atom_sizes / len(pair))
+            inside = points.within(log_w)
         table = (share @ inside).tocsr()
         marginal = np.asarray(table.T @ times).ravel()
 
@@ -97,7 +99,9 @@ def placed_rows(
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
     share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
     confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, _MOST))
-    return Rows(chosen, confidence, proved, bool(proved.all()), 0)
+    worlds = drawn_worlds(share, row, points.owner, log_w, points.atoms)
+    fixed = proved & points.alike[at].all(axis=1)
+    return Rows(chosen, confidence, proved, bool(proved.all()), 0, worlds, fixed)
 
 
 def sampled(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:

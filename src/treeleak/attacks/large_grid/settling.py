@@ -81,7 +81,10 @@ def settled(
     likely = np.take_along_axis(share, chosen, axis=1)
     # An interval is listed as one value and holds many: it is never certain.
     sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
-    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
+    proved = np.zeros(len(chosen), dtype=bool)
+    # Finer atoms are none of the answer's.
+    worlds = None if between else np.stack(aligned)
+    return Rows(chosen, sure, proved, False, misfit, worlds)
 
 
 def _drawn(

@@ -196,7 +196,7 @@ def written(
         return rows
     least = np.minimum(rows.confidence, found.sure[own][:, None])
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
-                   misfit=missed)  # fmt: skip
+                   misfit=missed, fixed=None)  # fmt: skip
 
 
 def _sure(search: WorldSearch, final: World, worlds: Sequence[World], n_cells: int) -> FloatArray:

@@ -111,7 +111,7 @@ def membership_of(
         X[columns].iloc[rng.permutation(len(X))[:most]].reset_index(drop=True)
         for X, most in ((true, MOST_MEMBERS), (others, MOST_OTHERS))
     )
-    if rebuilt.posterior is not None:
+    if rebuilt.posterior is not None and rebuilt.posterior.by_chains:
         inside, outside = (
             np.asarray(rebuilt.membership(X, 0.5), dtype=np.float64) for X in (members, others)
         )

@@ -1,0 +1,43 @@
+"""Samples where an attack has none of its own: from worlds of its rows, or their confidences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeleak.attacks.answer import Rows, most_worlds
+from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import IntArray
+from treeleak.partition.values import Values
+
+_WORLDS = 40
+"""Datasets drawn from confidences."""
+
+
+def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
+    """Put worlds of all systems together, each with one of the others; None where no row is."""
+    n_rows = sum(len(own.values) for own in rows)
+    if not n_rows:
+        return None
+    most = most_worlds(n_rows)
+    each = [_drawn(own, values, most) if own.worlds is None else own.worlds for own in rows]
+    most = min(most, max(map(len, each)))
+    parts = [worlds[np.arange(most) % len(worlds)] for worlds in each]
+    return Samples.of_worlds(values, np.concatenate(parts, axis=1))
+
+
+def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
+    """Atoms of rows that are in every dataset, each attribute from 0; the class is the last."""
+    fixed = [own.values[own.fixed] for own in rows if own.fixed is not None]
+    none = np.zeros((0, len(values.start) - 1), dtype=np.int64)
+    return np.asarray(values.atom_of[np.concatenate([none, *fixed])] - values.atom_start[:-1])
+
+
+def _drawn(own: Rows, values: Values, most: int) -> IntArray:
+    """Keep each value with its confidence; else take that of another row."""
+    rng = np.random.default_rng(0)
+    atoms = values.atom_of[own.values]
+    shape = (min(_WORLDS, most), *atoms.shape)
+    other = atoms[rng.integers(len(atoms), size=shape), np.arange(atoms.shape[1])]
+    return np.where(rng.random(shape) < own.confidence, atoms, other)
