@@ -123,7 +123,8 @@ PARTS = {
     "exact": [
         Line(CREDIT, "none", 40, Goal(10, 0.10), Goal(3, 0.08)),
         Line(CREDIT, "none", 100, Goal(120), Goal(20)),
-        Line("adult", "none", 200, Goal(300), Goal(30)),
+        Line("adult", "none", 200, Goal(300, 0.06, verified=False), Goal(30, 0.04, verified=False)),
+        Line("adult", "none", 1000, Goal(300, verified=False), Goal(300, 0.06, verified=False)),
     ],
     "known": [
         Line(CREDIT, "known", 40, Goal(5, 0.10), Goal(2, 0.10)),
