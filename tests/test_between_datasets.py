@@ -73,7 +73,7 @@ def test_membership_and_statistics_follow_from_the_samples(shallow):
     data, X, _, result = shallow
     others = data.X.drop(index=X.index).sample(200, random_state=0)
     inside, outside = result.membership(X, 0.5), result.membership(others, 0.5)
-    assert inside.mean() > outside.mean() + 0.1
+    assert inside.mean() > outside.mean() + 0.05
     column = X.columns[0]
     found = result.expectation(lambda rows, _: rows[column].mean())
     assert abs(found.mean - X[column].mean()) < 0.05

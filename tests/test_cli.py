@@ -379,7 +379,7 @@ def test_errors_name_the_file_of_what_is_known(hidden, tmp_path, options, conten
 
 
 @pytest.mark.slow
-def test_options_of_what_is_known_that_cannot_be(hidden, default, tmp_path):
+def test_options_of_what_is_known_that_cannot_be(hidden, tmp_path):
     out = ("--out", tmp_path / "o.csv")
     shares, rows = tmp_path / "shares.json", hidden / "rows.csv"
     for text, why in (
@@ -406,10 +406,17 @@ def test_options_of_what_is_known_that_cannot_be(hidden, default, tmp_path):
     assert rows.read_bytes() == before
     small = refused(*of_hidden("reconstruct", hidden, *out, "--n-rows", 2))
     assert "n_rows is 2, but tree 0 drew" in small
+
+
+@pytest.mark.slow
+def test_members_of_a_forest_with_known_draws_are_told(default, tmp_path):
     records = ("--members", default / "train.csv", "--members-out", tmp_path / "m.csv")
-    schema = ("--schema", default / "schema.toml")
-    told = refused("reconstruct", default / "model.skops", *schema, *out, *records)
-    assert "there is no posterior of rows rebuilt from known bootstrap draws" in told
+    schema = ("--schema", default / "schema.toml", "--out", tmp_path / "o.csv")
+    result = run("reconstruct", default / "model.skops", *schema, *records)
+    assert result.exit_code == 0
+    told = pd.read_csv(tmp_path / "m.csv")
+    assert len(told) == len(pd.read_csv(default / "train.csv"))
+    assert told.iloc[:, -1].between(0.0, 1.0).all()
 
 
 def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):

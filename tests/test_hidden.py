@@ -618,10 +618,11 @@ def test_a_brief_walk_does_where_its_chains_agree(monkeypatch, agree):
 @pytest.mark.slow
 def test_no_walk_is_brief_where_chains_do_not_start_apart(monkeypatch):
     plans = []
-    walked = hidden._walked
+    walked = hidden.run_posterior
     monkeypatch.setattr(
-        hidden, "_walked", lambda land, plan, *a: plans.append(plan) or walked(land, plan, *a)
-    )
+        hidden, "run_posterior",
+        lambda target, plan, *a: plans.append(plan) or walked(target, plan, *a),
+    )  # fmt: skip
     monkeypatch.setattr(hidden, "_MANY_ROWS", 20)
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
@@ -637,19 +638,19 @@ def test_what_a_brief_walk_found_is_kept_when_time_is_up(monkeypatch, when):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
     forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
-    walked, found = hidden._walked, []
+    walked, found = hidden.run_posterior, []
 
-    def stopped(land, plan, prior, clock, *rest):
+    def stopped(target, plan, prior, clock, *rest):
         if found:
             clock.stop()
-        found.append(walked(land, plan, prior, clock, *rest))
+        found.append(walked(target, plan, prior, clock, *rest))
         if when == "brief":
             clock.stop()
         return found[-1]
 
-    monkeypatch.setattr(hidden, "_walked", stopped)
+    monkeypatch.setattr(hidden, "run_posterior", stopped)
     result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", 60.0)
     assert len(found) == (1 if when == "brief" else 2)
-    assert result.posterior.samples is found[0].samples
+    assert (result.posterior.samples.atoms == found[0].samples().atoms).all()
     assert result.status == "likely"
     assert result.numbers["sweeps"] == hidden._PLAN.sweeps / hidden._BRIEF
