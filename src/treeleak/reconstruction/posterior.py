@@ -72,7 +72,7 @@ class Posterior:
 
     @property
     def disagreement(self) -> float:
-        """Gelman and Rubin's R of the log posterior: near 1 where the chains agree."""
+        """R-hat of the log posterior's ranks: near 1 where the chains agree."""
         return self.samples.disagreement
 
     def to_dict(self) -> dict[str, Any]:
