@@ -20,7 +20,6 @@ from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
@@ -176,26 +175,8 @@ def _written(
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         seconds = max(clock.left, GRACE / 2)
         out = _with_rows(out, task, answer, geometry, distinct, seconds)
-    if answer.samples is None and answer.likeliest is not None:
-        out = replace(out, most_likely=_dataset(task, answer.values, answer.likeliest))
     samples = answer.samples or samples_of(answer.rows, answer.values)
     return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
-
-
-def _dataset(
-    task: Task, values: Values, atoms: IntArray
-) -> tuple[pd.DataFrame, pd.Series[Any] | None]:
-    """Write a dataset of atoms as rows and labels."""
-    release, width = task.both.later, sum(len(p.columns) for p in values.parts)
-    rows = values.rows(values.first[atoms[:, :-1]], width)
-    found = task.known.filled(
-        _unsure(rows, atoms[:, -1] - values.atom_start[-2]), ordered=task.hidden, rows=task.hidden
-    )
-    names = list(release.feature_names)
-    X = pd.DataFrame(_tidy(found.table)[:, : len(names)], columns=names)
-    if not release.classes:
-        return X, None
-    return X, pd.Series([release.classes[c] for c in found.label], name="label")
 
 
 def _over_all(answer: Answer, task: Task) -> float | None:
@@ -312,8 +293,11 @@ def _with_posterior(
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
-    if not posterior.by_chains or answer.likeliest is None:
+    if answer.likeliest is None:
         return replace(out, posterior=posterior)
+    if not posterior.by_chains:
+        written = posterior.written(answer.values.first[answer.likeliest])
+        return replace(out, posterior=posterior, most_likely=written)
     notes = out.notes
     if samples.disagreement > _AGREED:
         yet, told = " yet", "more time would make confidences better"

@@ -3,7 +3,7 @@
 A threshold is the middle of two values: of the rows that go left at its node the greatest, and of
 those that go right the least. A test is broken where no values of the intervals that hold these two
 have it in their middle. A move gives one row another interval of one column; it costs what leaves
-then miss, and the tests that it breaks. Half of the moves mend a test that is broken.
+then miss, and the tests that it breaks. Half of the moves mend a test or a count.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Splits(NamedTuple):
     """Bool array. Whether a rank goes left."""
     low: Any
     high: Any
-    """Int32 arrays. For each rank of the greatest row on the left, which ranks of the least one on
+    """Int arrays. For each rank of the greatest row on the left, which ranks of the least one on
     the right fit the threshold."""
     radix: Any
     start: Any
@@ -134,6 +134,13 @@ def _noted(splits: Any, s: Any, v: int, greatest: int, least: int, move: bool) -
     return change
 
 
+@njit(inline=True)
+def _grown(s: Any, gone: int, come: int, label: int) -> Any:
+    """Say by how much the misfit grows if a row leaves one leaf for another."""
+    before = abs(s.residual[gone, label]) + abs(s.residual[come, label])
+    return abs(s.residual[gone, label] - 1) + abs(s.residual[come, label] + 1) - before
+
+
 @njit()
 def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple[int, int]:
     """Say how misfit and broken tests grow if a row takes another rank; move it there if asked."""
@@ -207,8 +214,7 @@ def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple
             else:
                 broken += _noted(splits, s, come, greatest[come], min(least[come], r), move)
                 come = right[come]
-        before = abs(s.residual[gone, label]) + abs(s.residual[come, label])
-        missed += abs(s.residual[gone, label] - 1) + abs(s.residual[come, label] + 1) - before
+        missed += _grown(s, gone, come, label)
         if move:
             s.residual[gone, label] -= 1
             s.residual[come, label] += 1
@@ -237,8 +243,7 @@ def _missed(splits: Any, s: Any, k: int, a: int, new: int, stamp: Any, now: int)
             r = new if attribute[come] == a else s.rank[k, attribute[come]]
             come = left[come] if goes[test[come] + r] else right[come]
         if gone != come:
-            before = abs(s.residual[gone, label]) + abs(s.residual[come, label])
-            missed += abs(s.residual[gone, label] - 1) + abs(s.residual[come, label] + 1) - before
+            missed += _grown(s, gone, come, label)
     return missed
 
 
