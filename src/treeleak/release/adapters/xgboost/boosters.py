@@ -81,7 +81,8 @@ PARTLY = (
 )
 WEIGHTED = own_words(
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
-    "weighted when it was trained, or there are more than single precision can count",
+    "weighted when it was trained, rows had scores of their own to start from (base_margin), or "
+    "there are more than single precision can count",
     "xgboost_weighted",
 )
 DIFFERENT = own_words(
