@@ -405,7 +405,9 @@ def test_rows_of_a_classifier_follow_where_only_the_sums_of_hessians_are_strippe
     answer = treeleak.reconstruct(tmp_path / "stripped.json", schema, time_limit=20)
     release = to_release(tmp_path / "stripped.json")
     cells = (
-        sorted(zip(*(tree.apply(np.asarray(X, np.float32)) for tree in release.trees), y, strict=True))
+        sorted(
+            zip(*(tree.apply(np.asarray(X, np.float32)) for tree in release.trees), y, strict=True)
+        )
         for X, y in ((answer.X, answer.y), (ROWS, CLASS))
     )
     assert next(cells) == next(cells)
