@@ -13,8 +13,10 @@ import pytest
 
 import treeleak
 from helpers.examples import seeds
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.release import to_release
+from treeleak.release import read_model, to_release
 from treeleak.release.adapters.xgboost.boosters import FIRST_ONLY
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
@@ -316,6 +318,29 @@ def test_rounds_behind_the_best_are_mentioned(end, tmp_path):
         scores += tree.statistics.get(VALUE).values[tree.apply(X)]
     expected = model.predict(ROWS, output_margin=True)
     np.testing.assert_allclose(scores + release.ensemble.base_scores[0], expected, atol=1e-5)
+
+
+def test_thresholds_that_are_values_of_rows_are_counted_as_they_stand(tmp_path):
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.integers(0, 40, 300) / 4, "b": rng.normal(size=300).round(3)})
+    model = xgboost.XGBClassifier(n_estimators=20, tree_method="hist", n_jobs=1)
+    model.fit(X, X.a + X.b > 5).save_model(tmp_path / "model.json")
+    trees = raw_trees_of(json.loads((tmp_path / "model.json").read_text()))
+    stored = [set(), set()]
+    for tree in trees:
+        inner = np.array(tree["left_children"]) >= 0
+        for column in (0, 1):
+            own = inner & (np.array(tree["split_indices"]) == column)
+            stored[column] |= set(np.array(tree["split_conditions"], np.float32)[own].tolist())
+    held = [
+        len(own & set(X[c].astype(np.float32).tolist())) for c, own in zip(X, stored, strict=True)
+    ]
+    assert held == [len(own) for own in stored]
+    found = read_model(tmp_path / "model.json")
+    context = Context(release=to_release(found), rows=X)
+    told = " ".join(e.told for e in take_inventory(found, context, X))
+    assert f"{sum(held)} different thresholds of 2 columns." in told
+    assert f"these numbers are {sum(held)} and" in told
 
 
 def test_texts_of_categories_are_read():
