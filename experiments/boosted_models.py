@@ -51,7 +51,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 FIGURES = (
     "cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone", "most",
-    "error", "expected_error", "guess",
+    "error", "expected_error", "guess", "placed", "off",
 )  # fmt: skip
 ALL, VALUES_ALONE = "all", "leaf values alone"
 LEFT: Mapping[str, tuple[Quantity, ...]] = MappingProxyType(
@@ -200,10 +200,12 @@ def _measured(release: Release, found: Reconstruction, own: Rows, others: Rows) 
         zip(_cells(release, other), list(other_y) if classes else [0] * len(other), strict=True)
     )
     held = [pair for pair, sure in zip(pairs, proved, strict=True) if sure]
+    in_place = [a == b for a, b in zip(pairs, true_pairs, strict=False)] if found.ordered else []
     return {
         "cells": _share(cells, true_cells),
         "right": _share(pairs, true_pairs),
         "exact": _share(*exact),
+        "placed": sum(in_place) / len(X) if found.ordered else None,
         "proved": float(proved.mean()),
         "wrong": len(held) - round(_share(held, true_pairs) * len(true_pairs)),
         "others": _share(beside[: len(X)], true_pairs) if len(beside) >= len(X) else None,
@@ -268,11 +270,14 @@ def _targets(
         for k in np.argsort(true):
             if own[true_cells[k]]:
                 said[k] = own[true_cells[k]].pop()
-    within = _NEAR * (true.max() - true.min())
-    near = np.abs(said - true) <= within
+    within, off = _NEAR * (true.max() - true.min()), np.abs(said - true)
+    near = off <= within
     means = pd.Series(true).groupby(list(true_cells)).transform("mean").to_numpy()
     alone = np.array([size[cell] == 1 for cell in true_cells])
+    told = found.label_confidence is not None and found.label_confidence.to_numpy() > 0
+    sure = np.broadcast_to(told, off.shape) & (found.ordered and ~np.isnan(off))
     return {
+        "off": float(off[sure].max()) if sure.any() else None,
         "targets": float(near.mean()),
         "alone": float(near[alone].mean()) if alone.any() else None,
         "most": float((np.abs(means - true) <= within).mean()),

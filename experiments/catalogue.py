@@ -49,6 +49,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "verdicts": "audits of models of which it is known whether they leak",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",
+        "hardened": "what hardened files of boosted models and forests predict, bit for bit",
         "mutations": "valid files, changed by chance: no crash, hang or too much memory",
         "reading_ease": "how easy the first pages are to read",
         "report": "the report of 40,000 rows in Chromium",

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from experiments import progress
-from experiments.benchmarks import boosted, hidden, interpretable, n_rows, noisy, raw
+from experiments.benchmarks import boosted, hardened, hidden, interpretable, n_rows, noisy, raw
 from experiments.benchmarks.known import (
     BINS,
     Case,
@@ -741,3 +741,11 @@ def test_what_is_no_prose_does_not_count_as_easy_to_read():
         "# Head\n\nSee `a.b`, *the* [docs](x.md).\n\n| a | b |\n```sh\n# make\n| x |\n```\n- End.\n"
     )
     assert " ".join(prose(page).split()) == "See x, the docs. End."
+
+
+def test_a_single_bit_of_a_prediction_shows():
+    rows = np.linspace(0, 1, 7)[:, None]
+    after = rows[:, 0].copy()
+    after[3] = np.nextafter(after[3], 2)
+    assert hardened.differing(lambda X: [X, X[:, 0]], lambda X: [X, X[:, 0]], rows) == 0
+    assert hardened.differing(lambda X: [X, X[:, 0]], lambda X: [X, after], rows) == 1

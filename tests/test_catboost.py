@@ -175,6 +175,16 @@ def test_class_weights_are_seen():
         assert release.n_rows is None
 
 
+@pytest.mark.parametrize("kind", ["CatBoostClassifier", "CatBoostRegressor"])
+def test_models_that_shrink_hold_no_plain_steps(kind):
+    """By default, so do those with monotone constraints."""
+    more = {"iterations": 3, "verbose": 0, "allow_writing_files": False}
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    for own in ({}, {"model_shrink_rate": 0.1}, {"monotone_constraints": [1, 0, 0]}):
+        model = getattr(catboost, kind)(**more, **own).fit(X, X[:, 0] > 0)
+        assert (to_release(model).ensemble.fitting is None) == bool(own)
+
+
 def test_targets_of_several_numbers():
     X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
     model = catboost.CatBoostRegressor(

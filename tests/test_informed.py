@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
@@ -31,6 +32,7 @@ from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction.leave_one_out import informed
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import Bootstrap, Disjoint, UnknownSampling
+from treeleak.release.statistics import Statistics
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.population import Population
 
@@ -514,3 +516,38 @@ def test_the_help_says_what_is_covered():
     said = " ".join(CliRunner().invoke(app, ["informed", "--help"]).output.split())
     for limit in ("saw every row", "bootstrap forests with exact counts, if", "2^26 pairs"):
         assert limit in said
+
+
+def test_a_boosted_model_tells_the_missing_row_by_numbers_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (80, 3)).astype(float)
+    y = (X[:, 0] + X[:, 1] > 2).astype(int)
+    schema = Schema([Ordinal(f"x{i}", 0, 2) for i in range(3)])
+    model = HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=3).fit(X, y)
+    release = treeleak.release.to_release(model)
+    for k in range(0, 80, 7):
+        guess = informed(model, np.delete(X, k, axis=0), np.delete(y, k), schema)
+        same = np.all(
+            [t.apply(guess.row.to_numpy()[None]) == t.apply(X[[k]]) for t in release.trees]
+        )
+        assert same
+        assert guess.bits > 0
+    other = np.delete(X, 0, axis=0)
+    other[:5] = (other[:5] + 1) % 3
+    with pytest.raises(Mismatch):
+        informed(model, other, y[1:], schema)
+
+
+def test_trees_that_count_nothing_tell_nothing_of_a_missing_row():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 3, (60, 3)).astype(float)
+    y = (X[:, 0] + X[:, 1] > 2).astype(int)
+    schema = Schema([Ordinal(f"x{i}", 0, 2) for i in range(3)])
+    whole = treeleak.release.to_release(HistGradientBoostingClassifier(max_iter=4).fit(X, y))
+    bare = [replace(tree, statistics=Statistics()) for tree in whole.trees[1:]]
+    first = replace(whole, trees=whole.trees[:1])
+    partly = replace(whole, trees=(whole.trees[0], *bare))
+    bits = [informed(r, X[1:], y[1:], schema).bits for r in (whole, partly, first)]
+    assert bits[1] == pytest.approx(bits[2])
+    with pytest.raises(NotCovered, match="holds 'none'"):
+        informed(replace(whole, trees=tuple(bare), n_rows=None), X[1:], y[1:], schema)

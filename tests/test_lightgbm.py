@@ -155,6 +155,7 @@ def test_leaves_sums_and_counts_are_those_of_lightgbm(seeds, tmp_path):
 ROWS = np.random.default_rng(5).integers(0, 4, (200, 3)).astype(float)
 NUMBER = ROWS @ [1.0, -2.0, 0.5]
 CLASS = (NUMBER > 0).astype(int)
+THREE = CLASS + (NUMBER > 2)
 LABEL = np.array(["no", "yes"])[CLASS]
 
 
@@ -162,7 +163,7 @@ LABEL = np.array(["no", "yes"])[CLASS]
     ("kind", "y", "classes"),
     [
         ("LGBMClassifier", LABEL, ("no", "yes")),
-        ("LGBMClassifier", CLASS + (NUMBER > 2), (0, 1, 2)),
+        ("LGBMClassifier", THREE, (0, 1, 2)),
         ("LGBMRegressor", NUMBER, ()),
         ("LGBMRanker", CLASS, ()),
     ],
@@ -244,11 +245,51 @@ def test_rows_that_were_sampled_are_not_taken_for_all(more, why):
     assert release.n_rows is None
 
 
-def test_rows_behind_a_bagging_come_back_in_their_order():
-    model = lightgbm.LGBMRegressor(
+OWN_STARTS = {
+    "scores": {"init_score": np.linspace(-1, 1, len(ROWS))},
+    "one score": {"init_score": np.full(len(ROWS), 0.5)},
+    "weights": {"sample_weight": 1.0 + np.arange(len(ROWS)) % 3},
+}
+
+
+@pytest.mark.parametrize("kind", [None, *OWN_STARTS])
+@pytest.mark.parametrize("y", [CLASS, THREE, NUMBER], ids=["two", "three", "number"])
+def test_scores_and_weights_of_rows_are_seen_in_the_first_sums(y, kind):
+    name = "LGBMRegressor" if y is NUMBER else "LGBMClassifier"
+    own = OWN_STARTS.get(kind, {})
+    if y is THREE and "init_score" in own:
+        own = {"init_score": np.outer(own["init_score"], [1.0, 0.0, -2.0])}
+    model = getattr(lightgbm, name)(n_estimators=3, verbose=-1, n_jobs=1).fit(ROWS, y, **own)
+    release = to_release(model)
+    assert (release.ensemble.fitting is None) == (kind is not None)
+    assert any("(init_score)" in note for note in release.notes) == (kind is not None)
+    assert release.n_rows == len(ROWS)
+
+
+def test_rows_that_start_from_scores_of_their_own_are_rebuilt_from_counts(tmp_path):
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
+    model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
+    model.booster_.save_model(tmp_path / "model.txt")
+    schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
+    answer = treeleak.reconstruct(tmp_path / "model.txt", schema, time_limit=20)
+    assert answer.status in ("feasible", "unique")
+    assert answer.y is None
+    assert check_rows(to_release(model), answer.X, None).ok
+
+
+def test_monotone_constraints_bend_leaves():
+    model = lightgbm.LGBMClassifier(
+        n_estimators=3, monotone_constraints=[1, 0, 0], verbose=-1, n_jobs=1
+    ).fit(ROWS, CLASS)
+    assert to_release(model).ensemble.fitting is None
+
+
+@pytest.mark.parametrize(("name", "y"), [("LGBMRegressor", 0), ("LGBMClassifier", 1)])
+def test_rows_behind_a_bagging_come_back_in_their_order(name, y):
+    model = getattr(lightgbm, name)(
         n_estimators=60, num_leaves=31, min_child_samples=1, subsample=0.6, subsample_freq=2,
         random_state=3, verbose=-1, n_jobs=1,
-    ).fit(ROWS[:90], NUMBER[:90])  # fmt: skip
+    ).fit(ROWS[:90], (NUMBER, CLASS)[y][:90])  # fmt: skip
     schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
     answer = treeleak.reconstruct(model, schema, time_limit=60)
     assert answer.n_rows == 90

@@ -252,6 +252,31 @@ def test_weights_of_rows_are_named_and_counts_stay():
         )
 
 
+def test_sums_are_not_used_where_weights_or_constraints_bend_leaves():
+    rng = np.random.default_rng(3)
+    X, w = table(rng, gaps=False), rng.uniform(0.5, 2, 60)
+    y = rng.integers(0, 2, 60)
+    bent = [
+        HistGradientBoostingClassifier(max_iter=2, class_weight="balanced").fit(X, y),
+        HistGradientBoostingClassifier(max_iter=2, class_weight={0: 1, 1: 3}).fit(X, y),
+        HistGradientBoostingClassifier(max_iter=2, monotonic_cst=[1] + [0] * (X.shape[1] - 1)).fit(
+            X, y
+        ),
+        HistGradientBoostingRegressor(max_iter=2, monotonic_cst=[-1] + [0] * (X.shape[1] - 1)).fit(
+            X, y
+        ),
+        HistGradientBoostingClassifier(max_iter=2).fit(X, y, sample_weight=w),
+        GradientBoostingClassifier(n_estimators=2).fit(X, y, sample_weight=w),
+        GradientBoostingRegressor(n_estimators=2).fit(X, y, sample_weight=w),
+    ]
+    for model in bent:
+        release = to_release(model)
+        assert release.ensemble.fitting is None, model
+        assert release.n_rows == 60
+        plain = type(model)(**{k: 2 for k in ("max_iter", "n_estimators") if hasattr(model, k)})
+        assert to_release(plain.fit(X, y)).ensemble.fitting is not None
+
+
 @pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor])
 def test_drawn_rows_of_a_regression_forest(kind):
     rng = np.random.default_rng(4)

@@ -13,8 +13,10 @@ import pytest
 
 import treeleak
 from helpers.examples import seeds
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.release import to_release
+from treeleak.release import read_model, to_release
 from treeleak.release.adapters.xgboost.boosters import FIRST_ONLY
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
@@ -282,6 +284,65 @@ def test_weights_of_rows_are_seen():
     assert release.n_rows is None
 
 
+@pytest.mark.parametrize("y", [CLASS, NUMBER], ids=["class", "number"])
+def test_scores_that_rows_start_from_are_seen_where_the_file_shows_them(y):
+    name = "XGBRegressor" if y is NUMBER else "XGBClassifier"
+    for own in ({}, {"base_score": 0.4}):
+        told = to_release(getattr(xgboost, name)(n_estimators=3, n_jobs=1, **own).fit(ROWS, y))
+        assert told.not_covered is None
+        assert told.ensemble.fitting is not None
+        assert not any("base_margin" in note for note in told.notes)
+    margin = np.linspace(-1, 2, len(ROWS))
+    for given in (margin, np.full(len(ROWS), 0.5)):
+        model = getattr(xgboost, name)(n_estimators=3, n_jobs=1)
+        release = to_release(model.fit(ROWS, y, base_margin=given))
+        if y is CLASS:
+            assert "base_margin" in release.not_covered
+        else:
+            assert release.n_rows == len(ROWS)
+            assert release.ensemble.fitting is None
+            assert any("base_margin" in note for note in release.notes)
+
+
+@pytest.mark.parametrize("end", ["json", "ubj"])
+def test_rounds_behind_the_best_are_mentioned(end, tmp_path):
+    rng = np.random.default_rng(0)
+    model = xgboost.XGBClassifier(n_estimators=50, early_stopping_rounds=3, n_jobs=1)
+    model.fit(ROWS, CLASS, eval_set=[(ROWS, rng.integers(0, 2, len(ROWS)))], verbose=False)
+    model.save_model(tmp_path / f"model.{end}")
+    release, best = to_release(tmp_path / f"model.{end}"), model.best_iteration + 1
+    assert best < len(release.trees)
+    assert f"stop after round {best}," in " ".join(release.notes)
+    X, scores = ROWS.astype(np.float32), np.zeros(len(ROWS))
+    for tree in release.trees[:best]:
+        scores += tree.statistics.get(VALUE).values[tree.apply(X)]
+    expected = model.predict(ROWS, output_margin=True)
+    np.testing.assert_allclose(scores + release.ensemble.base_scores[0], expected, atol=1e-5)
+
+
+def test_thresholds_that_are_values_of_rows_are_counted_as_they_stand(tmp_path):
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.integers(0, 40, 300) / 4, "b": rng.normal(size=300).round(3)})
+    model = xgboost.XGBClassifier(n_estimators=20, tree_method="hist", n_jobs=1)
+    model.fit(X, X.a + X.b > 5).save_model(tmp_path / "model.json")
+    trees = raw_trees_of(json.loads((tmp_path / "model.json").read_text()))
+    stored = [set(), set()]
+    for tree in trees:
+        inner = np.array(tree["left_children"]) >= 0
+        for column in (0, 1):
+            own = inner & (np.array(tree["split_indices"]) == column)
+            stored[column] |= set(np.array(tree["split_conditions"], np.float32)[own].tolist())
+    held = [
+        len(own & set(X[c].astype(np.float32).tolist())) for c, own in zip(X, stored, strict=True)
+    ]
+    assert held == [len(own) for own in stored]
+    found = read_model(tmp_path / "model.json")
+    context = Context(release=to_release(found), rows=X)
+    told = " ".join(e.told for e in take_inventory(found, context, X))
+    assert f"{sum(held)} different thresholds of 2 columns." in told
+    assert f"these numbers are {sum(held)} and" in told
+
+
 def test_texts_of_categories_are_read():
     job = pd.Categorical(np.array(["clerk", "nurse"])[CLASS])
     X = pd.DataFrame({"job": job, "n": NUMBER})
@@ -359,3 +420,19 @@ def test_numbers_of_rows_follow_where_only_the_sums_of_hessians_are_stripped(see
         assert more.n_rows is None
     assert told >= 0.9 * nodes
     assert complete >= 0.5 * len(seeds)
+
+
+def test_rows_of_a_classifier_follow_where_only_the_sums_of_hessians_are_stripped(tmp_path):
+    """NVFlare's answer to a published attack."""
+    booster = xgboost.XGBClassifier(n_jobs=1).fit(ROWS, CLASS).get_booster()
+    stripped(booster, tmp_path, "sum_hessian")
+    schema = treeleak.Schema([treeleak.Ordinal(f"x{i}", 0, 3) for i in range(3)])
+    answer = treeleak.reconstruct(tmp_path / "stripped.json", schema, time_limit=20)
+    release = to_release(tmp_path / "stripped.json")
+    cells = (
+        sorted(
+            zip(*(tree.apply(np.asarray(X, np.float32)) for tree in release.trees), y, strict=True)
+        )
+        for X, y in ((answer.X, answer.y), (ROWS, CLASS))
+    )
+    assert next(cells) == next(cells)

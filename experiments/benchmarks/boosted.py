@@ -24,9 +24,10 @@ Regressors have a weighted sum of the columns and noise as their target; "right"
 "cells" says, "targets" is the share of rows beside whose cell (or in whose place, where rows are in
 order) stands their target, within a thousandth of its range, and "alone" the same of the rows that
 share their cell with no other; "most" is the share of rows whose target is as near to the mean of
-their cell, all that a model holds that never tells these rows apart. Floors stand in
-``boosted_floors.csv``. XGBoost, LightGBM and CatBoost are needed for
-their lines, and the shared tables for all but iris and wine.
+their cell, all that a model holds that never tells these rows apart. Where rows are in order,
+"placed" is the share that stands in its own place, and "off" how far any target is off that the
+answer says is determined. Floors stand in ``boosted_floors.csv``. XGBoost, LightGBM and CatBoost
+are needed for their lines, and the shared tables for all but iris and wine.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def missed(floor: Any, run: Any) -> list[str]:
     figure = getattr(run, floor.figure) if isinstance(floor.figure, str) else None
     if floor.share > 0 and not (figure is not None and figure >= floor.share):
         out.append(f"{floor.figure} {floor.share:g}")
+    if floor.exact > 0 and not run.exact >= floor.exact:
+        out.append(f"exact {floor.exact:g}")
     if floor.targets > 0 and not run.targets >= floor.targets:
         out.append(f"targets {floor.targets:g}")
     if floor.seconds > 0 and run.seconds > floor.seconds:
@@ -110,18 +113,23 @@ def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
     out = new_table(
         f"boosted models, defaults; {say_versions(runs.results_version)}",
         "model, table, rows, seed, left, status, s, cells, right, exact, told, proved, wrong, "
-        "others, targets, alone, most, error, expected, guess, MB, floor, met",
+        "others, targets, alone, most, error, expected, guess, placed, off, MB, floor, met",
         left="model, table, left, status, floor, met",
     )
     misses = 0
     for line, r, lacks in judged(lines, runs, missed):
         misses += bool(lacks)
         said = f"{line.figure} {line.share:g}, {line.seconds:g} s" if line.share > 0 else ""
-        said += f", targets {line.targets:g}" if line.targets > 0 else ""
+        said += "".join(
+            f", {name} {getattr(line, name):g}"
+            for name in ("exact", "targets")
+            if getattr(line, name) > 0
+        )
         out.add_row(
             r.model, r.table, str(r.n_rows), str(r.seed), r.left, r.status, f"{r.seconds:.1f}",
             *(number(getattr(r, name), 3) for name in FIGURES[:5]), number(r.wrong, 0),
-            *(number(getattr(r, name), 3) for name in FIGURES[6:]), f"{r.peak_mb:.0f}", said,
+            *(number(getattr(r, name), 3) for name in FIGURES[6:-1]),
+            "" if np.isnan(r.off) else f"{r.off:.0e}", f"{r.peak_mb:.0f}", said,
             verdict(not lacks) if said or lacks else "",
         )  # fmt: skip
     CONSOLE.print(out)
@@ -153,7 +161,9 @@ def main(args: Sequence[str]) -> None:
         lines = lines[lines.rows.isin(given.rows)]
     lines = present(lines)
     if given.left:
-        lines = lines.assign(figure=None, share=np.nan, seconds=np.nan, targets=np.nan)
+        lines = lines.assign(
+            figure=None, share=np.nan, seconds=np.nan, targets=np.nan, exact=np.nan
+        )
     if len(lines):
         store = Records("boosted", given.fresh, given.out)
         own = cases(lines, given.seeds, given.time_limit, given.left or (ALL,))

@@ -14,6 +14,8 @@ from experiments.benchmarks.tables import CONSOLE
 def runs_of(records: Iterable[Record], figures: Sequence[str]) -> pd.DataFrame:
     """Put runs in a table, with figures as numbers: NaN where there is none."""
     runs = flat(records)
+    # Runs that were kept before a figure was measured lack it.
+    runs = runs.reindex(columns=[*runs.columns, *(f for f in figures if f not in runs)])
     runs[list(figures)] = runs[list(figures)].astype(float)
     return runs
 

@@ -15,7 +15,10 @@ from treeleak.core.errors import BadInput
 if TYPE_CHECKING:
     from treeleak.schema import Schema
 
-_FILES = "A .skops, .pkl, .joblib or release.json file, or the text of a J48 tree"
+_FILES = (
+    "A .skops, .pkl, .joblib or release.json file, a model of XGBoost (JSON, UBJSON), LightGBM "
+    "(text) or CatBoost (JSON, cbm), or the text of a J48 tree"
+)
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[
     Path,

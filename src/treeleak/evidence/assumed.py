@@ -93,9 +93,8 @@ class Assumed:
         NotCovered
         """
         if self.release.classes and self.counts_are != "draws":
-            raise NotCovered(
-                f"a bootstrap whose counts are given as {self.counts_are}, not as draws"
-            )
+            given = f"given as {self.counts_are}" if self.counts_are != "none" else "not by class"
+            raise NotCovered(f"trees that drew rows, and whose counts are {given}, not as draws")
         totals = [] if self.release.classes else [t.statistics for t in self.release.trees]
         for t, held in enumerate(totals):
             if held.get(ROWS) is not None:

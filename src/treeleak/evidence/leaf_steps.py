@@ -53,7 +53,7 @@ class LeafSteps:
             or fitting.steps > 1
             or ensemble.learning_rate is None
             or len(release.classes) != max(len(ensemble.base_scores), 2)
-            or any(tree.totals is not None for tree in release.trees)
+            or not (fitting.assumed or all(tree.totals is None for tree in release.trees))
             or not values_told(release)
         ):
             return None

@@ -107,6 +107,7 @@ class LossSums:
             or ensemble is None
             or ensemble.fitting is None
             or not ensemble.fitting.of_classes
+            or ensemble.fitting.assumed
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
             or not values_told(release)

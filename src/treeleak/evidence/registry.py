@@ -20,6 +20,7 @@ from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
 from treeleak.release.release import Release
+from treeleak.release.statistics import DRAWS
 
 _KINDS: list[type[Evidence]] = []
 
@@ -77,8 +78,8 @@ def evidence_for(
             return make
     if assumed.sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"
-        raise NotCovered(
-            f"how rows reached the trees is not known ({why}); if every tree saw every row once, "
-            'say bootstrap="none"; if each drew rows at random, bootstrap="hidden"'
-        )
+        ways = 'if every tree saw every row once, say bootstrap="none"'
+        if all(tree.statistics.get(DRAWS) is not None for tree in release.trees):
+            ways += '; if each drew rows at random, bootstrap="hidden"'
+        raise NotCovered(f"how rows reached the trees is not known ({why}); {ways}")
     raise NotCovered(f"counts given as {assumed.counts_are!r} with sampling {assumed.sampling!r}")

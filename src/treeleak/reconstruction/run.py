@@ -185,9 +185,11 @@ def _answered(
     """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
     ensemble = question.release.ensemble
     why = ""
-    if ensemble is not None and ensemble.fitting is not None and ensemble.fitting.of_classes:
+    # Sums are used where they are those of all rows.
+    fitting = None if ensemble is None or question.found.draws else ensemble.fitting
+    if ensemble is not None and fitting is not None and fitting.of_classes:
         try:
-            if ensemble.fitting.assumed:
+            if fitting.assumed:
                 return _assuming(question, ensemble, clock)
             return _said(question.answer(use_distinct, clock), ensemble)
         except GridTooLarge as too_large:

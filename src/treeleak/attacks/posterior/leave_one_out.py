@@ -19,6 +19,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass, shows_no_value
+from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.values import Values, values_of
@@ -26,6 +27,7 @@ from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
+from treeleak.release.statistics import ROWS
 from treeleak.schema import OneHot, Schema
 from treeleak.side_information.density import Density
 
@@ -263,10 +265,16 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
         )
     noise = release.noise
     labels = isinstance(noise, LabelNoise)
+    if release.counts_are == "none" and release.classes and noise is None:
+        totals = at_leaves(release, ROWS)
+        if not np.isnan(totals).all():
+            return lambda held: np.where(
+                np.isnan(totals) | (held.sum(axis=1) == totals), 0.0, -np.inf
+            )
     if release.counts_are != ("labels" if labels else "rows"):
         raise NotCovered(
-            "treeleak looks for a missing row in counts of rows by class, or in leaves "
-            f"that name a class; this model holds {release.counts_are!r}"
+            "treeleak looks for a missing row of a classifier, in counts of rows or in leaves that "
+            f"name a class; by class, this model holds {release.counts_are!r}"
         )
     told = counts_of_leaves(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":

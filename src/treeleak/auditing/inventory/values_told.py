@@ -14,10 +14,16 @@ from treeleak.verification.columns import in_model_columns
 
 def of_thresholds(context: Context) -> str:
     """Say how many values of the rows thresholds are, or keep apart from all others."""
-    if context.release is None:
+    release = context.release
+    if release is None:
         return ""
-    names = context.release.feature_names
-    return _told(dict(zip(names, context.release.thresholds, strict=True)), context, "thresholds")
+    # Where a test is "less than", cuts lie just below what the file holds.
+    stored = {
+        name: np.concatenate([t.threshold[t.feature == c] for t in release.trees] or [np.zeros(0)])
+        for c, name in enumerate(release.feature_names)
+    }
+    cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
+    return _told(cuts, stored, context, "thresholds")
 
 
 def of_borders(context: Context) -> str:
@@ -25,7 +31,7 @@ def of_borders(context: Context) -> str:
     if context.release is None:
         return ""
     cuts = {name: np.array(own) for name, own in context.release.borders.items()}
-    return _told(cuts, context, "borders")
+    return _told(cuts, cuts, context, "borders")
 
 
 def of_ranges(context: Context) -> str:
@@ -33,14 +39,18 @@ def of_ranges(context: Context) -> str:
     return "" if context.rows is None else "Each of them is a value of a training row."
 
 
-def _told(cuts: Mapping[str, FloatArray], context: Context, what: str) -> str:
+def _told(
+    cuts: Mapping[str, FloatArray], stored: Mapping[str, FloatArray], context: Context, what: str
+) -> str:
     cuts = {name: own[np.isfinite(own)] for name, own in cuts.items()}
     total, used = sum(map(len, cuts.values())), [name for name in cuts if len(cuts[name])]
     if not total:
         return ""
     told = f"{total:,} different {what} of {len(used):,} column{'s' * (len(used) > 1)}."
     most = max(used, key=lambda name: len(cuts[name]))
-    found = {name: _found(values, cuts[name]) for name, values in _columns(context, used)}
+    found = {
+        name: _found(values, cuts[name], stored[name]) for name, values in _columns(context, used)
+    }
     if not found:
         return f"{told} Most of {most}: {len(cuts[most]):,}."
     most = max(found, key=lambda name: found[name][1])
@@ -67,8 +77,8 @@ def _columns(context: Context, names: list[str]) -> Iterator[tuple[str, FloatArr
         yield name, np.unique(values[np.isfinite(values)]).astype(float)
 
 
-def _found(values: FloatArray, cuts: FloatArray) -> tuple[int, int, int]:
-    """Count distinct values, those that are cuts, and those with no other beside them."""
-    stand = int(np.isin(values, cuts).sum())
+def _found(values: FloatArray, cuts: FloatArray, stored: FloatArray) -> tuple[int, int, int]:
+    """Count distinct values, those that are stored, and those with no other between two cuts."""
+    stand = int(np.isin(values, stored).sum())
     _, sizes = np.unique(np.searchsorted(cuts, values), return_counts=True)
     return len(values), stand, int((sizes == 1).sum())

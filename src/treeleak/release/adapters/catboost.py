@@ -143,9 +143,10 @@ def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
     steps = _inside(params, "tree_learner_options", "leaf_estimation_iterations")
     l2 = _inside(params, "tree_learner_options", "l2_leaf_reg")
     shrunk = _inside(params, "boosting_options", "model_shrink_rate")
-    if method != "Newton" or not counted or not is_finite(l2) or not is_whole(steps, 1, 1000):
+    plain = method == "Newton" and counted and shrunk in (None, 0)
+    if not plain or not is_finite(l2) or not is_whole(steps, 1, 1000):
         return None
-    if loss == "RMSE" and steps == 1 and shrunk in (None, 0):
+    if loss == "RMSE" and steps == 1:
         return Fitting("squared", max(float(l2), 0.0), targets="float32")
     return Fitting("logistic", max(float(l2), 0.0), steps) if loss == "Logloss" else None
 

@@ -35,7 +35,12 @@ from treeleak.release.adapters.boosted import (
     numbers,
     whole_numbers,
 )
-from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of, with_first_rows
+from treeleak.release.adapters.lightgbm_fitting import (
+    fitting_of,
+    one_start,
+    rate_of,
+    with_first_rows,
+)
 from treeleak.release.adapters.lightgbm_words import (
     AVERAGE,
     BAGGED,
@@ -45,6 +50,7 @@ from treeleak.release.adapters.lightgbm_words import (
     GOSS,
     LINEAR,
     MISCOUNTED,
+    OWN_START,
     UNTOLD,
     VALUES_ALONE,
     ZEROS,
@@ -126,20 +132,22 @@ def _release(stored: StoredObject) -> Release:
     ]
     parameters = stored.get("parameters", {})
     objective = stored.get("objective", "")
-    fitting = fitting_of(objective, parameters, trees, outputs)
+    fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
     sampling = _sampling(parameters, trees)
     n_rows = None
+    notes: tuple[str, ...] = ()
     if isinstance(sampling, AllRows):
         trees = with_first_rows(trees, fitting)
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
+        if fitting is not None and not one_start(trees, fitting, rate):
+            fitting, notes = None, (OWN_START,)
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
-    notes: tuple[str, ...] = ()
     if any(tree.statistics.get(ROWS) is None for tree in trees):
         if fitting is not None and fitting.of_classes and not parameters:
             # What is assumed here, the values of leaves confirm or contradict.
-            sampling, notes = AllRows(), (VALUES_ALONE,)
+            sampling, notes = AllRows(), (*notes, VALUES_ALONE)
         elif fitting is None or not fitting.of_classes or not isinstance(sampling, AllRows):
             not_covered = COUNTLESS
     elif not all(_adds_up(tree) for tree in trees):
@@ -176,7 +184,7 @@ def _release(stored: StoredObject) -> Release:
         ensemble=Ensemble(
             f"{objective:.80}",
             (0.0,) * outputs,
-            rate_of(parameters, raw),
+            rate,
             fitting,
         ),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.core.arrays import FloatArray
 from treeleak.release.adapters.boosted import numbers, whole_sums
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
@@ -18,7 +19,7 @@ from treeleak.release.tree import Tree
 _STRAIGHT = {
     "boosting": "gbdt", "lambda_l1": "0", "max_delta_step": "0", "path_smooth": "0",
     "scale_pos_weight": "1", "is_unbalance": "0", "boost_from_average": "1",
-    "use_quantized_grad": "0", "linear_tree": "0",
+    "use_quantized_grad": "0", "linear_tree": "0", "monotone_constraints": "",
 }  # fmt: skip
 """Parameters as they are where leaves are plain steps; but for the start, defaults."""
 
@@ -60,6 +61,47 @@ def fitting_of(
     return Fitting(
         "softmax", l2, start=start, started=told, curvature=curvature, derivatives="float32"
     )
+
+
+def one_start(trees: Sequence[Tree], fitting: Fitting, rate: float | None) -> bool:
+    """Whether, as far as a file shows, no row had a weight, nor a score of its own to start from.
+
+    Then each row counts the same in all sums of hessians of the first round, and squares go on from
+    what the first tree left of the mean.
+    """
+    start = np.array(fitting.start or ())
+    for output, tree in enumerate(trees[: len(start)]):
+        rows, sums = tree.totals, tree.statistics.get(HESSIAN)
+        if rows is None or sums is None:
+            return True
+        due = rows * _second_derivative(fitting, start, output)
+        if (np.abs(sums.values - due) > _SUMMED * due)[sums.held].any():
+            return False
+    if fitting.loss != "squared" or rate is None or len(trees) < 2:
+        return True
+    # The mean is where all steps of the first tree, times their rows, would cancel out.
+    left, taken = _by_rows(trees[0], -start[0], 0.0), _by_rows(trees[1], 0.0, fitting.l2)
+    off = abs(float(taken.sum() + rate * left.sum()))
+    return off <= _SUMMED * float(np.abs(taken).sum() + rate * np.abs(left).sum())
+
+
+def _second_derivative(fitting: Fitting, start: FloatArray, output: int) -> float:
+    """What each row counts in the sums of an output, at the start."""
+    if fitting.loss == "squared":
+        return 1.0
+    scores = start if len(start) > 1 else np.array([start[0], 0.0])
+    p = np.exp(scores - scores.max())
+    p /= p.sum()
+    return float(fitting.curvature * p[output] * (1.0 - p[output]))
+
+
+def _by_rows(tree: Tree, shift: float, l2: float) -> FloatArray:
+    """Give what leaves add, shifted, times what each row, and l2, count in them."""
+    value, hessian = (tree.statistics.get(q) for q in (VALUE, HESSIAN))
+    if tree.n_nodes == 1 or value is None or hessian is None:
+        return np.zeros(1)
+    leaves = tree.leaves
+    return np.asarray((value.values[leaves] + shift) * (hessian.values[leaves] + l2))
 
 
 def rate_of(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> float | None:

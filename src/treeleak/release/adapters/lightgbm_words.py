@@ -45,6 +45,12 @@ DIFFERENT = own_words(
 AVERAGE = own_words(
     "Predictions are the average of the trees, not their sum (boosting=rf).", "lightgbm_average"
 )
+OWN_START = own_words(
+    "The sums of hessians are not those of rows that start alike: rows or classes had weights, or "
+    "rows had scores of their own (init_score), which the file does not hold. Only numbers of rows "
+    "are used.",
+    "lightgbm_own_start",
+)
 EARLY = Kind(
     "stops_early",
     "Predictions may stop after round {round}, found best; the model holds later trees, too.",

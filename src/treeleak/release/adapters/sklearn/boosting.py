@@ -34,12 +34,12 @@ from treeleak.release.adapters.sklearn.attributes import (
     version_of,
     whole,
 )
-from treeleak.release.adapters.sklearn.counts import Training
+from treeleak.release.adapters.sklearn.counts import WEIGHTED, Training
 from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample, release_of
 from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
 from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
-from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
@@ -94,10 +94,11 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     else:
         rate = float(stored.get("learning_rate", 1.0))
         loss = str(stored.get("loss"))[:40]
-        logistic = loss in ("log_loss", "deviance") and len(base) == 1
-        fitting = Fitting("logistic") if logistic else None
-        if loss in ("squared_error", "ls"):
-            fitting = Fitting("squared")
+        losses: dict[str, Loss] = {"squared_error": "squared", "ls": "squared"}
+        if len(base) == 1:
+            losses |= {"log_loss": "logistic", "deviance": "logistic"}
+        plain = loss in losses and WEIGHTED not in release.notes
+        fitting = Fitting(losses[loss]) if plain else None
         ensemble = Ensemble(loss, tuple(base.tolist()), rate, fitting)
     version = Version.of(version_of(stored))
     read = [

@@ -32,6 +32,7 @@ from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
+    given,
     held_back,
     origin_of,
 )
@@ -120,6 +121,9 @@ def _fitting(stored: StoredObject, loss: str, n_outputs: int) -> Fitting | None:
     known = ("log_loss", "binary_crossentropy", "categorical_crossentropy")
     squared = loss in ("squared_error", "least_squares")
     if not (loss in known or squared):
+        return None
+    # What bends leaves, or gives rows weights, of which no sum shows.
+    if any(given(stored.get(k)) for k in ("class_weight", "monotonic_cst", "_fitted_with_sw")):
         return None
     if not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
         return None

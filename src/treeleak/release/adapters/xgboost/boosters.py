@@ -20,7 +20,7 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
     whole_sums,
 )
-from treeleak.release.adapters.xgboost.fitting import fitting_of
+from treeleak.release.adapters.xgboost.fitting import fitting_of, one_start
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
@@ -81,8 +81,14 @@ PARTLY = (
 )
 WEIGHTED = own_words(
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
-    "weighted when it was trained, or there are more than single precision can count",
+    "weighted when it was trained, rows had scores of their own to start from (base_margin), or "
+    "there are more than single precision can count",
     "xgboost_weighted",
+)
+OWN_START = own_words(
+    "The first tree does not start from the mean of the targets: rows had scores of their own to "
+    "start from (base_margin), which the file does not hold. Only numbers of rows are used.",
+    "xgboost_own_start",
 )
 DIFFERENT = own_words(
     "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
@@ -145,10 +151,16 @@ def _release(model: Model) -> Release:
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
     sampling = _sampling(model, trees)
-    if not_covered == COUNTLESS and fitting is not None and fitting.of_classes:
+    if fitting is not None and fitting.assumed:
         # What is assumed here, the values of leaves confirm or contradict.
         not_covered, sampling = None, AllRows()
         restored = (*restored, VALUES_ALONE)
+    elif (
+        fitting is not None
+        and isinstance(sampling, AllRows)
+        and not one_start(model, trees[0], fitting)
+    ):
+        fitting, restored = None, (*restored, OWN_START)
     if isinstance(sampling, Subsample):
         trees = [tree.with_counts(DRAWS) for tree in trees]
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)

@@ -80,8 +80,23 @@ def fitting_of(
 
 
 def _bare(trees: Sequence[Tree]) -> bool:
-    """Whether all sums of hessians and all inner values were taken out."""
-    return not any(tree.statistics.get(q) for tree in trees for q in (HESSIAN, STEP))
+    """Whether all sums of hessians were taken out, without which nothing tells rate and l2."""
+    return not any(tree.statistics.get(HESSIAN) for tree in trees)
+
+
+def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
+    """Whether, as far as a file shows, no row had a score of its own to start from.
+
+    Squares start from the mean, which XGBoost works out from version 2 on unless it is given, and
+    of which the root of the first tree has nothing to add.
+    """
+    step, hessian = (tree.statistics.get(q) for q in (STEP, HESSIAN))
+    if not (fitting.loss == "squared" and model.starts_at_mean) or step is None or hessian is None:
+        return True
+    leaves, weight = tree.leaves, hessian.values + fitting.l2
+    spread = float(np.abs(step.values * weight)[leaves].sum())
+    rounded = float(weight[0]) * abs(model.base_scores[0])
+    return abs(float(step.values[0] * weight[0])) <= _FITS * spread + _PRECISE * rounded
 
 
 def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:

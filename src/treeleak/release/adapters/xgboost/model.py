@@ -109,6 +109,12 @@ class Model:
         return tuple(float(x) for x in base.astype(np.float32))
 
     @property
+    def starts_at_mean(self) -> bool:
+        """Whether the score before the first tree of squares was worked out, and not given."""
+        param, major = self.learner["learner_model_param"], self.version.split(".")[0]
+        return param.get("boost_from_average") == "1" and major.isdigit() and int(major) >= 2
+
+    @property
     def scaled(self) -> bool:
         """Whether rows of one class were weighted."""
         loss = self.learner["objective"].get("reg_loss_param")
