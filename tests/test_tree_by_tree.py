@@ -19,6 +19,7 @@ from treeleak.attacks.real_valued import tree_by_tree
 from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.least_squares import Fit
 from treeleak.attacks.real_valued.search import Search
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
@@ -148,6 +149,31 @@ def test_rows_whose_sums_are_nearer_are_kept_even_if_they_miss_more(steps_are_ne
     monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: steps)
     monkeypatch.setattr(Search, "_at_once", lambda self, told: at_once)
     assert search.found() is near
+
+
+@pytest.mark.parametrize("second_is_near", [False, True])
+def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
+    release, _, _ = trained(n=60, columns=6, trees=8)
+    search = searched(release)
+    true = search.found()
+    one = np.ones(1, dtype=np.int64)
+    all_alike = replace(true.told, leaf=true.told.leaf[:1], m=one * true.told.m.sum())
+    by_class = true.by_class.sum(axis=0)[None]
+    # The second fit has more sums to miss, and misses more, whether it is near or far.
+    near, far = replace(true, missed=30), replace(
+        true, cells=true.cells[:1], sure=true.sure[:1], told=all_alike, by_class=by_class, missed=20
+    )  # fmt: skip
+    first, second = (far, near) if second_is_near else (near, far)
+    second = replace(second, missed=second.missed + 20)
+    ended = Fit(one, one.astype(float), np.zeros(1), accepted=False, ended=True, rounds=1)
+
+    def fitted(self, kinds, *given, last):
+        return (second if kinds.by_class else replace(first, by_class=None, kinds=kinds)), ended
+
+    monkeypatch.setattr(Search, "_fitted", fitted)
+    found = search._at_once(search.evidence.statements())
+    np.testing.assert_array_equal(found.cells, near.cells)
+    np.testing.assert_array_equal(found.told.m, near.told.m)
 
 
 def test_rows_whose_sums_are_far_off_are_not_called_sure():

@@ -81,9 +81,9 @@ class Found:
     """In which they were found."""
     rounds: int = 0
 
-    def used(self) -> tuple[IntArray, IntArray]:
-        """Columns that hold rows, and how many."""
-        if not self.kinds.by_class or self.by_class is None:
+    def used(self, kinds: Kinds | None = None) -> tuple[IntArray, IntArray]:
+        """Columns that hold rows, and how many; of other kinds than their own, if some are given."""
+        if not (kinds or self.kinds).by_class or self.by_class is None:
             return self.cells, self.told.m
         n_classes = self.told.n_classes
         n = len(self.kinds.cell) // n_classes
@@ -91,10 +91,11 @@ class Found:
         m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
-    def off(self) -> float:
+    def off(self, kinds: Kinds | None = None) -> float:
         """How far a sum is off, as the root of the mean square: some fits have more sums."""
-        chosen, m = self.used()
-        over = self.kinds.columns.take(chosen).T @ m.astype(float) - self.kinds.columns.right
+        chosen, m = self.used(kinds)
+        columns = (kinds or self.kinds).columns
+        over = columns.take(chosen).T @ m.astype(float) - columns.right
         return float(np.sqrt(np.mean(over**2)))
 
 
@@ -182,9 +183,12 @@ class Search:
         cells, x = ended.chosen[used], ended.x[used]
         start = np.concatenate([cells + c * n for c in range(k)]), np.tile(x / k, k)
         second = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, start, last=True))
-        if second is None or (second[0].missed and second[0].missed >= best.missed):
+        if second is None:
             return best
         found, _ = second
+        # It has more sums to miss: both are held against those of the first fit.
+        if found.missed and not (best.missed and found.off(first) < best.off(first)):
+            return best
         # If these are the rows, last digits of sums may say which classes are theirs.
         anew = self.classed(first, found.cells, found.told.m, found.sure)
         return found if anew.missed or anew.by_class is None else anew
@@ -290,7 +294,7 @@ class Search:
         by_class = the_only_classes(told)
         if by_class is None and counted.whole:
             by_class = the_only_classes(told, digits(self.evidence, leaf, rows, counted.number))
-        if by_class is not None:
+        if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
         return Found(cells, sure, told, by_class, missed, kinds)
 
