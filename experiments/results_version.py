@@ -97,6 +97,13 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Membership says whether a row with these values is there, or with a share, whether a "
             "person is; what no chain has met is not ruled out.",
         ),
+        17: (
+            ("boosted", "boosted-models"),
+            "Where sums do not tell which rows a GradientBoosting model had, likely rows are the "
+            "answer. Of two fits that miss sums, the nearer one stays, and CatBoost's hints refuse "
+            "no rows. Answers that time ended expect about the error they have. Runs whose rows "
+            "were all right or proved answer as before.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -248,3 +248,42 @@ def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch)
     assert seen
     assert len(found.X) == len(X)
     assert not (found.confidence.to_numpy() == 1).all() or found.status == "unique"
+
+
+def test_rows_spread_over_all_columns_come_to_what_these_columns_sum_up():
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    columns = search.by_class(search.evidence.statements()).columns
+    rng = np.random.default_rng(0)
+    multiplier, start = 0.01 * rng.normal(size=len(columns.right)), rng.normal(size=len(columns))
+    x, left = columns.spread(multiplier, start)
+    A = columns.take(np.arange(len(columns)))
+    np.testing.assert_allclose(x, np.exp(start + A @ multiplier), rtol=1e-5)
+    np.testing.assert_allclose(left, A.T @ x, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_likely_rows_are_nearer_than_other_rows_of_the_population(seed):
+    release, X, y = trained(n=150, columns=9, trees=10, seed=seed)
+    _, other, other_y = trained(n=150, columns=9, trees=1, seed=seed + 100)
+    search = searched(release)
+    true, others = (
+        histogram(search.partition, rows_of_A(release, rows), labels)
+        for rows, labels in ((X, y), (other, other_y))
+    )
+    found = search._likely(search.evidence.statements(), 0.0)
+    mine = np.zeros_like(true)
+    mine[found.cells] = found.by_class
+    assert mine.sum() == len(X)
+    assert np.minimum(mine, true).sum() > np.minimum(others, true).sum()
+    assert found.sure.max() < 1
+    # They are handed over only if more of them should be right than were told already.
+    assert search._likely(search.evidence.statements(), 1.0) is None
+
+
+@pytest.mark.parametrize("whole", [0.0, 1.0])
+def test_likely_rows_follow_where_no_others_were_told(whole, monkeypatch):
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    wrong = replace(search.found(), missed=30, whole=whole)
+    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: wrong)
+    monkeypatch.setattr(Search, "_at_once", lambda self, told: wrong)
+    assert (search.found() is wrong) == (whole == 1.0)
