@@ -100,9 +100,9 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         17: (
             ("boosted", "boosted-models"),
             "Where sums do not tell which rows a GradientBoosting model had, likely rows are the "
-            "answer. Of two fits that miss sums, the nearer one stays, and CatBoost's hints refuse "
-            "no rows. Answers that time ended expect about the error they have. Runs whose rows "
-            "were all right or proved answer as before.",
+            "answer. Of two fits that miss sums, the nearer one stays; classes of its rows are "
+            "those that miss them by least. Hints of CatBoost refuse no rows. Answers that time "
+            "ended expect about the error they have. Proved rows are as before.",
         ),
     }
 )

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
@@ -18,7 +19,7 @@ from treeleak.attacks.real_valued import search as searching
 from treeleak.attacks.real_valued import tree_by_tree
 from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
 from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.labels import nearest_classes, system_of
 from treeleak.attacks.real_valued.least_squares import Fit
 from treeleak.attacks.real_valued.search import Search
 from treeleak.core.clock import Clock
@@ -278,6 +279,38 @@ def test_likely_rows_are_nearer_than_other_rows_of_the_population(seed):
     assert found.sure.max() < 1
     # They are handed over only if more of them should be right than were told already.
     assert search._likely(search.evidence.statements(), 1.0) is None
+
+
+class Some:
+    """Columns of three classes of some cells, and sums of rows of them, a little off."""
+
+    def __init__(self, by_class, rng, off):
+        n, k = by_class.shape
+        self.A = rng.normal(size=(n * k, 3 * n * k))
+        self.right = by_class.T.ravel() @ self.A + off * rng.normal(size=3 * n * k)
+
+    def __len__(self):
+        return len(self.A)
+
+    def take(self, chosen):
+        return csr_array(self.A[chosen])
+
+
+@pytest.mark.parametrize("off", [0.0, 0.1, 30.0])
+def test_classes_are_shared_out_so_that_sums_are_nearly_met(off):
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 3, (8, 3))
+    true[:, 0] += 1
+    found = nearest_classes(Some(true, rng, off), true.sum(axis=1))
+    assert (found >= 0).all()
+    np.testing.assert_array_equal(found.sum(axis=1), true.sum(axis=1))
+    assert (found == true).all() == (off < 1)
+
+
+def test_rows_that_miss_sums_have_the_classes_that_sums_say():
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    told, true = search.evidence.statements(), search.found()
+    np.testing.assert_array_equal(search._shared_out(true, told), true.by_class)
 
 
 @pytest.mark.parametrize("whole", [0.0, 1.0])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.real_valued.integral import whole_near, whole_rows
-from treeleak.attacks.real_valued.labels import Told, the_only_classes
+from treeleak.attacks.real_valued.labels import Told, nearest_classes, the_only_classes
 from treeleak.attacks.real_valued.least_squares import Fit, fit
 from treeleak.attacks.real_valued.likely import likely
 from treeleak.attacks.real_valued.tree_by_tree import TreeByTree
@@ -204,6 +204,8 @@ class Search:
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
+        if best.missed and best.by_class is None:
+            best = replace(best, by_class=self._shared_out(best, told))
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
         used, k = ended.x > 0, self.n_classes
         cells, x = ended.chosen[used], ended.x[used]
@@ -218,6 +220,12 @@ class Search:
         # If these are the rows, last digits of sums may say which classes are theirs.
         anew = self.classed(first, found.cells, found.told.m, found.sure)
         return found if anew.missed or anew.by_class is None else anew
+
+    def _shared_out(self, found: Found, told: Sequence[Statements]) -> IntArray:
+        """Share out classes of rows that miss sums."""
+        label = np.repeat(np.arange(self.n_classes), len(found.cells))
+        leaf = np.tile(found.told.leaf, (self.n_classes, 1))
+        return nearest_classes(Columns.of(self.partition.geometry, told, leaf, label), found.told.m)
 
     def _tree_by_tree(self, told: Sequence[Statements]) -> Found | None:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
