@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+VERSION = "results_version"
+"""Name of the version among the figures of a run."""
 EVERY: tuple[str, ...] = ()
 """Stands for every experiment, where a line names none."""
 UNKNOWN = 0

@@ -123,7 +123,7 @@ def made(**changed):
     figures = dict.fromkeys(boosted_models.FIGURES, 0.5)
     return {
         **point(), **figures, "wrong": 0, "seconds": 1.0, "error": 0.1, "expected_error": 0.1,
-        "guess": 0.2, "status": "feasible", **changed,
+        "guess": 0.2, "status": "feasible", "results_version": 1, **changed,
     }  # fmt: skip
 
 
@@ -146,11 +146,17 @@ def runs():
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     plain = runs[runs.setting == boosted.DEFAULT]
-    by_rows, _ = (t.frame for t in boosted_shown.by_rows(plain))
+    by_rows, _, _ = (t.frame for t in boosted_shown.by_rows(plain))
     (growth,) = (t.frame for t in boosted_shown.growth(plain))
     settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
     assert (last.right, last["no answer"], last.runs) == (0.5, 1, "2 of 5")
+    plain = plain.assign(
+        error=[0.1, 0.1, 0.2, None, 0.0], expected_error=0.1, proved=[0, 0, 0, 0, 1]
+    )
+    calibration = boosted_shown.by_rows(plain)[1].frame.set_index("model")
+    assert calibration.loc["all", "runs not proved"] == 3
+    assert calibration.loc["all", "expected / true"] == pytest.approx(0.3 / 0.4)
     line = growth[growth.model == "HistGradientBoosting"].iloc[0]
     # The run that its limit ended takes its size out: two are left, too few to fit.
     assert line.exponent is None or np.isnan(line.exponent)
