@@ -50,8 +50,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 """By name: library, class, and parameters that are no defaults."""
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 FIGURES = (
-    "cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone", "most",
-    "error", "expected_error", "guess", "placed", "off",
+    "cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone", "single",
+    "most", "error", "expected_error", "guess", "placed", "off",
 )  # fmt: skip
 ALL, VALUES_ALONE = "all", "leaf values alone"
 LEFT: Mapping[str, tuple[Quantity, ...]] = MappingProxyType(
@@ -256,8 +256,9 @@ def _targets(
 ) -> dict[str, float | None]:
     """Shares of rows whose target is nearly right: of all, and of those alone in their cell.
 
-    "most" is the share of rows that are alone, or whose target is as near to the mean of their
-    cell: a model that tells the rows of a cell apart nowhere holds no more.
+    "single" is the share of rows that are alone, and "most" that of rows that are, or whose target
+    is as near to the mean of their cell: a model that tells the rows of a cell apart nowhere holds
+    no more.
     """
     true, size = y.to_numpy(float), Counter(true_cells)
     said = np.full(len(true), np.nan) if found.y is None else found.y.to_numpy(float)
@@ -280,5 +281,6 @@ def _targets(
         "off": float(off[sure].max()) if sure.any() else None,
         "targets": float(near.mean()),
         "alone": float(near[alone].mean()) if alone.any() else None,
+        "single": float(alone.mean()),
         "most": float((np.abs(means - true) <= within).mean()),
     }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.boosted_models import VALUES_ALONE
+from experiments.boosted_models import LEFT, VALUES_ALONE
 from experiments.data import DATASETS
 from experiments.runner import as_frame
 from experiments.shown import as_markdown
@@ -182,6 +182,25 @@ def boosted_values(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=names, dtype=object)
 
 
+def boosted_states(runs: pd.DataFrame) -> pd.DataFrame:
+    """Boosted models of which one statistic is left: means over seeds, and how many say nothing."""
+    own = in_numbers(runs[runs.setting.isin(LEFT)])
+    lines = []
+    for (table, n, model), some in own.groupby(["table", "n_rows", "model"]):
+        said = []
+        for left in LEFT:
+            right = some.right[some.setting == left]
+            refused = int(right.isna().sum())
+            mean = _percent(right.mean()) if len(right) else "not in the file"
+            said.append(f"{mean}, {refused} of {len(right)} not assessed" if refused else mean)
+            if len(right) and refused == len(right):
+                said[-1] = "not assessed"
+        others = _percent(some.others.mean())
+        lines.append([_called(str(model)), table, f"{n:,}", *said, others])
+    names = ["model", "table", "rows", *LEFT, "other rows"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = MappingProxyType(
     {
         "private-forests": ("draft-dp-table-1", private_forests),
@@ -194,6 +213,7 @@ TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = Mappi
         "boosted-models": ("boosted-models", boosted_models),
         "boosted-results": ("boosted-models", boosted_results),
         "boosted-values": ("boosted-settings", boosted_values),
+        "boosted-states": ("boosted-settings", boosted_states),
     }
 )
 """By the name in its mark: the study that a table shows, and what makes it."""

@@ -11,6 +11,7 @@ from typing import Any
 import joblib
 import pandas as pd
 
+from experiments.results_version import VERSION
 from experiments.store import Run, Store, key_of
 from experiments.study import Parameters, Study
 from treeleak.batch.cluster import on_cluster
@@ -118,8 +119,8 @@ def carry_out(
 
 
 def as_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """Parameters and records as columns, a line for each run."""
-    return pd.DataFrame([{**run.parameters, **run.record} for run in runs])
+    """Parameters and records as columns, and results versions, a line for each run."""
+    return pd.DataFrame([{**r.parameters, **r.record, VERSION: r.version} for r in runs])
 
 
 Result = tuple[Parameters, dict[str, Any], str | None]

@@ -10,7 +10,7 @@ import pytest
 import treeleak
 from experiments import STUDIES, boosted_models
 from experiments.headline import boosted_models as headline
-from experiments.headline import boosted_results, boosted_values
+from experiments.headline import boosted_results, boosted_states, boosted_values
 from experiments.overview import overview
 from experiments.standing import Standing
 from experiments.studies import boosted, boosted_raw, boosted_shown
@@ -123,7 +123,7 @@ def made(**changed):
     figures = dict.fromkeys(boosted_models.FIGURES, 0.5)
     return {
         **point(), **figures, "wrong": 0, "seconds": 1.0, "error": 0.1, "expected_error": 0.1,
-        "guess": 0.2, "status": "feasible", **changed,
+        "guess": 0.2, "status": "feasible", "results_version": 1, **changed,
     }  # fmt: skip
 
 
@@ -146,11 +146,17 @@ def runs():
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     plain = runs[runs.setting == boosted.DEFAULT]
-    by_rows, _ = (t.frame for t in boosted_shown.by_rows(plain))
+    by_rows, _, _ = (t.frame for t in boosted_shown.by_rows(plain))
     (growth,) = (t.frame for t in boosted_shown.growth(plain))
     settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
     assert (last.right, last["no answer"], last.runs) == (0.5, 1, "2 of 5")
+    plain = plain.assign(
+        error=[0.1, 0.1, 0.2, None, 0.0], expected_error=0.1, proved=[0, 0, 0, 0, 1]
+    )
+    calibration = boosted_shown.by_rows(plain)[1].frame.set_index("model")
+    assert calibration.loc["all", "runs not proved"] == 3
+    assert calibration.loc["all", "expected / true"] == pytest.approx(0.3 / 0.4)
     line = growth[growth.model == "HistGradientBoosting"].iloc[0]
     # The run that its limit ended takes its size out: two are left, too few to fit.
     assert line.exponent is None or np.isnan(line.exponent)
@@ -158,6 +164,7 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     assert settings["compas, right"].tolist() == [0.7, 0.25, 0.7, "refused"]
     assert settings["adult, right"].isna().all()
     assert values["no answer"].tolist() == [1]
+    assert values["left"].tolist() == [boosted_models.VALUES_ALONE]
 
 
 def test_growth_is_fitted_where_no_limit_ended_a_run(runs):
@@ -188,6 +195,25 @@ def test_headline_tables_round_no_share_up_to_all():
     assert headline(runs)["adult"].tolist() == ["99.9 %, 1.0 s", "100 %, 1.0 s", "50.0 %"]
     assert boosted_results(runs).right.tolist() == ["99.9 %"] * 3 + ["100 %"] * 3
     assert boosted_values(runs).iloc[0, 3] == "no answer"
+
+
+def test_the_table_of_statistics_says_what_no_run_assessed():
+    left = {"setting": "counts alone", "n_rows": 100, "others": 0.25}
+    values = {**left, "setting": boosted_models.VALUES_ALONE}
+    runs = [made(**left), made(**left, seed=1, right=None), made(**values, right=None)]
+    (line,) = boosted_states(pd.DataFrame(runs)).to_dict("records")
+    assert line["counts alone"] == "50.0 %, 1 of 2 not assessed"
+    assert line["hessians and leaf values"] == "not in the file"
+    assert line[boosted_models.VALUES_ALONE] == "not assessed"
+    assert line["other rows"] == "25.0 %"
+
+
+def test_each_statistic_is_left_alone_where_files_hold_it():
+    grid = [p for p in boosted.settings_grid() if p["setting"] in boosted_models.LEFT]
+    own = {(p["model"], p["setting"]) for p in grid}
+    assert ("XGBClassifier", "counts alone") not in own
+    assert ("HistGradientBoosting", "counts alone") in own
+    assert len({str(p) for p in grid}) == len(grid)
 
 
 def raw_line(table, near, seed=0, model="XGB"):

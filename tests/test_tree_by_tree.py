@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
@@ -18,7 +19,8 @@ from treeleak.attacks.real_valued import search as searching
 from treeleak.attacks.real_valued import tree_by_tree
 from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
 from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.labels import nearest_classes, system_of
+from treeleak.attacks.real_valued.least_squares import Fit
 from treeleak.attacks.real_valued.search import Search
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
@@ -150,6 +152,31 @@ def test_rows_whose_sums_are_nearer_are_kept_even_if_they_miss_more(steps_are_ne
     assert search.found() is near
 
 
+@pytest.mark.parametrize("second_is_near", [False, True])
+def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
+    release, _, _ = trained(n=60, columns=6, trees=8)
+    search = searched(release)
+    true = search.found()
+    one = np.ones(1, dtype=np.int64)
+    all_alike = replace(true.told, leaf=true.told.leaf[:1], m=one * true.told.m.sum())
+    by_class = true.by_class.sum(axis=0)[None]
+    # The second fit has more sums to miss, and misses more, whether it is near or far.
+    near, far = replace(true, missed=30), replace(
+        true, cells=true.cells[:1], sure=true.sure[:1], told=all_alike, by_class=by_class, missed=20
+    )  # fmt: skip
+    first, second = (far, near) if second_is_near else (near, far)
+    second = replace(second, missed=second.missed + 20)
+    ended = Fit(one, one.astype(float), np.zeros(1), accepted=False, ended=True, rounds=1)
+
+    def fitted(self, kinds, *given, last):
+        return (second if kinds.by_class else replace(first, by_class=None, kinds=kinds)), ended
+
+    monkeypatch.setattr(Search, "_fitted", fitted)
+    found = search._at_once(search.evidence.statements())
+    np.testing.assert_array_equal(found.cells, near.cells)
+    np.testing.assert_array_equal(found.told.m, near.told.m)
+
+
 def test_rows_whose_sums_are_far_off_are_not_called_sure():
     search = searched(trained(n=60, columns=6, trees=8)[0])
     kinds = search.by_class(search.evidence.statements())
@@ -222,3 +249,74 @@ def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch)
     assert seen
     assert len(found.X) == len(X)
     assert not (found.confidence.to_numpy() == 1).all() or found.status == "unique"
+
+
+def test_rows_spread_over_all_columns_come_to_what_these_columns_sum_up():
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    columns = search.by_class(search.evidence.statements()).columns
+    rng = np.random.default_rng(0)
+    multiplier, start = 0.01 * rng.normal(size=len(columns.right)), rng.normal(size=len(columns))
+    x, left = columns.spread(multiplier, start)
+    A = columns.take(np.arange(len(columns)))
+    np.testing.assert_allclose(x, np.exp(start + A @ multiplier), rtol=1e-5)
+    np.testing.assert_allclose(left, A.T @ x, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_likely_rows_are_nearer_than_other_rows_of_the_population(seed):
+    release, X, y = trained(n=150, columns=9, trees=10, seed=seed)
+    _, other, other_y = trained(n=150, columns=9, trees=1, seed=seed + 100)
+    search = searched(release)
+    true, others = (
+        histogram(search.partition, rows_of_A(release, rows), labels)
+        for rows, labels in ((X, y), (other, other_y))
+    )
+    found = search._likely(search.evidence.statements(), 0.0)
+    mine = np.zeros_like(true)
+    mine[found.cells] = found.by_class
+    assert mine.sum() == len(X)
+    assert np.minimum(mine, true).sum() > np.minimum(others, true).sum()
+    assert found.sure.max() < 1
+    # They are handed over only if more of them should be right than were told already.
+    assert search._likely(search.evidence.statements(), 1.0) is None
+
+
+class Some:
+    """Columns of three classes of some cells, and sums of rows of them, a little off."""
+
+    def __init__(self, by_class, rng, off):
+        n, k = by_class.shape
+        self.A = rng.normal(size=(n * k, 3 * n * k))
+        self.right = by_class.T.ravel() @ self.A + off * rng.normal(size=3 * n * k)
+
+    def __len__(self):
+        return len(self.A)
+
+    def take(self, chosen):
+        return csr_array(self.A[chosen])
+
+
+@pytest.mark.parametrize("off", [0.0, 0.1, 30.0])
+def test_classes_are_shared_out_so_that_sums_are_nearly_met(off):
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 3, (8, 3))
+    true[:, 0] += 1
+    found = nearest_classes(Some(true, rng, off), true.sum(axis=1))
+    assert (found >= 0).all()
+    np.testing.assert_array_equal(found.sum(axis=1), true.sum(axis=1))
+    assert (found == true).all() == (off < 1)
+
+
+def test_rows_that_miss_sums_have_the_classes_that_sums_say():
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    told, true = search.evidence.statements(), search.found()
+    np.testing.assert_array_equal(search._shared_out(true, told), true.by_class)
+
+
+@pytest.mark.parametrize("whole", [0.0, 1.0])
+def test_likely_rows_follow_where_no_others_were_told(whole, monkeypatch):
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    wrong = replace(search.found(), missed=30, whole=whole)
+    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: wrong)
+    monkeypatch.setattr(Search, "_at_once", lambda self, told: wrong)
+    assert (search.found() is wrong) == (whole == 1.0)

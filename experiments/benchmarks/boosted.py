@@ -23,10 +23,11 @@ Below the table, the last two are added up over the runs of which not all is pro
 Regressors have a weighted sum of the columns and noise as their target; "right" says of them what
 "cells" says, "targets" is the share of rows beside whose cell (or in whose place, where rows are in
 order) stands their target, within a thousandth of its range, and "alone" the same of the rows that
-share their cell with no other; "most" is the share of rows whose target is as near to the mean of
-their cell, all that a model holds that never tells these rows apart. Where rows are in order,
-"placed" is the share that stands in its own place, and "off" how far any target is off that the
-answer says is determined. Floors stand in ``boosted_floors.csv``. XGBoost, LightGBM and CatBoost
+share their cell with no other; "single" is how many of all rows do that, and "most" the share of
+rows that do, or whose target is as near to the mean of their cell: all that a model holds that
+never tells these rows apart. Where rows are in order, "placed" is the share that stands in its own
+place, and "off" how far any target is off that the answer says is determined. Floors stand in
+``boosted_floors.csv``. XGBoost, LightGBM and CatBoost
 are needed for their lines, and the shared tables for all but iris and wine.
 """
 
@@ -113,7 +114,7 @@ def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
     out = new_table(
         f"boosted models, defaults; {say_versions(runs.results_version)}",
         "model, table, rows, seed, left, status, s, cells, right, exact, told, proved, wrong, "
-        "others, targets, alone, most, error, expected, guess, placed, off, MB, floor, met",
+        "others, targets, alone, single, most, error, expected, guess, placed, off, MB, floor, met",
         left="model, table, left, status, floor, met",
     )
     misses = 0

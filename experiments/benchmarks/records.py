@@ -21,11 +21,9 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from experiments.progress import watched
-from experiments.results_version import RESULTS_VERSION
+from experiments.results_version import RESULTS_VERSION, VERSION
 from experiments.store import FOLDER, Run, Store, key_of, store_file
 from treeleak.reconstruction import versions
-
-VERSION = "results_version"
 
 # A process that was killed gives no answer.
 _LONGEST = 3600.0

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from experiments.attempt import is_there, say_missing
-from experiments.boosted_models import ALL, LEFT, MODELS, VALUES_ALONE, Case, run
+from experiments.boosted_models import ALL, LEFT, MODELS, VALUES_ALONE, Case, holds, run
 from experiments.data import DATASETS, NEEDS, have_tables
 from experiments.studies.boosted_shown import (
     DEFAULT,
@@ -65,6 +65,9 @@ SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = MappingProxyType(
     }
 )
 """By model and parameter; LightGBM draws rows (``subsample``) anew for each tree."""
+LEFT_MODELS = ("XGBClassifier", "LGBMClassifier", "HistGradientBoosting")
+LEFT_TABLES, LEFT_SEEDS = (("compas", 100), ("compas", 1000), ("adult", 1000)), range(3)
+"""Models of which each statistic is left alone, with what files hold of it."""
 
 
 def attack(parameters: Parameters) -> Record:
@@ -74,7 +77,7 @@ def attack(parameters: Parameters) -> Record:
     ----------
     parameters : mapping
         ``model``, ``table``, ``n_rows``, ``seed``, ``time_limit``; ``setting``, which is "default",
-        "leaf values alone" or a parameter of the model, and its ``value``.
+        a name in ``LEFT`` or a parameter of the model, and its ``value``.
 
     Returns
     -------
@@ -103,12 +106,21 @@ def defaults_grid() -> list[dict[str, Any]]:
 
 
 def settings_grid() -> list[dict[str, Any]]:
-    """Other settings, beside defaults; then leaf values alone."""
+    """Other settings, beside defaults; then one statistic alone."""
     plain = _points((SWEPT_ROWS,), (0,), SWEPT_TABLES)
     return [
         *(p for p in plain if p["model"] in SETTINGS),
         *(_point(m, table, SWEPT_ROWS, 0, setting, v) for m, setting, v, table in _settings()),
-        *_points(SMALL[-1:], (0, 1), ("compas",), VALUES_ALONE),
+        *(
+            _point(model, table, n, seed, left)
+            for seed, left, (table, n), model in product(LEFT_SEEDS, LEFT, LEFT_TABLES, LEFT_MODELS)
+            if holds(model, left)
+        ),
+        *(
+            p
+            for p in _points(SMALL[-1:], (0, 1), ("compas",), VALUES_ALONE)
+            if p["model"] not in LEFT_MODELS
+        ),
     ]
 
 
@@ -158,13 +170,13 @@ def there(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def quick_settings() -> list[dict[str, Any]]:
-    """The last value of each setting on COMPAS, and leaf values alone of one seed."""
+    """The last value of each setting on COMPAS, and one statistic alone of one small model."""
     last = {(m, s, values[-1]) for m, own in SETTINGS.items() for s, values in own.items()}
     return [
         p
         for p in there(settings_grid())
         if (p["table"] == "compas" and (p["model"], p["setting"], p["value"]) in last)
-        or (p["setting"] == VALUES_ALONE and p["seed"] == 0)
+        or (p["setting"] in LEFT and p["n_rows"] == SMALL[0] and p["seed"] == 0)
     ]
 
 
@@ -224,7 +236,7 @@ STUDIES: Sequence[Study] = (
     ),
     _study(
         "boosted-settings",
-        "boosted models with other settings, and with leaf values alone",
+        "boosted models with other settings, and with one statistic alone",
         settings_grid,
         quick_settings,
         (by_setting, no_figures),

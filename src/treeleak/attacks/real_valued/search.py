@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.real_valued.integral import whole_near, whole_rows
-from treeleak.attacks.real_valued.labels import Told, the_only_classes
+from treeleak.attacks.real_valued.labels import Told, nearest_classes, the_only_classes
 from treeleak.attacks.real_valued.least_squares import Fit, fit
+from treeleak.attacks.real_valued.likely import likely
 from treeleak.attacks.real_valued.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -44,6 +45,12 @@ _LATE = 0.2
 """Seconds after which a step is broken off that is not all there is."""
 MOST_SURE, _LEAST_SURE = 0.99, 0.05
 """Probability of a row that meets all statements, and is not proved; and of any row."""
+_WHOLE = 0.1
+"""How far from whole numbers those are that need no rounding, over all columns they stand for."""
+_SECOND_TRY = 0.4
+"""Share of the time for all trees at once where going tree by tree found no rows."""
+_ELSEWHERE = 0.08
+"""Share of values that are wrong in likely rows that are in no right cell: as measured."""
 _MISPLACED = 0.2
 """Share of values that are wrong where sums are missed, for each root of the share of them that
 rows bring to a wrong leaf: as measured on default models of 300 and 1,000 rows, time being up."""
@@ -80,10 +87,12 @@ class Found:
     kinds: Kinds
     """In which they were found."""
     rounds: int = 0
+    whole: float = 1.0
+    """Share of the rows whose numbers needed no rounding."""
 
-    def used(self) -> tuple[IntArray, IntArray]:
-        """Columns that hold rows, and how many."""
-        if not self.kinds.by_class or self.by_class is None:
+    def used(self, kinds: Kinds | None = None) -> tuple[IntArray, IntArray]:
+        """Columns that hold rows, and how many; of other kinds than their own, if given."""
+        if not (kinds or self.kinds).by_class or self.by_class is None:
             return self.cells, self.told.m
         n_classes = self.told.n_classes
         n = len(self.kinds.cell) // n_classes
@@ -91,10 +100,11 @@ class Found:
         m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
-    def off(self) -> float:
+    def off(self, kinds: Kinds | None = None) -> float:
         """How far a sum is off, as the root of the mean square: some fits have more sums."""
-        chosen, m = self.used()
-        over = self.kinds.columns.take(chosen).T @ m.astype(float) - self.kinds.columns.right
+        chosen, m = self.used(kinds)
+        columns = (kinds or self.kinds).columns
+        over = columns.take(chosen).T @ m.astype(float) - columns.right
         return float(np.sqrt(np.mean(over**2)))
 
 
@@ -124,9 +134,26 @@ class Search:
                 return best
         if best is None:
             return self._at_once(told)
-        other = _in_time(self.clock, lambda: self._at_once(told))
+        part = replace(self, clock=self.clock.part(_SECOND_TRY * self.clock.left))
+        other = _in_time(part.clock, lambda: part._at_once(told))
         # How many sums are missed says less: the first trees may be met, and all others far off.
-        return best if other is None or best.off() < other.off() else other
+        best = best if other is None or best.off() < other.off() else other
+        if not best.missed or self.clock.stopped:
+            return best
+        self.clock.tell("looking for likely rows", 0.7)
+        guess = _in_time(self.clock, lambda: self._likely(told, best.whole))
+        return guess or best
+
+    def _likely(self, told: Sequence[Statements], least: float) -> Found | None:
+        """Find the rows that sums make likely, if more than so many of them should be right."""
+        # Squares of first derivatives say little more than these do, and take as long.
+        kinds = self.by_class([s for s in told if s.quantity != VARIANCE])
+        size = np.bincount(self.partition.cell).astype(float)
+        found = likely(kinds.columns, size, self.evidence.n_rows, self.clock)
+        if found.share @ found.m <= least * self.evidence.n_rows:
+            return None
+        sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
+        return self.classed(kinds, found.chosen, found.m, sure)
 
     @property
     def _rough(self) -> bool:
@@ -177,17 +204,28 @@ class Search:
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
+        if best.missed and best.by_class is None:
+            best = replace(best, by_class=self._shared_out(best, told))
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
         used, k = ended.x > 0, self.n_classes
         cells, x = ended.chosen[used], ended.x[used]
         start = np.concatenate([cells + c * n for c in range(k)]), np.tile(x / k, k)
         second = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, start, last=True))
-        if second is None or (second[0].missed and second[0].missed >= best.missed):
+        if second is None:
             return best
         found, _ = second
+        # It has more sums to miss: both are held against those of the first fit.
+        if found.missed and not (best.missed and found.off(first) < best.off(first)):
+            return best
         # If these are the rows, last digits of sums may say which classes are theirs.
         anew = self.classed(first, found.cells, found.told.m, found.sure)
         return found if anew.missed or anew.by_class is None else anew
+
+    def _shared_out(self, found: Found, told: Sequence[Statements]) -> IntArray:
+        """Share out classes of rows that miss sums."""
+        label = np.repeat(np.arange(self.n_classes), len(found.cells))
+        leaf = np.tile(found.told.leaf, (self.n_classes, 1))
+        return nearest_classes(Columns.of(self.partition.geometry, told, leaf, label), found.told.m)
 
     def _tree_by_tree(self, told: Sequence[Statements]) -> Found | None:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
@@ -264,7 +302,8 @@ class Search:
         # Rows that are far from whole numbers are wrong sooner.
         each = off * n / (off @ m) if off.any() else np.full(len(m), _NO_FIT)
         sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (1 if alike is None else alike)
-        return self.classed(kinds, chosen, m, sure)
+        whole = float(m[np.abs(x - m) * (1 if alike is None else alike) < _WHOLE].sum()) / n
+        return replace(self.classed(kinds, chosen, m, sure), whole=whole)
 
     def classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
@@ -290,7 +329,7 @@ class Search:
         by_class = the_only_classes(told)
         if by_class is None and counted.whole:
             by_class = the_only_classes(told, digits(self.evidence, leaf, rows, counted.number))
-        if by_class is not None:
+        if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
         return Found(cells, sure, told, by_class, missed, kinds)
 
