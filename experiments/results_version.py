@@ -97,6 +97,16 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Membership says whether a row with these values is there, or with a share, whether a "
             "person is; what no chain has met is not ruled out.",
         ),
+        17: (
+            ("hidden", "membership"),
+            "Membership: what chains share says how much none has met, and equal rows in datasets "
+            "say how far the prior is from the population.",
+        ),
+        18: (
+            ("hidden", "noisy", "draft-dp-figure-12"),
+            "With known columns, rows are matched across what was known for the expected error, as "
+            "they are for the true one. Rows and errors are the same.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
