@@ -11,8 +11,10 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from experiments import catalogue
+from experiments.benchmarks.tables import CONSOLE
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
+from experiments.expected import expected_and_true, shown
 from experiments.headline import rewrite
 from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
@@ -181,6 +183,15 @@ def page(
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
+
+
+@app.command("expected")
+def expected_(out: Folder = FOLDER) -> None:
+    """Show what attacks expect to be wrong beside what is, by kind of evidence, in stored runs."""
+    table = expected_and_true(_made(out))
+    if table.empty:
+        raise BadInput(f"{out}: no run has an expected and a true error")
+    CONSOLE.print(shown(table))
 
 
 @app.command("settings")

@@ -106,6 +106,16 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "those that miss them by least. Hints of CatBoost refuse no rows. Answers that time "
             "ended expect about the error they have. Proved rows are as before.",
         ),
+        18: (
+            ("hidden", "membership"),
+            "Membership: what chains share says how much none has met, and equal rows in datasets "
+            "say how far the prior is from the population.",
+        ),
+        19: (
+            ("hidden", "noisy", "draft-dp-figure-12"),
+            "With known columns, rows are matched across what was known for the expected error, as "
+            "they are for the true one. Rows and errors are the same.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

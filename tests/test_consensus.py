@@ -13,7 +13,7 @@ from helpers.examples import examples
 from helpers.grids import FEW, cuts_for
 from helpers.releases import random_tree
 from treeleak.attacks import consensus
-from treeleak.attacks.consensus import align, aligned_shares, cheapest
+from treeleak.attacks.consensus import align, aligned_shares, cheapest, expected_distance
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.release import Release
@@ -236,3 +236,30 @@ def test_the_cheapest_entry_of_each_attribute(seed, sizes, n):
     for k, a in itertools.product(range(n), range(len(sizes))):
         assert start[a] <= chosen[k, a] < start[a + 1]
         assert cost[k, chosen[k, a]] == cost[k, start[a] : start[a + 1]].min()
+
+
+@given(SEEDS)
+@examples(40, fast=10)
+def test_what_was_known_is_matched_but_is_no_error(seed):
+    rng = np.random.default_rng(seed)
+    values, prior = space(MIXED, rng)
+    true = some_atoms(values, 4, rng)
+    chosen = values.draw(true, prior[None, :], rng)
+    samples = [blurred(values, true, rng, 0.5) for _ in range(3)]
+    known = rng.random((4, true.shape[1] - 1)) < 0.5
+    held = np.zeros((4, values.n_values))
+    np.put_along_axis(held, chosen, 1.0, axis=1)
+    cost = np.add.reduceat(values.expected_cost(held) * prior, values.first, axis=1)
+    left = []
+    for sample in samples:
+        ways = {}
+        for order in itertools.permutations(range(4)):
+            each = np.take_along_axis(cost, sample[list(order)][:, :-1], axis=1)
+            ways.setdefault(round(each.sum(), 9), []).append(each.sum(where=~known) / 4)
+        left.append(ways[min(ways)])
+    found = expected_distance(values, chosen, samples, prior, known=known)
+    # Several ways may be as near.
+    low, high = (np.mean([end(own) for own in left]) for end in (min, max))
+    assert low - 1e-9 <= found <= high + 1e-9
+    nothing = np.ones_like(known)
+    assert expected_distance(values, chosen, samples, prior, known=nothing) == 0.0

@@ -49,12 +49,6 @@ def test_lira_tells_members_of_a_model_that_learns_labels_by_heart():
     assert roc_auc_score(np.repeat([1, 0], 60), np.concatenate([inside, outside])) > 0.8
 
 
-def test_both_sides_weigh_the_same_in_the_calibration_error():
-    few, many = np.array([0.8]), np.full(9, 0.2)
-    assert membership.even_calibration_error(few, many) == pytest.approx(0.2)
-    assert membership.even_calibration_error(np.full(3, 0.5), np.full(50, 0.5)) == pytest.approx(0)
-
-
 @pytest.mark.parametrize(("said", "verdict"), [((1.0, 0.0), "met"), ((0.0, 1.0), "NOT met")])
 def test_a_line_says_whether_it_meets_its_floors(capsys, said, verdict):
     record = {"case": asdict(membership.Case("exact", "adult", 3, 0)), "results_version": 1}

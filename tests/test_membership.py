@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 from sklearn.ensemble import RandomForestClassifier
@@ -13,8 +14,21 @@ import treeleak
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
-from treeleak.auditing.assessors.membership import CELLS, POSTERIOR, membership_of
-from treeleak.metrics.membership import advantage, auc, caught, clopper_pearson
+from treeleak.auditing.assessors.membership import (
+    CELLS,
+    CONTROL,
+    POSTERIOR,
+    SAMPLE,
+    membership_of,
+)
+from treeleak.metrics.membership import (
+    Calibration,
+    advantage,
+    auc,
+    calibration,
+    caught,
+    clopper_pearson,
+)
 from treeleak.report import render_html
 
 # ------------------------------------------------------------------------------------- figures
@@ -96,6 +110,30 @@ def test_who_guesses_has_no_advantage():
     assert sure.interval.low > 0.85
 
 
+def test_both_sides_weigh_the_same_in_the_calibration_error():
+    assert calibration(np.array([0.8]), np.full(9, 0.2)).error == pytest.approx(0.2)
+    assert calibration(np.full(3, 0.5), np.full(50, 0.5)).error == pytest.approx(0)
+    assert calibration(np.ones(3), np.zeros(5)) == Calibration(0.0, 0.0)
+
+
+def drawn(said, n, wrong, rng):
+    """Members and others as probabilities say, and what is said of them."""
+    weights = [said, 1 - said]
+    return [rng.choice(said, n, p=own / own.sum()) ** wrong for own in weights]
+
+
+@pytest.mark.parametrize("n", [50, 400])
+def test_of_right_probabilities_the_error_is_what_it_is_by_chance(n):
+    rng = np.random.default_rng(4)
+    said = rng.beta(0.8, 0.8, size=2000)
+    said = np.concatenate([said, 1 - said])
+    found = [calibration(*drawn(said, n, 1, rng)) for _ in range(60)]
+    error, chance = (np.mean([getattr(f, k) for f in found]) for k in ("error", "by_chance"))
+    assert error == pytest.approx(chance, rel=0.12)
+    wrong = np.mean([calibration(*drawn(said, n, 3, rng)).error for _ in range(20)])
+    assert wrong > 2 * error
+
+
 # --------------------------------------------------------------------------------------- audits
 
 
@@ -172,6 +210,43 @@ def test_a_policy_bounds_it_and_fails_closed(audited):
     without = replace(audited, membership=None)
     assert states(without, membership_auc=1.0)["membership_auc"][0] == "not assessed"
     assert "--control" in states(without, membership_auc=1.0)["membership_auc"][1]
+
+
+@pytest.fixture(scope="module")
+def beside(data):
+    """An audit with rows of the population, and one with the same rows for a control."""
+    X, y, compas = data
+    forest = RandomForestClassifier(5, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
+    others = compas.X.drop(X.index).sample(200, random_state=0)
+    told = {"schema": compas.schema, "time_limit": 20}
+    return (
+        treeleak.audit(forest, X, y, population=others, **told),
+        treeleak.audit(forest, X, y, control=others, **told),
+        lambda population: treeleak.audit(forest, X, y, population=population, **told),
+    )
+
+
+@pytest.mark.slow
+def test_rows_of_the_population_are_other_people_for_an_attack_without_them(beside):
+    own, control, _ = (a if callable(a) else a.membership for a in beside)
+    assert (own.against, control.against) == (SAMPLE, CONTROL)
+    assert (own.n_members, own.n_others) == (100, 200)
+    assert own.calibration.error < 0.2
+    # The attack without the population never saw them, so the figures are those of a control.
+    assert own.auc.value == pytest.approx(control.auc.value, abs=0.03)
+    assert "Calibration error of probabilities" in render_html(beside[0])
+    valid(json.loads(beside[0].to_json()))
+
+
+@pytest.mark.slow
+def test_a_population_that_holds_the_training_rows_is_no_control(beside, data):
+    X = data[0]
+    found = beside[2](pd.concat([X, X]))
+    assert found.membership is None
+    assert "rows of the population are too similar" in dict(found.not_assessed)["membership"]
+    shares = beside[2]({X.columns[0]: 0.5})
+    assert shares.membership is None
+    assert "membership" not in dict(shares.not_assessed)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 from math import factorial
 
@@ -44,7 +45,8 @@ def held_of(counts, p, q, rng, n_samples=40_000):
     rows = np.array([np.repeat(np.arange(KINDS), m) for m in drawn])
     chain = np.arange(n_samples)
     none = np.zeros(0, dtype=np.int64)
-    smoothing = Smoothing.of(rows, none, chain, q)
+    # Here the prior is right.
+    smoothing = replace(Smoothing.of(rows, none, chain, q), spread=0.0)
     chains, fixed = (drawn > 0).sum(axis=0), np.zeros(KINDS, dtype=np.int64)
     return Held(drawn, fixed, chains, q, np.ones(KINDS), N, smoothing)
 
@@ -89,6 +91,7 @@ def test_rows_in_every_dataset_are_in_and_where_all_are_no_other_is():
     smoothing = Smoothing.of(
         np.array([[0, 0, 1]] * 10), np.array([0, 0, 1]), np.arange(10), np.array([0.2, 0.1, 0.3])
     )
+    smoothing = replace(smoothing, spread=0.0)
     held = Held(
         np.zeros((10, 3), np.int64), fixed, 10 * (fixed > 0), np.array([0.2, 0.1, 0.3]),
         np.ones(3), 3, smoothing,
@@ -119,6 +122,38 @@ def test_what_no_sample_holds_is_ruled_out_the_less_the_more_chains_differ():
     apart = Smoothing.of(np.arange(80).reshape(8, 10), none, np.arange(8), prior)
     assert alike.unseen == 0
     assert apart.unseen > 0.9
+
+
+def spread_drawn(spread, rng, n_rows=400, n_kinds=2000):
+    """Rows of a population whose kinds are gamma around even; what is said of how they spread."""
+    shape = 1 / spread if spread else 1e9
+    q = rng.gamma(shape, size=n_kinds)
+    kinds = rng.choice(n_kinds, (1, n_rows), p=q / q.sum())
+    none = np.zeros(0, np.int64)
+    even = np.full(n_kinds, 1 / n_kinds)
+    return Smoothing.of(kinds, none, np.zeros(1, np.int64), even).spread, kinds[0], q / q.sum()
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+def test_pairs_of_equal_rows_say_how_far_a_prior_is_from_the_population(spread):
+    found = [spread_drawn(spread, np.random.default_rng(seed))[0] for seed in range(40)]
+    # Five pairs of doubt beside 80 that are expected; none is below zero.
+    assert np.mean(found) == pytest.approx(spread * 80 / 85, abs=0.15 + 0.1 * spread)
+
+
+def test_people_are_told_apart_as_often_as_is_said_where_the_prior_spreads_rows_too_evenly():
+    said, true, none = [], [], np.zeros(2000, np.int64)
+    for seed in range(20):
+        spread, kinds, q = spread_drawn(2.0, np.random.default_rng(seed))
+        m, prior = np.bincount(kinds, minlength=2000), np.full(2000, 1 / 2000)
+        smoothing = Smoothing(1, 0.5, 0.0, spread)
+        held = Held(none[None], m, (m > 0).astype(int), prior, np.ones(2000), 400, smoothing)
+        found = held.person_is_in(0.5)
+        # All people of each kind: members, and of others as many as the population has.
+        said.append((found * (m / 400 + q)).sum() / 2)
+        true.append((found**2 * (m / 400 + q)).sum() - (found * m / 400).sum())
+    assert np.mean(said) == pytest.approx(0.5, abs=0.02)
+    assert np.mean(true) == pytest.approx(0.0, abs=0.02)
 
 
 # ------------------------------------------------------------------------------------- by evidence

@@ -83,8 +83,8 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     far = middles.expected_distance
     asked = []
 
-    def second_is_far(*given):
-        asked.append(far(*given))
+    def second_is_far(*given, **told):
+        asked.append(far(*given, **told))
         return asked[-1] if len(asked) == 1 else np.inf
 
     monkeypatch.setattr(middles, "expected_distance", second_is_far)

@@ -16,6 +16,7 @@ from helpers.noise import noise_drawn
 from helpers.releases import stumps
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
+from treeleak.reconstruction.answering import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count
 from treeleak.release.noise.doubt import (
@@ -297,9 +298,9 @@ def exact(data):
         return to_release(model.fit(X, y))
 
 
-def private(data, epsilon):
+def private(data, epsilon, seed=0):
     X, y, schema = data
-    model = DPForestClassifier(10, 4, epsilon, schema=schema, classes=[0, 1], random_state=0)
+    model = DPForestClassifier(10, 4, epsilon, schema=schema, classes=[0, 1], random_state=seed)
     with pytest.warns(treeleak.errors.PrivacyWarning):
         return to_release(model.fit(X, y))
 
@@ -410,3 +411,32 @@ def test_numbers_without_noise_beside_noisy_counts_are_refused(exact):
     with pytest.raises(BadModel, match=r"tree 0, leaf .*: counts add up to .*, totals say"):
         check_counts_agree(replace(bare, trees=(first.with_counts(totals=ones * 99),)))
     check_counts_agree(exact)
+
+
+def noted(data, times, seed, n_rows=None):
+    """What an answer says of the noise, if ``times`` the real epsilon is stated."""
+    release = private(data, 30.0, seed)
+    law = replace(release.noise, epsilon=times * release.noise.epsilon)
+    found = treeleak.reconstruct(
+        replace(release, noise=law), data[2], n_rows=n_rows, time_limit=10, seed=seed
+    )
+    return [str(note) for note in found.notes if "more than the stated noise" in str(note)]
+
+
+def test_likely_rows_doubt_noise_that_is_ten_times_larger_than_stated(data):
+    X, y, _ = data
+    release = private(data, 30.0)
+    assert of_noise(release, X, y) == of_noise(replace(release, noise=None), X, y) == ()
+    stated = replace(release, noise=replace(release.noise, epsilon=10 * release.noise.epsilon))
+    (note,) = of_noise(stated, X, y)
+    assert "larger than stated, or the search needs more time. With these rows, epsilon" in note
+    # Noise that is smaller than stated may be so because the likeliest rows are near the counts.
+    assert of_noise(replace(release, noise=replace(release.noise, epsilon=0.1)), X, y) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_wrong_epsilon_is_noticed_and_a_right_one_never_doubted(data, seed):
+    assert len(noted(data, 10, seed)) == 1
+    for n_rows in (None, len(data[0])):
+        assert noted(data, 1, seed, n_rows) == []

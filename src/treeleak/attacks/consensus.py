@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.kernels import pair_costs
-from treeleak.core.arrays import FloatArray, IntArray, equal_entries
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
@@ -112,23 +112,25 @@ def expected_distance(
     samples: Sequence[IntArray],
     value_prior: FloatArray,
     group: IntArray | None = None,
+    known: BoolArray | None = None,
 ) -> float:
     """Mean distance of samples from one dataset, per row and without the class.
 
     ``chosen``, shape (n_rows, n_attributes + 1): values, numbered over all attributes. ``samples``,
     shape (n_rows, n_attributes + 1): atoms, numbered over all attributes; each sample is matched
     with the dataset. ``value_prior``, shape (n_values,): probability of each value given its atom.
-    ``group``, shape (n_rows,): rows of different groups are never exchanged.
+    ``group``, shape (n_rows,): rows of different groups are never exchanged. ``known``, shape
+    (n_rows, n_attributes): what is held against the samples, but is no error.
     """
     held = np.zeros((len(chosen), values.n_values))
     np.put_along_axis(held, chosen, 1.0, axis=1)
     cost = np.add.reduceat(values.expected_cost(held) * value_prior, values.first, axis=1)
     hard = values.atom_of[chosen[:, :-1]]
     blocks = [_Block.of(rows, cost, hard) for rows in _groups(len(chosen), group)]
-    total = 0.0
+    counted, total = True if known is None else ~known, 0.0
     for sample in samples:
         atoms = _in_line(sample[:, :-1], blocks)
-        total += float(np.take_along_axis(cost, atoms, axis=1).sum())
+        total += float(np.take_along_axis(cost, atoms, axis=1).sum(where=counted))
     return total / (len(samples) * len(chosen))
 
 

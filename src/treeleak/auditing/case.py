@@ -52,6 +52,11 @@ class Given:
         """How many training rows there were, as far as that was given."""
         return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
 
+    @property
+    def compares_people(self) -> bool:
+        """Whether rows of other people were given: control rows, or the population's."""
+        return self.control is not None or isinstance(self.beside["population"], pd.DataFrame)
+
     def mismatched(self, error: Mismatch) -> Message:
         """Say why rows are not the model's; raise it unless the caller goes on without them."""
         if self.on_mismatch == "raise":

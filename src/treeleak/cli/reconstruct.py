@@ -120,6 +120,8 @@ def reconstruct(
     if not quiet:
         _say_order(result)
         _say_outcomes(result)
+        for note in result.notes:
+            say(f"Note: {note}.")
     if result.misfit:
         say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
     if records is not None and members is not None and members_out is not None:

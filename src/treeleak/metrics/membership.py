@@ -95,6 +95,36 @@ class Caught:
                 "needed": self.needed}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How far probabilities of membership are from the shares of members.
+
+    Attributes
+    ----------
+    error : float
+        On average over people, in ten bins of equal width (the expected calibration error).
+    by_chance : float
+        What probabilities that are right would show, of as many people.
+    """
+
+    error: float
+    by_chance: float
+
+
+def calibration(members: FloatArray, others: FloatArray, bins: int = 10) -> Calibration:
+    """Hold probabilities of membership against shares, both sides of the same weight."""
+    off, variance = np.zeros(bins), np.zeros(bins)
+    for said, sign in ((members, 1.0), (others, -1.0)):
+        own = (said if sign < 0 else 1.0 - said) / (2.0 * len(said))
+        at = np.minimum((said * bins).astype(np.int64), bins - 1)
+        here = np.bincount(at, own, bins)
+        off += sign * here
+        variance += np.bincount(at, own**2, bins) - here**2 / len(said)
+    # Of a normal error, the mean is this part of the standard deviation.
+    chance = math.sqrt(2.0 / math.pi) * np.sqrt(np.maximum(variance, 0.0)).sum()
+    return Calibration(float(np.abs(off).sum()), float(chance))
+
+
 def caught(members: FloatArray, others: FloatArray, false_positives: float) -> Caught:
     """Count members whose score is above that of all but a share of the other people.
 

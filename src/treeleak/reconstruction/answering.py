@@ -26,6 +26,9 @@ from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
+from treeleak.release.noise.laws import CountNoise
+from treeleak.release.release import Release
+from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
@@ -47,6 +50,12 @@ MIDPOINTS = Kind(
     "midpoints_met",
     "every threshold lies midway between two values of the training set; {met} lie midway "
     "between two values of these rows: {sign}",
+)
+LARGER = Kind(
+    "noise_larger_than_stated",
+    "the counts differ from the likeliest rows by more than the stated noise ({why}; by chance, "
+    "that happens less than once in a million times): it is larger than stated, or the search "
+    "needs more time{scale}",
 )
 
 _TO_WRITE = 30.0
@@ -308,7 +317,23 @@ def _with_posterior(
         worth = int(np.nan_to_num(samples.effective))
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))
     written = posterior.written(samples.most_probable(answer.likeliest))
+    notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
+
+
+def of_noise(release: Release, X: pd.DataFrame, y: pd.Series[Any] | None) -> tuple[str, ...]:
+    """Say where counts differ from the likeliest rows by more than noise of the stated law does.
+
+    These rows are nearer to the counts than the training rows: nothing else tells against it.
+    """
+    if not isinstance(release.noise, CountNoise):
+        return ()
+    label = None if y is None else release.class_numbers(y)
+    left = noise_left(release, X.to_numpy(dtype=float), label)
+    if left.doubt is None or left.doubt.how != "larger":
+        return ()
+    scale = "" if left.scale is None else f". {left.scale}"
+    return (LARGER(why=left.doubt.why, scale=scale),)
 
 
 def _chosen(

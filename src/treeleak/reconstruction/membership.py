@@ -8,17 +8,17 @@ values, a member has them with probability m / N, and another person as often as
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
 _DOUBT = 0.5
-"""Kinds of rows' worth of doubt in how many of them one chain has met, and how many two have."""
-_EVEN = 0.5
-"""Rows' worth of doubt in a ratio of frequencies."""
+"""Rows' worth of doubt in how many each chain shares with no other."""
+_EVEN = 0.2
+"""Rows' worth of doubt in a ratio of frequencies, in all chains together."""
+_PAIRS = 5.0
+"""Pairs of equal rows' worth of trust that the prior says how many there are."""
 _NONE = 1e-9
 """Rows up to which there are none."""
 
@@ -28,9 +28,8 @@ class Smoothing:
     """How far samples are trusted that a kind of row is as frequent as they say.
 
     The training set is, if the samples are right, one dataset more like them. So a part of it is of
-    kinds that no chain has met, as a part of each chain's is of kinds that no other has met: Good
-    and Turing's estimate, here by the absolute discount n1 / (n1 + 2 n2) of Ney, Essen and Kneser,
-    over kinds that one and two chains have met. It wanes for kinds that nearly all have met.
+    kinds that no chain has met, as a part of each chain's is of kinds that no other has met. These
+    rows are taken off kinds that few have met: the absolute discount of Ney, Essen and Kneser.
     """
 
     n_chains: int
@@ -38,6 +37,10 @@ class Smoothing:
     """Chains' worth that is taken off a kind that few have met."""
     unseen: float
     """How many times as frequent rows of kinds that no chain has met are as a priori."""
+    spread: float = 0.0
+    """Variance of the frequencies of kinds in the population around what the prior says, over its
+    square. A prior that knows attributes in pairs spreads rows too evenly: then more of them are
+    equal in a dataset than it says."""
 
     @classmethod
     def of(cls, kinds: IntArray, fixed: IntArray, chain: IntArray, prior: FloatArray) -> Smoothing:
@@ -54,17 +57,35 @@ class Smoothing:
         rows = np.bincount(kinds.ravel(), minlength=n_kinds) / n_samples
         rows -= np.bincount(fixed, minlength=n_kinds)
         free = rows > _NONE
-        one, two = (int((chains[free] == k).sum()) for k in (1, 2))
-        own = cls(n_chains, (one + _DOUBT) / (one + 2 * two + 2 * _DOUBT), 0.0)
-        taken = float((rows * (1.0 - own.kept(chains)))[free].sum()) / n_rows
+        rows, alone = rows[free], float(rows[free & (chains == 1)].sum())
+        few = float((rows * _few(chains[free], n_chains)).sum())
+        discount = (alone + _DOUBT) / (few + 2 * _DOUBT)
+        taken = discount * few / n_rows
         left = 1.0 - float(prior[chains > 0].sum())
         # A row that no chain has met is not likelier there than in a dataset of the population.
-        return replace(own, unseen=taken / max(left, taken) if taken > 0 else 0.0)
+        unseen = taken / max(left, taken) if taken > 0 else 0.0
+        return cls(n_chains, discount, unseen, _spread(kinds, prior))
 
     def kept(self, chains: IntArray) -> FloatArray:
         """Share that is left of the rows of kinds that so many chains have met."""
-        few = (self.n_chains - chains) / max(self.n_chains - 1, 1)
-        return np.asarray(1.0 - self.discount * few / np.maximum(chains, 1))
+        left = 1.0 - self.discount * _few(chains, self.n_chains)
+        return np.where(chains > 0, left, 0.0)
+
+
+def _few(chains: IntArray, n_chains: int) -> FloatArray:
+    """1 for one of several chains, and less for more: 0 for all."""
+    lacking = (n_chains - chains) / max(n_chains - 1, 1)
+    return np.asarray(lacking / np.maximum(chains, 1))
+
+
+def _spread(kinds: IntArray, prior: FloatArray) -> float:
+    """Hold the pairs of equal rows in datasets against those that the prior expects."""
+    n_samples, n_rows = kinds.shape
+    rows = np.sort(kinds, axis=1) + len(prior) * np.arange(n_samples)[:, None]
+    times = np.unique(rows, return_counts=True)[1]
+    pairs = float((times * (times - 1.0)).sum()) / n_samples
+    expected = float(prior[kinds].sum()) / n_samples * (n_rows - 1)
+    return float(max((pairs + _PAIRS) / (expected + _PAIRS) - 1.0, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +108,7 @@ class Held:
 
     @property
     def _kept(self) -> FloatArray:
-        return np.where(self.chains > 0, self.smoothing.kept(self.chains), 0.0)
+        return self.smoothing.kept(self.chains)
 
     @property
     def _beside(self) -> FloatArray:
@@ -106,7 +127,9 @@ class Held:
         """Probability that a person is a member, of people of whom this share are.
 
         How many times as frequent a record is in the training set as in the population, few chains
-        tell badly: half a row of doubt, in all chains together, stands on either side.
+        tell badly: some doubt stands on either side. Records that are there are commoner in the
+        population, too, than a prior says that spreads rows too evenly: frequencies around it are
+        gamma, of which rows in the training set are drawn.
         """
         expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
         met = n_chains * self._kept * self.times.mean(axis=0)
@@ -114,8 +137,10 @@ class Held:
             self.chains > 0, (met + _EVEN) / (n_chains * expected + _EVEN), self.smoothing.unseen
         )
         # What every dataset has leaves no doubt.
-        inside, outside = share * (self.fixed + ratio * expected), (1.0 - share) * expected
         sure = (self.fixed > 0) & (self.times == 0).all(axis=0)
-        inside = np.where(sure, share * self.fixed, inside)
+        there = self.fixed + np.where(sure, 0.0, ratio * expected)
+        spread = self.smoothing.spread
+        beside = expected * (1.0 + spread * there) / (1.0 + spread * expected)
+        inside, outside = share * there, (1.0 - share) * beside
         found = inside / np.maximum(inside + outside, 1e-300)
         return np.where(self.chance > 0, found, 0.0)

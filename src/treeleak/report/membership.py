@@ -26,13 +26,16 @@ def of_membership(told: Doc) -> Iterator[Fact]:
         else:
             ends = f"{percent(found['low'], 1)} to {percent(found['high'], 1)}"
             yield what, f"{percent(found['share'], 1)} ({ends})", f"{rate} by chance"
+    if (off := told["calibration"]) is not None:
+        chance = f"{percent(off['by_chance'], 1)} if they were right, by chance"
+        yield "Calibration error of probabilities", percent(off["error"], 1), chance
 
 
 def remark(told: Doc) -> str:
     """Say who was compared, and by what."""
     return (
-        f"{told['n_members']:,} training rows against {told['n_others']:,} control rows. The score "
-        f"of a row: {told['score']}. Intervals are at 95%."
+        f"{told['n_members']:,} training rows against {told['n_others']:,} {told['against']}. The "
+        f"score of a row: {told['score']}. Intervals are at 95%."
     )
 
 
@@ -44,7 +47,7 @@ def membership(found: Doc) -> Section | None:
         return Section.of("membership", TITLE, said)
     asks = Prose(
         "An adversary has a row, and asks whether it is in the training set. Each training "
-        "row and each control row gets a score from the rebuilt rows."
+        "row and each row of other people gets a score from the rebuilt rows."
     )
     facts = Facts(tuple(of_membership(told)))
     return Section.of("membership", TITLE, [asks, facts, Prose(remark(told), quiet=True)])

@@ -105,7 +105,8 @@ def distance(chosen: IntArray, judges: Samples, target: PosteriorTarget, seed: i
     judging = judges.thinned(min(_MOST_ROWS // max(target.n_rows, 1), _MOST))
     values, rng = judging.values, np.random.default_rng(seed)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
-    return _distance(values.listed, others, np.ones(values.n_values), target, chosen)
+    certain, width = np.ones(values.n_values), _width(values)
+    return expected_distance(values.listed, chosen, others, certain, target.moves.group) / width
 
 
 def _distance(
@@ -115,9 +116,20 @@ def _distance(
     target: PosteriorTarget,
     chosen: IntArray,
 ) -> float:
-    """Mean distance of datasets from one of values, per row and column."""
-    width = sum(len(part.columns) for part in values.parts)
-    return expected_distance(values, chosen, others, value_prior, target.moves.group) / width
+    """Mean distance of datasets from one of values, per row and column.
+
+    Rows are matched on all columns, as errors are measured: a row may stand for one of which other
+    values are known, if that is nearer. What was known is no error.
+    """
+    start, moves = target.values.atom_start, target.moves
+    one = np.add.reduceat(moves.allowed, start[:-1], axis=1, dtype=np.int64) == 1
+    known = (one & (np.diff(start) > 1))[moves.group][:, :-1]
+    far = expected_distance(values, chosen, others, value_prior, known=known)
+    return far / _width(values)
+
+
+def _width(values: Values) -> int:
+    return sum(len(part.columns) for part in values.parts)
 
 
 def _central(

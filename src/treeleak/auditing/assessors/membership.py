@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.rows_given import THE_SAME
+from treeleak.auditing.assessors.rows_given import THE_SAME, too_like
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.message import Kind, own_words
@@ -16,13 +17,16 @@ from treeleak.metrics.inference import distances
 from treeleak.metrics.membership import (
     FALSE_POSITIVES,
     Bounded,
+    Calibration,
     Caught,
     advantage,
     auc,
+    calibration,
     caught,
 )
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
+from treeleak.verification.columns import in_model_columns
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
@@ -43,13 +47,20 @@ GIVEN = own_words(
     "parts of the training rows were given, so other people are no fair comparison",
     "membership_given",
 )
-REASONS = (NO_ROWS, THE_SAME, TOO_FEW, GIVEN)
+POPULATION_THE_SAME = own_words(
+    "the rows of the population are too similar to the training rows to be other samples of it (by "
+    "chance less than once in a thousand times): do they contain training rows?",
+    "membership_population_the_same",
+)
+REASONS = (NO_ROWS, THE_SAME, POPULATION_THE_SAME, TOO_FEW, GIVEN)
 """Why membership may be left open."""
-POSTERIOR = "the probability that the row is in the table, over all tables that fit the model"
+POSTERIOR = "the probability that the person is in the table, over all tables that fit the model"
 CELLS = (
     "how many rebuilt rows reach the same leaves in all trees, over how many other people do; "
     "where none does, in how many trees the nearest rebuilt row reaches the same leaf"
 )
+
+CONTROL, SAMPLE = "control rows", "rows of the population, which this attack did not have"
 
 
 @dataclass(frozen=True)
@@ -60,28 +71,47 @@ class Membership(Described):
     ----------
     score : str
         What the score of a row is.
+    against : str
+        Who the other people are.
     n_members, n_others : int
-        Training rows and control rows that were scored.
+        Training rows and other people that were scored.
     auc : Bounded
         How often a training row has the higher score: 0.5 by chance.
     advantage : Bounded
         Share of training rows less share of control rows above a threshold chosen on others.
     at : tuple of Caught
         Training rows told where few control rows are.
+    calibration : Calibration or None
+        Of the probabilities that people are members, if half of those asked are; None where there
+        are no probabilities.
     """
 
     score: str
+    against: str
     n_members: int
     n_others: int
     auc: Bounded
     advantage: Bounded
     at: tuple[Caught, ...]
+    calibration: Calibration | None
 
 
 def assess(case: Case) -> Case:
-    """Score training rows and control rows, as a part of an audit."""
-    given, others = case.given, case.others
-    rebuilt, truth = case.rebuilt, case.truth
+    """Score training rows and other people, as a part of an audit.
+
+    Without control rows, these are the rows of the population, if such were given: then the attack
+    that did not have them is the one that scores.
+    """
+    given, rebuilt, others, against = case.given, case.rebuilt, case.others, CONTROL
+    if not given.compares_people:
+        return case
+    if given.control is None:
+        if rebuilt.without_population is None:
+            return case.without("membership", NO_ROWS)
+        others, against = _of_population(case), SAMPLE
+        rebuilt = rebuilt.without_population
+        if too_like(case.truth.X, others, given.seed):
+            return case.without("membership", POPULATION_THE_SAME)
     if others is None:
         return case.without("membership", THE_SAME)
     if rebuilt.X is None or rebuilt.X.empty:
@@ -89,11 +119,15 @@ def assess(case: Case) -> Case:
     known = [given.beside[name] for name in ("known_rows", "known_columns")]
     if rebuilt.given.any() or any(table is not None for table in known):
         return case.without("membership", GIVEN)
-    if (n := min(len(truth.X), len(others))) < FEWEST:
+    if (n := min(len(case.truth.X), len(others))) < FEWEST:
         return case.without("membership", TOO_FEW(fewest=FEWEST, rows=n))
-    return case.plus(
-        membership=membership_of(rebuilt, rebuilt.X, case.release, truth.X, others, given.seed)
-    )
+    found = membership_of(rebuilt, rebuilt.X, case.release, case.truth.X, others, given.seed)
+    return case.plus(membership=replace(found, against=against))
+
+
+def _of_population(case: Case) -> pd.DataFrame:
+    table = case.given.beside["population"]
+    return in_model_columns(case.release, table, what="the population")[0]
 
 
 def membership_of(
@@ -111,22 +145,25 @@ def membership_of(
         X[columns].iloc[rng.permutation(len(X))[:most]].reset_index(drop=True)
         for X, most in ((true, MOST_MEMBERS), (others, MOST_OTHERS))
     )
-    if rebuilt.posterior is not None and rebuilt.posterior.by_chains:
+    right = None
+    if rebuilt.posterior is not None:
         inside, outside = (
             np.asarray(rebuilt.membership(X, 0.5), dtype=np.float64) for X in (members, others)
         )
-        said = POSTERIOR
-    else:
+        right, said = calibration(inside, outside), POSTERIOR
+    if rebuilt.posterior is None or not rebuilt.posterior.by_chains:
         own, *tables = (release.leaves(X) for X in (rows, members, others))
         inside, outside = _by_cells(own, tables[0], tables[1], _weights(rebuilt), rng)
         said = CELLS
     return Membership(
         score=said,
+        against=CONTROL,
         n_members=len(members),
         n_others=len(others),
         auc=auc(inside, outside),
         advantage=advantage(inside, outside, rng),
         at=tuple(caught(inside, outside, share) for share in FALSE_POSITIVES),
+        calibration=right,
     )
 
 
