@@ -97,6 +97,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Membership says whether a row with these values is there, or with a share, whether a "
             "person is; what no chain has met is not ruled out.",
         ),
+        17: (
+            ("known_raw",),
+            "Candidates behind known draws are struck out and weighed in less time: runs that a "
+            "limit ends come further.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
