@@ -116,6 +116,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "With known columns, rows are matched across what was known for the expected error, as "
             "they are for the true one. Rows and errors are the same.",
         ),
+        20: (
+            ("known_raw",),
+            "Candidates behind known draws are struck out and weighed in less time: runs that a "
+            "limit ends come further.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -20,13 +20,14 @@ from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
 from helpers.older import needs_counted_gaps
-from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
+from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes, row_kernels
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
+from treeleak.attacks.known_draws.search import search
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import _SEARCH
@@ -110,12 +111,17 @@ def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_loops(Clock(60.0))
-    both = [*vars(domain_kernels).values(), *vars(box_kernels).values()]
-    loops = [loop for loop in both if hasattr(loop, "signatures")]
+    modules = (domain_kernels, box_kernels, row_kernels)
+    every = [value for module in modules for value in vars(module).values()]
+    loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]
-    assert sum(before) > 10
+    assert sum(before) > 18
     domains = [domains_of(MODELS["extra trees"], *people(30, 1))[0] for _ in range(2)]
     listed(domains[0], Clock(60.0))
+    few = RandomForestClassifier(3, max_depth=3, random_state=0)
+    problem = listed(domains_of(few, *people(30, 1))[0], Clock(60.0)).problem
+    assert problem.n_open
+    search(problem.narrowed(Clock(60.0)), None, Clock(60.0), 0)
     with uncompared():
         listed(domains[1], Clock(60.0))
     assert [len(loop.signatures) for loop in loops] == before
@@ -197,7 +203,13 @@ def test_leaves_meet_where_they_have_a_point_in_common():
 def test_rows_come_back_in_their_places(unlisted, name):
     X, y = people(60, 3, gaps=name == "missing values")
     model = MODELS[name].fit(X, y)
-    found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60)
+    heard = []
+    found = treeleak.reconstruct(
+        model, schema=SCHEMA, time_limit=60, progress=lambda now: heard.append(now.stage)
+    )
+    narrowing = [stage for stage in heard if stage.startswith("narrowing the leaves")]
+    assert "for 4 columns with tests" in narrowing[0]
+    assert "settled soon" in narrowing[0]
     assert found.status in ("feasible", "unique")
     assert found.cells.startswith("generated")
     assert found.ordered
@@ -212,6 +224,13 @@ def test_rows_come_back_in_their_places(unlisted, name):
     own, true = own.to_numpy(), true.to_numpy()
     sure = found.confidence[X.columns].to_numpy()[proved] == 1.0
     assert ((own == true) | (np.isnan(own) & np.isnan(true)))[sure].all()
+
+
+def test_shallow_trees_are_said_to_let_rows_walk():
+    shallow = RandomForestClassifier(30, random_state=0, max_depth=2)
+    look = domains_of(shallow, *people(60, 3))[0].look
+    assert "4 leaves a tree for 4 columns with tests" in look
+    assert "walk" in look
 
 
 def test_what_is_known_of_rows_helps(unlisted):

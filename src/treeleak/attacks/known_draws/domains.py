@@ -37,6 +37,10 @@ where nothing else moves."""
 Note = Callable[[str, NDArray[np.uint64], NDArray[np.uint64]], None]
 """Takes the name of the loop that took a step, and the domains before it and after: what went can
 be held against reasons, for each step looks at one row alone, or at one tree alone."""
+_SETTLES = 2.0
+"""Leaves of a tree for each attribute with a test, from which on narrowing settles most rows. So it
+was in nine of the ten cases of ``known_raw`` looked at, from 100 to 2,000 rows; in diabetes of 768
+rows it settled a third."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -114,6 +118,20 @@ class Domains:
     def classes(self) -> BoolArray:
         """Whether each row may be of each class, shape (n_rows, n_classes)."""
         return np.asarray(self.bits.any(axis=2))
+
+    @property
+    def look(self) -> str:
+        """What the trees say, before anything is done, of what is to come."""
+        geometry, n_trees = self.evidence.geometry, len(self.evidence.draws)
+        n_leaves = int(geometry.leaf_start[n_trees]) / max(n_trees, 1)
+        n_tested = max(int((geometry.radix > 1).sum()), 1)
+        likely = "most rows will probably be settled soon"
+        if n_leaves < _SETTLES * n_tested:
+            likely = "rows will probably walk, which may take all of the time"
+        return (
+            f"narrowing the leaves of each row: {n_leaves:.0f} leaves a tree for {n_tested} "
+            f"columns with tests, so that {likely}"
+        )
 
     def closed(self, label: IntArray, open_label: BoolArray) -> NDArray[np.uint8]:
         """Say in which leaves (rows of A) rows do not lie, given what classes they may have.

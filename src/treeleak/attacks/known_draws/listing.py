@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
+from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
 from treeleak.attacks.known_draws.ruled import places_of
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.core.arrays import BoolArray, IntArray
@@ -105,7 +106,7 @@ def listed(domains: Domains, clock: Clock) -> Listing:
 
 
 def compile_loops(clock: Clock) -> None:
-    """Compile what narrows and lists, which is done once for all, and not held against the time."""
+    """Compile what narrows, lists and fits: once for all, so it is not held against the time."""
     begin = clock.seconds
     stump = Tree(
         feature=np.array([0, LEAF, LEAF]),
@@ -124,6 +125,11 @@ def compile_loops(clock: Clock) -> None:
         label = np.zeros(3, dtype=np.int64)
         domains.chosen(label)
         spans(domains, domains.closed(label, label > 0))
+    problem = listing.problem.narrowed(Clock(np.inf))
+    begun = fit(problem, Clock(np.inf), evaluations=1)
+    reaction(problem, begun.u)
+    certain_rows(problem, begun.choice, begun.multipliers)
+    problem.suspicion(problem.descended(begun.choice, Clock(np.inf)))
     clock.forgive(clock.seconds - begin)
 
 

@@ -82,89 +82,81 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
     and bounds from an earlier state hold later.
     """
     start, column, equation, first, draws, n_classes = rows
-    n_rows = len(start) - 1
-    widest = 0
+    column, equation = column.view(np.uint32), equation.view(np.uint32)
+    n_rows, widest, most = len(start) - 1, 0, int(draws.max())
     for t in trees:
         widest = max(widest, first[t + 1] - first[t])
-    low = np.zeros(widest, dtype=np.int64)
-    high = np.zeros(widest, dtype=np.int64)
-    seen = np.full(widest, -1, dtype=np.int64)
-    low_d = np.zeros(widest, dtype=np.int64)
-    high_d = np.zeros(widest, dtype=np.int64)
-    seen_d = np.full(widest, -1, dtype=np.int64)
+    leaf = np.empty(widest, dtype=np.int64)
+    for e in range(widest):
+        leaf[e] = e // n_classes
+    low, high, low_d, high_d = np.empty((4, widest), dtype=np.int64)
+    seen, seen_d = np.empty((2, widest), dtype=np.int64)
+    places, leaves = np.empty((2, n_rows), dtype=np.int64)
+    tight = np.empty((most + 1, widest), dtype=np.bool_)
     use_d = len(d) > 0
     for t in trees:
-        base = first[t]
-        width = first[t + 1] - base
-        low[:width] = 0
-        high[:width] = 0
-        seen[:width] = -1
-        low_d[:width] = 0
-        high_d[:width] = 0
-        seen_d[:width] = -1
-        own = equation[t]
+        base, width, own = first[t], first[t + 1] - first[t], equation[t]
+        low[:width], high[:width], low_d[:width], high_d[:width] = 0, 0, 0, 0
+        seen[:width], seen_d[:width] = -1, -1
+        first_leaf = base // n_classes
         for k in range(n_rows):
-            b = np.int64(draws[t, k])
+            b = int(draws[t, k])
             if b == 0:
                 continue
-            places, leaves, last = 0, 0, 0
+            n_places, n_leaves, last = 0, 0, 0
             for q in range(start[k], start[k + 1]):
                 if not alive[q]:
                     continue
-                e = own[column[q]] - base
+                e = np.int64(own[column[q]]) - base
                 if seen[e] != k:
                     seen[e] = k
-                    places += 1
+                    n_places += 1
                     last = e
                     high[e] += b
-                    v = e // n_classes
+                    v = leaf[e]
                     if seen_d[v] != k:
                         seen_d[v] = k
-                        leaves += 1
+                        n_leaves += 1
                         high_d[v] += 1
-            if places == 1:
+            if n_places == 1:
                 low[last] += b
-            if leaves == 1:
-                low_d[last // n_classes] += 1
+            if n_leaves == 1:
+                low_d[leaf[last]] += 1
+            places[k], leaves[k] = n_places, n_leaves
         for e in range(width):
-            if low[e] > n[base + e] or high[e] < n[base + e]:
+            v, wanted = leaf[e], n[base + e]
+            if low[e] > wanted or high[e] < wanted:
                 return base + e
-            v = e // n_classes
-            at = base // n_classes + v
-            if use_d and (low_d[v] > d[at] or high_d[v] < d[at]):
-                return base + e
+            last_one = False
+            if use_d:
+                if low_d[v] > d[first_leaf + v] or high_d[v] < d[first_leaf + v]:
+                    return base + e
+                last_one = low_d[v] == d[first_leaf + v] or high_d[v] == d[first_leaf + v]
+            for b in range(1, most + 1):
+                tight[b, e] = last_one or low[e] + b > wanted or high[e] - b < wanted
         for k in range(n_rows):
-            b = np.int64(draws[t, k])
-            if b == 0:
+            b = int(draws[t, k])
+            if b == 0 or places[k] == 1:
                 continue
-            must, must_d, place = -1, -1, -1
-            one, one_d = True, True
+            told, must, must_d = False, -1, -1
             for q in range(start[k], start[k + 1]):
-                if not alive[q]:
-                    continue
-                e = own[column[q]] - base
-                v = e // n_classes
-                if place < 0:
-                    place = e
-                elif e != place:
-                    one = False
-                    if v != place // n_classes:
-                        one_d = False
-                if high[e] - b < n[base + e]:
-                    must = e
-                if use_d and high_d[v] - 1 < d[base // n_classes + v]:
-                    must_d = v
-            if one:
+                e = np.int64(own[column[q]]) - base
+                if alive[q] and tight[b, e]:
+                    told = True
+                    if high[e] - b < n[base + e]:
+                        must = e
+                    if use_d and high_d[leaf[e]] == d[first_leaf + leaf[e]]:
+                        must_d = leaf[e]
+            if not told:
                 continue
             for q in range(start[k], start[k + 1]):
                 if not alive[q]:
                     continue
-                e = own[column[q]] - base
-                v = e // n_classes
+                e = np.int64(own[column[q]]) - base
+                v = leaf[e]
                 out = low[e] + b > n[base + e] or (must >= 0 and e != must)
-                if use_d and not one_d:
-                    full = low_d[v] + 1 > d[base // n_classes + v]
-                    out = out or full or (must_d >= 0 and v != must_d)
+                if use_d and leaves[k] > 1:
+                    out = out or low_d[v] == d[first_leaf + v] or (must_d >= 0 and v != must_d)
                 if out:
                     alive[q] = False
     return -1
@@ -188,12 +180,16 @@ def fit_rows(
     add. Returns the sum of the log-normalisers.
     """
     start, column, equation, _, draws, n_classes = rows
+    # No index is below zero: without the question, several are looked up at a time.
+    column, equation = column.view(np.uint32), equation.view(np.uint32)
     n_trees = len(draws)
     most = 0
     for k in range(begin, end):
         most = max(most, start[k + 1] - start[k])
     logit = np.empty(most, dtype=np.float64)
     likely = np.empty(most, dtype=np.int64)
+    # Of distinct rows, as of draws: to divide for the leaf of each would take most of the time.
+    distinct = np.zeros(len(expected))
     total = 0.0
     for k in range(begin, end):
         s, size = start[k], start[k + 1] - start[k]
@@ -232,7 +228,9 @@ def fit_rows(
                 for x in range(n_likely):
                     e = place[own[likely[x]]]
                     expected[e] += b * logit[likely[x]]
-                    expected_d[e // n_classes] += logit[likely[x]]
+                    distinct[e] += logit[likely[x]]
+    for e in range(len(distinct)):
+        expected_d[e // n_classes] += distinct[e]
     return total
 
 

@@ -155,6 +155,7 @@ def _unlisted(
         walked = _walked(evidence, geometry, values, given, None, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best = f"generated: {why}", None
+    clock.tell(domains.look, 0.0)
     with suppress(OutOfTime):
         listing = _candidates(domains, numbers, clock)
         if listing.complete.all():
