@@ -64,6 +64,9 @@ def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Lik
     few = Columns(columns.families, columns.leaf[kept], columns.label[kept], columns.n_leaves)
     start = np.tile(np.log(x[cells] / k), k)
     x = few.spread(_multipliers(few, start, clock), start)[0]
+    # Of no other columns, even one row is among the likeliest.
+    most = np.argsort(-x, kind="stable")[:n_rows]
+    kept, x = kept[most], x[most]
     at_least = np.arange(1, int(x.max(initial=0.0)) + _BEYOND)
     right = gammainc(at_least[:, None], x[None, :]).ravel()
     best = np.argsort(-right, kind="stable")[:n_rows]

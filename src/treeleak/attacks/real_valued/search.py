@@ -49,7 +49,7 @@ _WHOLE = 0.1
 """How far from whole numbers those are that need no rounding, over all columns they stand for."""
 _SECOND_TRY = 0.4
 """Share of the time for all trees at once where going tree by tree found no rows."""
-_ELSEWHERE = 0.08
+_ELSEWHERE = 0.12
 """Share of values that are wrong in likely rows that are in no right cell: as measured."""
 _MISPLACED = 0.2
 """Share of values that are wrong where sums are missed, for each root of the share of them that
@@ -149,7 +149,8 @@ class Search:
         # Squares of first derivatives say little more than these do, and take as long.
         kinds = self.by_class([s for s in told if s.quantity != VARIANCE])
         size = np.bincount(self.partition.cell).astype(float)
-        found = likely(kinds.columns, size, self.evidence.n_rows, self.clock)
+        part = self.clock.part(_SECOND_SHARE * self.clock.left)
+        found = likely(kinds.columns, size, self.evidence.n_rows, part)
         if found.share @ found.m <= least * self.evidence.n_rows:
             return None
         sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
