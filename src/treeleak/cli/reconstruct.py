@@ -138,7 +138,7 @@ def reconstruct(
 
 def _say_outcomes(result: Reconstruction) -> None:
     if result.outcomes is None:
-        say("Without labels or targets: the model discloses none of any row.")
+        say("Without labels or targets: what was used of the model discloses none of any row.")
     elif not result.labelled:
         told = int(result.outcomes.notna().sum())
         say(f"Targets: leaves disclose those of {told:,} of {result.n_rows:,} rows.")

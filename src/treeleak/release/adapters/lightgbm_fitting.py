@@ -74,8 +74,9 @@ def one_start(trees: Sequence[Tree], fitting: Fitting, rate: float | None) -> bo
         rows, sums = tree.totals, tree.statistics.get(HESSIAN)
         if rows is None or sums is None:
             return True
-        due = rows * _second_derivative(fitting, start, output)
-        if (np.abs(sums.values - due) > _SUMMED * due)[sums.held].any():
+        # Former versions write 0 for the root.
+        due = rows[tree.leaves] * _second_derivative(fitting, start, output)
+        if (np.abs(sums.values[tree.leaves] - due) > _SUMMED * due).any():
             return False
     if fitting.loss != "squared" or rate is None or len(trees) < 2:
         return True
