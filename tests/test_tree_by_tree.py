@@ -279,6 +279,9 @@ def test_likely_rows_are_nearer_than_other_rows_of_the_population(seed):
     assert found.sure.max() < 1
     # They are handed over only if more of them should be right than were told already.
     assert search._likely(search.evidence.statements(), 1.0) is None
+    # Without time, nothing is said to be likely.
+    search.clock.stop()
+    assert search._likely(search.evidence.statements(), 0.0) is None
 
 
 class Some:

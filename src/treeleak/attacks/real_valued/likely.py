@@ -46,8 +46,8 @@ class _TimeUp(Exception):
     """Ends a minimisation."""
 
 
-def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Likely:
-    """Find the rows that sums make likely, as far as there is time.
+def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Likely | None:
+    """Find the rows that sums make likely; None if there is no time to come near these sums.
 
     ``columns`` are those of all classes of all cells; ``size``, shape (n_cells,): points of each.
     Numbers of rows in leaves say which cells may hold rows; then all sums are met for these.
@@ -63,7 +63,9 @@ def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Lik
     kept = np.concatenate([cells + c * n for c in range(k)])
     few = Columns(columns.families, columns.leaf[kept], columns.label[kept], columns.n_leaves)
     start = np.tile(np.log(x[cells] / k), k)
-    x = few.spread(_multipliers(few, start, clock), start)[0]
+    x, left = few.spread(_multipliers(few, start, clock), start)
+    if np.mean((left - few.right) ** 2) > 1.0:
+        return None  # They are missed by more than rows drawn by chance would.
     # Of no other columns, even one row is among the likeliest.
     most = np.argsort(-x, kind="stable")[:n_rows]
     kept, x = kept[most], x[most]

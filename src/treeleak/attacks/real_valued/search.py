@@ -151,7 +151,7 @@ class Search:
         size = np.bincount(self.partition.cell).astype(float)
         part = self.clock.part(_SECOND_SHARE * self.clock.left)
         found = likely(kinds.columns, size, self.evidence.n_rows, part)
-        if found.share @ found.m <= least * self.evidence.n_rows:
+        if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
         sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
         return self.classed(kinds, found.chosen, found.m, sure)
