@@ -53,9 +53,11 @@ class Given:
         return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
 
     @property
-    def compares_people(self) -> bool:
-        """Whether rows of other people were given: control rows, or the population's."""
-        return self.control is not None or isinstance(self.beside["population"], pd.DataFrame)
+    def other_people(self) -> Any:
+        """Control rows, or the population's; None if neither were given."""
+        population = self.beside["population"]
+        rows = population if isinstance(population, pd.DataFrame) else None
+        return rows if self.control is None else self.control
 
     def mismatched(self, error: Mismatch) -> Message:
         """Say why rows are not the model's; raise it unless the caller goes on without them."""

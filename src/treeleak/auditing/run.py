@@ -264,9 +264,9 @@ ASSESSORS = (
         asked="sensitive",
     ),
     Assessor(
-        "membership", membership.assess, ("membership",), ("truth", "reconstruction"),
-        lacking={"reconstruction": membership.NO_ROWS}, asked="compares_people",
-        reasons=membership.REASONS,
+        "membership", membership.assess, ("membership",),
+        ("other_people", "truth", "reconstruction"),
+        lacking={"reconstruction": membership.NO_ROWS}, reasons=membership.REASONS,
     ),
     Assessor("reconstruction", _not_built, of="rules", reasons=(wording.NOT_BUILT,)),
 )  # fmt: skip

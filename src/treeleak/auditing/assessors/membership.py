@@ -103,12 +103,11 @@ def assess(case: Case) -> Case:
     that did not have them is the one that scores.
     """
     given, rebuilt, others, against = case.given, case.rebuilt, case.others, CONTROL
-    if not given.compares_people:
-        return case
     if given.control is None:
         if rebuilt.without_population is None:
             return case.without("membership", NO_ROWS)
-        others, against = _of_population(case), SAMPLE
+        others = in_model_columns(case.release, given.other_people, what="the population")[0]
+        against = SAMPLE
         rebuilt = rebuilt.without_population
         if too_like(case.truth.X, others, given.seed):
             return case.without("membership", POPULATION_THE_SAME)
@@ -123,11 +122,6 @@ def assess(case: Case) -> Case:
         return case.without("membership", TOO_FEW(fewest=FEWEST, rows=n))
     found = membership_of(rebuilt, rebuilt.X, case.release, case.truth.X, others, given.seed)
     return case.plus(membership=replace(found, against=against))
-
-
-def _of_population(case: Case) -> pd.DataFrame:
-    table = case.given.beside["population"]
-    return in_model_columns(case.release, table, what="the population")[0]
 
 
 def membership_of(
