@@ -203,7 +203,13 @@ def test_leaves_meet_where_they_have_a_point_in_common():
 def test_rows_come_back_in_their_places(unlisted, name):
     X, y = people(60, 3, gaps=name == "missing values")
     model = MODELS[name].fit(X, y)
-    found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60)
+    heard = []
+    found = treeleak.reconstruct(
+        model, schema=SCHEMA, time_limit=60, progress=lambda now: heard.append(now.stage)
+    )
+    narrowing = [stage for stage in heard if stage.startswith("narrowing the leaves")]
+    assert "leaves for each column with tests" in narrowing[0]
+    assert "few places left" in narrowing[0]
     assert found.status in ("feasible", "unique")
     assert found.cells.startswith("generated")
     assert found.ordered
@@ -218,6 +224,14 @@ def test_rows_come_back_in_their_places(unlisted, name):
     own, true = own.to_numpy(), true.to_numpy()
     sure = found.confidence[X.columns].to_numpy()[proved] == 1.0
     assert ((own == true) | (np.isnan(own) & np.isnan(true)))[sure].all()
+
+
+def test_shallow_trees_are_said_to_let_rows_walk():
+    shallow = RandomForestClassifier(30, random_state=0, max_depth=2)
+    domains, _ = domains_of(shallow, *people(60, 3))
+    leaves = np.mean([tree.get_n_leaves() for tree in shallow.estimators_])
+    assert domains.leaves_per_column == leaves / len(SCHEMA.attributes)
+    assert "walk" in domains.look
 
 
 def test_what_is_known_of_rows_helps(unlisted):

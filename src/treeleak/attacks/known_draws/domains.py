@@ -37,6 +37,10 @@ where nothing else moves."""
 Note = Callable[[str, NDArray[np.uint64], NDArray[np.uint64]], None]
 """Takes the name of the loop that took a step, and the domains before it and after: what went can
 be held against reasons, for each step looks at one row alone, or at one tree alone."""
+_FEW_PLACES = 2.0
+"""Leaves of a tree for each attribute with a test, from which on narrowing mostly leaves each row
+few places. So it was in 20 of 23 runs of ``known_raw`` above it (stroke, diabetes and adult of 200
+rows, mixed, stroke of 500), and in two of four below it (credit of 100)."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -114,6 +118,29 @@ class Domains:
     def classes(self) -> BoolArray:
         """Whether each row may be of each class, shape (n_rows, n_classes)."""
         return np.asarray(self.bits.any(axis=2))
+
+    @property
+    def leaves_per_column(self) -> float:
+        """Leaves of a tree for each attribute with a test."""
+        geometry, n_trees = self.evidence.geometry, len(self.evidence.draws)
+        n_tested = max(int((geometry.radix > 1).sum()), 1)
+        return int(geometry.leaf_start[n_trees]) / max(n_trees, 1) / n_tested
+
+    @property
+    def promising(self) -> bool:
+        """Whether narrowing will probably leave each row few places."""
+        return self.leaves_per_column >= _FEW_PLACES
+
+    @property
+    def look(self) -> str:
+        """What the trees say, before anything is done, of what is to come."""
+        likely = "rows will probably walk, which may take all of the time"
+        if self.promising:
+            likely = "each row will probably have few places left soon"
+        return (
+            "narrowing the leaves of each row: a tree has "
+            f"{self.leaves_per_column:.1f} leaves for each column with tests, so that {likely}"
+        )
 
     def closed(self, label: IntArray, open_label: BoolArray) -> NDArray[np.uint8]:
         """Say in which leaves (rows of A) rows do not lie, given what classes they may have.
