@@ -119,7 +119,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         20: (
             ("known_raw",),
             "Candidates behind known draws are struck out and weighed in less time: runs that a "
-            "limit ends come further.",
+            "limit ends come further. Narrowing has half of the time where it will probably leave "
+            "few places.",
         ),
     }
 )

@@ -208,8 +208,8 @@ def test_rows_come_back_in_their_places(unlisted, name):
         model, schema=SCHEMA, time_limit=60, progress=lambda now: heard.append(now.stage)
     )
     narrowing = [stage for stage in heard if stage.startswith("narrowing the leaves")]
-    assert "for 4 columns with tests" in narrowing[0]
-    assert "settled soon" in narrowing[0]
+    assert "leaves for each column with tests" in narrowing[0]
+    assert "few places left" in narrowing[0]
     assert found.status in ("feasible", "unique")
     assert found.cells.startswith("generated")
     assert found.ordered
@@ -228,9 +228,10 @@ def test_rows_come_back_in_their_places(unlisted, name):
 
 def test_shallow_trees_are_said_to_let_rows_walk():
     shallow = RandomForestClassifier(30, random_state=0, max_depth=2)
-    look = domains_of(shallow, *people(60, 3))[0].look
-    assert "4 leaves a tree for 4 columns with tests" in look
-    assert "walk" in look
+    domains, _ = domains_of(shallow, *people(60, 3))
+    leaves = np.mean([tree.get_n_leaves() for tree in shallow.estimators_])
+    assert domains.leaves_per_column == leaves / len(SCHEMA.attributes)
+    assert "walk" in domains.look
 
 
 def test_what_is_known_of_rows_helps(unlisted):

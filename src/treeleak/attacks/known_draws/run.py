@@ -49,10 +49,10 @@ _LATE = 1.0
 """Seconds after the limit when what is left open is no longer weighed."""
 _TO_WRITE = 10.0
 """Seconds that writing rows may take beyond the limit."""
-_DOMAINS, _LARGE = 0.25, 0.85
+_DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
-second where there are too many leaves to compare: such rows do not walk, they would hardly begin.
-"""
+second where that will probably leave few places, which is worth more than a walk; the third where
+there are too many leaves to compare: such rows do not walk, they would hardly begin."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _LABELS = 0.2
@@ -181,7 +181,8 @@ def _unlisted(
 
 def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
     """Narrow the leaves of rows, and list the candidates of those that have few."""
-    share = _DOMAINS if domains.boxes.compared else _LARGE
+    share = _PROMISING if domains.promising else _DOMAINS
+    share = share if domains.boxes.compared else _LARGE
     n_places = domains.evidence.n_rows * len(domains.evidence.draws)
     last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
     listing = listed(domains, clock.part(min(share * clock.left, last)))
