@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.boosted_models import LEFT, VALUES_ALONE
+from experiments.boosted_models import LEFT, VALUES_ALONE, holds
 from experiments.data import DATASETS
 from experiments.runner import as_frame
 from experiments.shown import as_markdown
@@ -191,10 +191,13 @@ def boosted_states(runs: pd.DataFrame) -> pd.DataFrame:
         for left in LEFT:
             right = some.right[some.setting == left]
             refused = int(right.isna().sum())
-            mean = _percent(right.mean()) if len(right) else "not in the file"
-            said.append(f"{mean}, {refused} of {len(right)} not assessed" if refused else mean)
-            if len(right) and refused == len(right):
-                said[-1] = "not assessed"
+            if not len(right):
+                said.append("not run" if holds(str(model), left) else "not in the file")
+            elif refused == len(right):
+                said.append("not assessed")
+            else:
+                some_refused = f", {refused} of {len(right)} not assessed" if refused else ""
+                said.append(_percent(right.mean()) + some_refused)
         others = _percent(some.others.mean())
         lines.append([_called(str(model)), table, f"{n:,}", *said, others])
     names = ["model", "table", "rows", *LEFT, "other rows"]

@@ -204,6 +204,7 @@ def test_the_table_of_statistics_says_what_no_run_assessed():
     (line,) = boosted_states(pd.DataFrame(runs)).to_dict("records")
     assert line["counts alone"] == "50.0 %, 1 of 2 not assessed"
     assert line["hessians and leaf values"] == "not in the file"
+    assert line["gains and leaf values"] == "not run"
     assert line[boosted_models.VALUES_ALONE] == "not assessed"
     assert line["other rows"] == "25.0 %"
 

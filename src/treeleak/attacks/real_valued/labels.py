@@ -21,7 +21,6 @@ from treeleak.partition import Partition
 
 _FULL = 1e-9
 """Least eigenvalue of the products of columns, as a share of the greatest, for a full rank."""
-
 _ROUNDS = 50
 """Rounds of bounded least squares, at most."""
 

@@ -24,6 +24,7 @@ from treeleak.core.private import dataclass
 _RIDGE = 1e-3
 """By how much sums may be missed, as a share of the variance that they have by chance."""
 _ROUNDS = 300
+"""Of a minimisation, at most."""
 _SHARE = 0.3
 """Share of the time for numbers of rows alone."""
 _KEPT = 0.98

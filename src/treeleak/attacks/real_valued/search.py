@@ -205,9 +205,10 @@ class Search:
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
-        if best.missed and best.by_class is None:
-            best = replace(best, by_class=self._shared_out(best, told))
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        if best.missed and best.by_class is None:
+            rows = best
+            best = replace(rows, by_class=_in_time(clock, lambda: self._shared_out(rows, told)))
         used, k = ended.x > 0, self.n_classes
         cells, x = ended.chosen[used], ended.x[used]
         start = np.concatenate([cells + c * n for c in range(k)]), np.tile(x / k, k)
