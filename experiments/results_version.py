@@ -122,6 +122,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "limit ends come further. Narrowing has half of the time where it will probably leave "
             "few places.",
         ),
+        21: (
+            ("boosted-raw",),
+            "Rows of raw tables are followed tree by tree, node by node, and values drawn so that "
+            "no other cut was better: the study's first runs knew none of it.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
