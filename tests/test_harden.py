@@ -592,10 +592,10 @@ def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_attacked_says_why(saved, tmp_path):
+def test_a_model_whose_evidence_is_not_all_used_says_why(saved, tmp_path):
     found = treeleak.harden(saved / "boosted.skops", tmp_path / "out.skops", "seeds", time_limit=2)
     assert found.leak.verdict == "not assessed"
-    assert "drew rows without replacement, and it is not known which" in found.leak.why
+    assert "the file holds more evidence, which it did not use" in found.leak.why
     assert found.answers.largest_change == 0
 
 

@@ -1,8 +1,10 @@
 """Rows that trees drew without replacement, recomputed as scikit-learn draws them."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,13 +23,18 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import treeleak
 from helpers.examples import examples
 from helpers.releases import assert_same
+from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.evidence import HiddenDraws
+from treeleak.metrics import reconstruction_error
+from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.sampling import HeldBack, Subsample
-from treeleak.schema import Binary, Schema
+from treeleak.release.sampling import HeldBack, Subsample, UnknownSampling
+from treeleak.release.statistics import ROWS
+from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
 
@@ -127,15 +134,9 @@ def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
 def test_what_is_missing_is_named():
     X, y = table(0, 41)
     model = GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0).fit(X, y)
-    schema = Schema([Binary("x0"), Binary("x1"), Binary("x2")])
     with pytest.raises(NotCovered, match=r"without replacement.*40 to 41 fit; give it"):
         treeleak.reconstruct(model, time_limit=5)
     assert treeleak.reconstruct(model, time_limit=5, n_rows=41).n_rows == 41
-    seedless = GradientBoostingRegressor(n_estimators=3, subsample=0.5).fit(X, y)
-    with pytest.raises(NotCovered, match="the seed of the model is not in the file"):
-        treeleak.reconstruct(seedless, time_limit=5, n_rows=41)
-    with pytest.raises(NotCovered, match="drew rows without replacement"):
-        treeleak.reconstruct(model, schema, bootstrap="hidden")
     release = to_release(model)
     odd = replace(release.sampling, rule="another library")
     with pytest.raises(NotCovered, match="which is not known"):
@@ -143,3 +144,71 @@ def test_what_is_missing_is_named():
     added = replace(release.sampling, hidden="for a reason")
     with pytest.raises(NotCovered, match="for a reason"):
         known_draws(replace(release, sampling=added, n_rows=41))
+
+
+@examples(60, fast=8)
+@given(st.integers(0, 2**32 - 1))
+def test_hidden_draws_without_replacement_follow_the_hypergeometric_law(seed):
+    rng = np.random.default_rng(seed)
+    X, y = table(seed, 12)
+    model = GradientBoostingRegressor(n_estimators=3, subsample=0.6, random_state=0).fit(X, y)
+    release = to_release(model)
+    schema = Schema([Ordinal(f"x{k}", 0, 3) for k in range(3)])
+    evidence = HiddenDraws(Geometry.of(release, schema), 12, use_distinct=bool(rng.integers(2)))
+    likelihood, off = DrawLikelihood.of(evidence), []
+    drawn = evidence.n.ravel()
+    for _ in range(5):
+        other = X.copy()
+        other[rng.random(12) < 0.3] = rng.integers(0, 4, 3)
+        leaves = np.column_stack([tree.apply(other.astype(np.float32)) for tree in release.trees])
+        held = np.concatenate(
+            [np.bincount(leaves[:, t], minlength=tree.n_nodes)[tree.leaves]
+             for t, tree in enumerate(release.trees)]
+        )  # fmt: skip
+        ways = [math.comb(int(a), int(n)) for a, n in zip(held, drawn, strict=True)]
+        assert (likelihood.missing(held.astype(np.int32)) == 0) == all(ways)
+        if all(ways):
+            found = likelihood.log_likelihood(held.astype(np.int32))
+            off.append(found - sum(math.log(way) for way in ways))
+    np.testing.assert_allclose(off, off[0] if off else 0.0, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def drew_some():
+    """A model that drew 0.8 of 60 rows for each tree, and its rows."""
+    X = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(float)
+    y = X @ np.array([1.0, 2.0, -1.5, 0.7, 3.1, -0.4])
+    return GradientBoostingRegressor(subsample=0.8, random_state=0).fit(X, y), X
+
+
+BINARY = Schema([Binary(f"x{k}") for k in range(6)])
+
+
+@pytest.mark.slow
+def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
+    model, X = drew_some
+    found = treeleak.reconstruct(model, BINARY, bootstrap="hidden", n_rows=60, time_limit=20)
+    assert (found.status, found.evidence) == ("likely", "hidden draws without replacement")
+    true = pd.DataFrame(X, columns=list(found.X))
+    assert reconstruction_error(found.X, true, BINARY) < 0.05
+    seedless = replace(to_release(model).sampling, forest_seed=None)
+    silent = replace(to_release(model), sampling=seedless)
+    again = treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=20)
+    assert any("taken as hidden: the seed of the model" in note for note in again.notes)
+    pd.testing.assert_frame_equal(again.X, found.X)
+
+
+@pytest.mark.slow
+def test_boosted_models_that_do_not_speak_of_draws_draw_without_replacement(drew_some):
+    release = to_release(drew_some[0])
+    trees = tuple(tree.with_counts(ROWS) for tree in release.trees)
+    silent = replace(release, trees=trees, sampling=UnknownSampling("nobody says"))
+    with pytest.raises(NotCovered, match=r"nobody says.*hidden"):
+        treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=20)
+    found = treeleak.reconstruct(silent, BINARY, bootstrap="hidden", n_rows=60, time_limit=20)
+    assert found.evidence == "hidden draws without replacement"
+
+
+def test_fewer_rows_than_a_tree_drew_are_refused(drew_some):
+    with pytest.raises(BadInput, match="but tree 0 drew 48 distinct rows"):
+        treeleak.reconstruct(drew_some[0], BINARY, bootstrap="hidden", n_rows=47)

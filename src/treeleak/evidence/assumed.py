@@ -11,7 +11,7 @@ from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
-from treeleak.release.statistics import ROWS
+from treeleak.release.statistics import DRAWS, ROWS
 
 HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
 """What is said of noisy leaves besides."""
@@ -63,6 +63,13 @@ class Assumed:
     def drawn(self) -> bool:
         """Whether rows were drawn at random, with replacement."""
         return self.draws_needed or self.draws_hidden
+
+    @property
+    def may_be_drawn(self) -> bool:
+        """Whether trees count what hidden draws need: draws, or the rows of a boosted model."""
+        needed = DRAWS if self.release.ensemble is None else ROWS
+        held = [tree.statistics for tree in self.release.trees]
+        return all(own.get(DRAWS) is not None or own.get(needed) is not None for own in held)
 
     @property
     def exact(self) -> bool:

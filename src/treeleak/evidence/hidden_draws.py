@@ -1,4 +1,4 @@
-"""Counts of a bootstrap whose draws are hidden."""
+"""Counts of drawn rows where the draws are hidden."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from treeleak.evidence.leaves import leaf_distinct, leaf_draws
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
 from treeleak.partition import Geometry
+from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import DISTINCT, DRAWS
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenDraws:
-    """Bootstrap with draws that are not known: each tree drew n_t times among N rows.
+    """Draws that are not known: each tree drew n_t times among N rows.
 
     Given the histogram m over cells and classes, the draws of tree t are multinomial,
     P(n_t | m) = N_t! / prod n_tvc! x prod ((A m)_tvc / N)^n_tvc, and together with the numbers of
     distinct rows, P(n_t, d_t | m) is the sum, over the ways to split each d_tv among the classes of
     the leaf, of N_t! / prod n_tvc! x N^-N_t x prod C((A m)_tvc, d_tvc) x surj(n_tvc, d_tvc), where
     surj(n, d) counts the maps of n draws onto d rows.
+
+    Without replacement every draw is a row of its own, d_tvc = n_tvc. What is left of that sum, but
+    for factors that m does not change, is prod C((A m)_tvc, n_tvc): the hypergeometric law.
     """
 
     geometry: Geometry
@@ -53,7 +57,14 @@ class HiddenDraws:
     @property
     def described(self) -> str:
         """What an answer says it was made from."""
+        if self.each_once:
+            return "hidden draws without replacement"
         return f"{self.kind}, " + ("drawn counts only" if self.d is None else "distinct counts")
+
+    @property
+    def each_once(self) -> bool:
+        """Whether each tree drew a row once at most."""
+        return isinstance(self.geometry.release.sampling, Subsample)
 
     @cached_property
     def n(self) -> IntArray:
@@ -64,6 +75,8 @@ class HiddenDraws:
     @cached_property
     def d(self) -> IntArray | None:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
+        if self.each_once:
+            return np.asarray(self.n.sum(axis=1))
         return leaf_distinct(self.geometry.release.trees) if self.use_distinct else None
 
     def statements(self) -> tuple[Statements, ...]:

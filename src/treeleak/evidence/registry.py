@@ -20,7 +20,6 @@ from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
 from treeleak.release.release import Release
-from treeleak.release.statistics import DRAWS
 
 _KINDS: list[type[Evidence]] = []
 
@@ -79,7 +78,7 @@ def evidence_for(
     if assumed.sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"
         ways = 'if every tree saw every row once, say bootstrap="none"'
-        if all(tree.statistics.get(DRAWS) is not None for tree in release.trees):
+        if assumed.may_be_drawn:
             ways += '; if each drew rows at random, bootstrap="hidden"'
         raise NotCovered(f"how rows reached the trees is not known ({why}); {ways}")
     raise NotCovered(f"counts given as {assumed.counts_are!r} with sampling {assumed.sampling!r}")

@@ -33,7 +33,6 @@ from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 
 TAKEN_AS_HIDDEN = Kind("draws_taken_as_hidden", "the draws are taken as hidden: {why:foreign}")
-WHICH_ROWS = Kind("rows_of_trees_unknown", "{what:message}: {why:foreign}")
 N_ROWS_UNKNOWN = Kind(
     "number_of_rows_unknown",
     "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",
@@ -54,12 +53,6 @@ _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
 _MANY, _VAGUE = 20_000, 20
 """More rows than this are not rebuilt if their number is uncertain by more than this factor."""
-
-
-HIDDEN_SUBSAMPLE = own_words(
-    "each tree drew rows without replacement, and it is not known which",
-    "question_hidden_subsample",
-)
 
 
 @dataclass(frozen=True)
@@ -87,9 +80,6 @@ def find_draws(
     if before is not None and before.noise is not None:
         raise NotCovered(own_words("an earlier release whose counts carry noise"))
     needed = draws_needed(release, bootstrap)
-    without = isinstance(release.sampling, Subsample)
-    if without and bootstrap == "hidden" and not release.not_covered:
-        raise NotCovered(HIDDEN_SUBSAMPLE)
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return Found(), ()
     if bootstrap == "hidden":
@@ -102,9 +92,6 @@ def find_draws(
     except NotCovered as why:
         if bootstrap == "known" or clock.stopped:
             raise
-        if without:
-            both = WHICH_ROWS(what=HIDDEN_SUBSAMPLE, why=message_of(why))
-            raise NotCovered(both) from why
         taken = TAKEN_AS_HIDDEN(why=message_of(why))
         return Found(hidden=True), (taken, *_unequal(release))
     if all(own is None or own.checked for own in (found.draws, found.earlier)):
@@ -115,11 +102,10 @@ def find_draws(
 def _unequal(release: Release) -> tuple[str, ...]:
     """Say where hidden draws are not what the attack takes them to be."""
     sampling = release.sampling
-    if not isinstance(sampling, Bootstrap):
+    if not isinstance(sampling, (Bootstrap, Subsample)):
         return ()
-    if sampling.row_weights is None and not sampling.hidden:
-        return ()
-    return (NOT_EQUAL(why=sampling.hidden or MORE_WEIGHT),)
+    weighted = isinstance(sampling, Bootstrap) and sampling.row_weights is not None
+    return (NOT_EQUAL(why=sampling.hidden or MORE_WEIGHT),) if sampling.hidden or weighted else ()
 
 
 def _check_told(counted: RowCount) -> None:

@@ -21,8 +21,9 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
-from treeleak.release.sampling import Subsample
+from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
+from treeleak.release.statistics import DRAWS
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
@@ -166,6 +167,8 @@ def reconstruct(
             inputs = release.inputs
         alone = all(given is None for given in (known_rows, known_columns, population, earlier))
         release, told = _by_counts(release, alone=False) if not alone else (release, ())
+        if bootstrap == "hidden":
+            release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
             release = replace(release, n_rows=n_rows)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
@@ -186,7 +189,8 @@ def _answered(
     ensemble = question.release.ensemble
     why = ""
     # Sums are used where they are those of all rows.
-    fitting = None if ensemble is None or question.found.draws else ensemble.fitting
+    drew = question.found.draws or question.found.hidden
+    fitting = None if ensemble is None or drew else ensemble.fitting
     if ensemble is not None and fitting is not None and fitting.of_classes:
         try:
             if fitting.assumed:
@@ -248,6 +252,15 @@ def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ..
         release = release.without_classes()
         told.append(UNLABELLED)
     return release, tuple(told)
+
+
+def _drawn_once(release: Release) -> Release:
+    """Take a boosted model that says nothing of draws to draw without replacement: all do."""
+    boosted = release.ensemble is not None and not release.not_covered
+    if not boosted or not isinstance(release.sampling, UnknownSampling):
+        return release
+    trees = tuple(tree.with_counts(DRAWS) for tree in release.trees)
+    return replace(release, sampling=Subsample(), trees=trees)
 
 
 def _sums_of_classes(release: Release) -> bool:

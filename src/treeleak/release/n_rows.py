@@ -16,7 +16,7 @@ from treeleak.core.message import own_words
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.release import Release
-from treeleak.release.sampling import Bootstrap, Disjoint
+from treeleak.release.sampling import Bootstrap, Disjoint, Subsample
 from treeleak.release.tree import Tree
 
 MAX_ROWS_BEHIND_NOISE = 2_000_000
@@ -68,13 +68,19 @@ def count_rows(
     number.
     """
     least, drawn, hit = 1, [], []
+    sampling = release.sampling
     for t, tree in enumerate(release.trees):
         held = _held(release, tree)
         if held is None:
             raise NotCovered(f"tree {t} gives no counts")
         drawn.append(round(float(held[tree.leaves].sum())))
-        if use_distinct and tree.distinct is not None:
-            hit.append((int(tree.distinct[tree.leaves].sum()), drawn[-1]))
+        distinct = None
+        if isinstance(sampling, Subsample):
+            distinct = drawn[-1]
+        elif use_distinct and tree.distinct is not None:
+            distinct = int(tree.distinct[tree.leaves].sum())
+        if distinct is not None:
+            hit.append((distinct, drawn[-1]))
             if n_rows is not None and hit[-1][0] > n_rows:
                 raise BadInput(f"n_rows is {n_rows}, but tree {t} drew {hit[-1][0]} distinct rows")
             least = max(least, hit[-1][0])
@@ -85,8 +91,7 @@ def count_rows(
     if release.n_rows is not None:
         return RowCount(release.n_rows, (release.n_rows, release.n_rows), "as the model says")
     low, high = least, _MOST
-    sampling = release.sampling
-    if isinstance(sampling, Bootstrap) and sampling.rows_between is not None:
+    if isinstance(sampling, (Bootstrap, Subsample)) and sampling.rows_between is not None:
         low, high = max(low, sampling.rows_between[0]), min(high, sampling.rows_between[1])
     if low > high:
         raise BadInput(
@@ -95,6 +100,12 @@ def count_rows(
         )
     if low == high:
         return RowCount(low, (low, low), "as the model's number of draws says")
+    if isinstance(sampling, Subsample):
+        fit = f": {low:,} to {high:,} fit" if high < _MOST else ""
+        raise NotCovered(
+            "each tree drew rows without replacement, and the number of training rows is not "
+            f"known{fit}; give it (n_rows, --n-rows)"
+        )
     if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
         raise NotCovered(
             own_words(
