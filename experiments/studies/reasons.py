@@ -48,14 +48,6 @@ _SPLIT = (
 
 REASONS: tuple[Reason, ...] = (
     Reason(
-        "boosted-raw-published",
-        [{}],
-        "The published figure is the best of thirty means, over systems and depths, of an attack "
-        "that sees trees as clients train them. treeleak follows groups of rows through the first "
-        "trees of one file, as far as their sums leave no doubt, and fills in the rest from "
-        "there. Some runs have no answer.",
-    ),
-    Reason(
         "draft-table-3-no-bootstrap",
         [{"dataset": "adult", "n_trees": 1}, {"dataset": "default_credit", "n_trees": 1}],
         "With one tree, many tables meet all counts. The published attack stops at the first. "
