@@ -16,9 +16,10 @@ import treeleak
 from experiments import attempt
 from experiments.attempt import Record
 from experiments.binned import table
+from treeleak.core.arrays import IntArray
 from treeleak.datasets import draft_sample, load_adult
 from treeleak.metrics import random_baseline, reconstruction_error
-from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
+from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, Quantity, Statistics
@@ -219,20 +220,31 @@ def _told(release: Release, schema: Schema, X: pd.DataFrame) -> float | None:
     The others may stand anywhere in their cells: every prediction and every sum of a node stays the
     same. Only which tests the trees chose may say more. None if the schema has too many points.
     """
-    geometry = Geometry.of(release, schema)
-    anywhere = np.ones((sum(len(tree.leaves) for tree in release.trees), 1), dtype=bool)
     try:
-        partition = enumerate_cells(geometry, anywhere)
+        partition, cell = cells_of(release, schema, X)
     except GridTooLarge:
         return None
     n_points = Counter(partition.cell.tolist())
+    return float(np.mean([n_points[c] == 1 for c in cell.tolist()]))
+
+
+def cells_of(release: Release, schema: Schema, X: pd.DataFrame) -> tuple[Partition, IntArray]:
+    """List the cells of a model, and say in which of them rows lie.
+
+    Raises
+    ------
+    GridTooLarge
+        If the schema has too many points.
+    """
+    geometry = Geometry.of(release, schema)
+    anywhere = np.ones((sum(len(tree.leaves) for tree in release.trees), 1), dtype=bool)
+    partition = enumerate_cells(geometry, anywhere)
     own = [
         part.holding(X[list(part.attribute.columns)].to_numpy(), release).argmax(axis=1)
         for part in geometry.parts
     ]
     point = np.column_stack(own) @ geometry.stride
-    cell = partition.cell[np.searchsorted(partition.points, point)]
-    return float(np.mean([n_points[c] == 1 for c in cell.tolist()]))
+    return partition, partition.cell[np.searchsorted(partition.points, point)]
 
 
 def _sampling(release: Release, settings: Mapping[str, Any]) -> str:

@@ -27,8 +27,8 @@ share their cell with no other; "single" is how many of all rows do that, and "m
 rows that do, or whose target is as near to the mean of their cell: all that a model holds that
 never tells these rows apart. Where rows are in order, "placed" is the share that stands in its own
 place, and "off" how far any target is off that the answer says is determined. Floors stand in
-``boosted_floors.csv``. XGBoost, LightGBM and CatBoost
-are needed for their lines, and the shared tables for all but iris and wine.
+``boosted_floors.csv``. XGBoost, LightGBM and CatBoost are needed for their lines, and the shared
+tables for all but iris and wine.
 """
 
 from __future__ import annotations

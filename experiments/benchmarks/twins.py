@@ -24,10 +24,9 @@ from sklearn.ensemble import GradientBoostingClassifier
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table
 from experiments.binned import table
-from experiments.boosted_models import MODELS, Case
+from experiments.boosted_models import MODELS, Case, cells_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.datasets import draft_sample
-from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
 from treeleak.schema import Schema
 
@@ -109,19 +108,14 @@ def twin(model: Any, X: pd.DataFrame, y: IntArray, schema: Schema, seed: int) ->
     float array, shape (n_rows, n_columns)
     """
     release = replace(to_release(model), feature_names=tuple(X.columns))
-    geometry = Geometry.of(release, schema)
-    anywhere = np.ones((sum(len(tree.leaves) for tree in release.trees), 1), dtype=bool)
-    partition = enumerate_cells(geometry, anywhere)
-    values = np.empty((len(partition.points), X.shape[1]))
-    point = np.zeros(len(X), dtype=np.int64)
+    partition, cell = cells_of(release, schema, X)
+    geometry = partition.geometry
+    atoms = geometry.atoms(partition.points)
+    values = np.empty((len(atoms), X.shape[1]))
     for a, part in enumerate(geometry.parts):
-        atom = geometry.atoms(partition.points)[:, a]
-        values[:, part.columns] = part.representatives[atom]
-        held = part.holding(X[list(part.attribute.columns)].to_numpy(), release)
-        point += held.argmax(axis=1) * geometry.stride[a]
+        values[:, part.columns] = part.representatives[atoms[:, a]]
     rows = X.to_numpy(float).copy()
     cuts = Cuts(model, rows, y)
-    cell = partition.cell[np.searchsorted(partition.points, point)]
     own = {c: np.flatnonzero(partition.cell == c) for c in np.unique(cell).tolist()}
     movable = np.flatnonzero([len(own[c]) > 1 for c in cell.tolist()])
     rng = np.random.default_rng(seed)

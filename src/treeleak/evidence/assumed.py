@@ -61,7 +61,7 @@ class Assumed:
 
     @property
     def drawn(self) -> bool:
-        """Whether rows were drawn at random, with replacement."""
+        """Whether rows were drawn at random."""
         return self.draws_needed or self.draws_hidden
 
     @property

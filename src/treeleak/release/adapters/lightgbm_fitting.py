@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -135,8 +134,8 @@ def with_first_rows(trees: list[Tree], fitting: Fitting | None) -> list[Tree]:
     hessian = trees[0].statistics.get(HESSIAN)
     if hessian is None or hessian.present is not None or any(t.statistics.get(ROWS) for t in trees):
         return trees
-    p = 1.0 / (1.0 + math.exp(-fitting.start[0]))
-    rows = whole_sums(hessian.values, p * (1.0 - p), _SUMMED, trees[0].left, trees[0].right)
+    each = _second_derivative(fitting, np.array(fitting.start), 0)
+    rows = whole_sums(hessian.values, each, _SUMMED, trees[0].left, trees[0].right)
     if rows is None:
         return trees
     counted = Statistics((NodeStatistic(ROWS, rows), *trees[0].statistics))
