@@ -127,6 +127,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Rows of raw tables are followed tree by tree, node by node, and values drawn so that "
             "no other cut was better: the study's first runs knew none of it.",
         ),
+        22: (
+            ("known_raw",),
+            "Where known draws leave several datasets, the answer is their Bayes estimate.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
