@@ -131,7 +131,11 @@ def _answer(
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
         own = clock.part(min(last, clock.left))
-        several = several_datasets(problem.evidence, pairs, values, given, found, rows, own, seed)
+        several = None
+        with own.cut_short(_LATE):
+            several = several_datasets(
+                problem.evidence, pairs, values, given, found, rows, own, seed
+            )
         if several is not None:
             return replace(several, numbers=numbers | several.numbers)
     with clock.cut_short(_LATE):

@@ -8,6 +8,7 @@ set, and then stand where they are most probable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +20,18 @@ from treeleak.attacks.consensus import MAX_ALIGNED
 from treeleak.attacks.known_draws.placed import MOST
 from treeleak.attacks.known_draws.search import Found
 from treeleak.attacks.posterior.bayes_estimate import Middle, middle, weighed
+from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.attacks.posterior.target import PosteriorTarget
+from treeleak.attacks.posterior.walks import (
+    Drawn,
+    Plan,
+    affordable,
+    population_prior,
+    run_posterior,
+)
 from treeleak.attacks.posterior.walks import Found as Walked
-from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
@@ -37,6 +45,8 @@ _PLAN = Plan(
 )  # fmt: skip
 _COLD = replace(_PLAN, cooling=60, sweeps=400.0, hot=100.0, share=0.9, by_factors=True)
 """Where the search found no rows that meet all counts."""
+_ELSEWHERE = replace(_PLAN, cooling=30, hot=100.0, by_factors=True)
+"""Where it did: some that meet them may lie where no walk from these rows comes."""
 _STEPS = 5e5
 """Steps of all chains in a second, as a rule: what walks will take before anything is laid out."""
 _JUDGES = 4
@@ -78,22 +88,17 @@ def several_datasets(
     density = given.density(geometry)
     prior = population_prior(density, target)
     at = values.atom_of[rows.values] - values.atom_start[:-1]
-    walked: Walked | None = None
-    least = np.inf
-    for start, wanted in ((at, _PLAN), (None, _COLD))[: 2 if found.misfit else 1]:
+    walked = list[Walked]()
+    for start, wanted in ((at, _PLAN), (None, _COLD if found.misfit else _ELSEWHERE)):
         plan = affordable(wanted, target, prior, clock, seed)
         if clock.stopped or plan.sweeps < plan.least_sweeps:
             break
-        these = run_posterior(target, plan, prior, clock, seed, at=start)
-        missed = np.array([_missed(target, atoms) for atoms, _, _ in these.drawn])
-        if missed.min() < least:
-            least = int(missed.min())
-            met = [one for one, own in zip(these.drawn, missed, strict=True) if not own]
-            walked = replace(these, drawn=met or these.drawn)
-    if walked is None:
+        walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
+    if not walked:
         return None
-    samples = walked.samples(density)
-    cut = max(len(walked.chains) // _JUDGES, 1)
+    nearest, least = _nearest(walked)
+    samples = nearest.samples(density)
+    cut = max(len(nearest.chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
     makers = makers.thinned(most)
@@ -102,12 +107,12 @@ def several_datasets(
     out = weighed(estimate.chosen, estimate.share, estimate.n_samples, values, target)
     sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST))
     out = replace(out, proved=found.proved, confidence=sure)
-    status: Status = "likely" if least == 0 and walked.settled else "unknown"
+    status: Status = "likely" if least == 0 and nearest.settled else "unknown"
     return Answer(
         status if out.misfit else status_of([out]),
         values,
         (out,),
-        numbers=walked.numbers,
+        numbers=nearest.numbers,
         ordered=True,
         samples=samples,
         likeliest=_likeliest(samples) + values.atom_start[:-1],
@@ -130,6 +135,24 @@ def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> Kno
     allowed[at[:, None], atoms] = True
     allowed[at, values.atom_start[-2] + pairs.label[inside]] = True
     return KnownParts(group, allowed)
+
+
+def _nearest(walked: Sequence[Walked]) -> tuple[Walked, int]:
+    """Keep the datasets that meet all counts; else those of the walk that comes nearest.
+
+    Returns these, and the least number of draws and distinct rows that one of them misses.
+    """
+    missed = [[_missed(one.target, atoms) for atoms, _, _ in one.drawn] for one in walked]
+    best = int(np.argmin([min(own) for own in missed]))
+    if least := min(missed[best]):
+        return walked[best], least
+    drawn, chains = list[Drawn](), list[Chain]()
+    for one, own in zip(walked, missed, strict=True):
+        first = len(chains)
+        met = [k for k, misses in enumerate(own) if not misses]
+        drawn += [(atoms, first + c, high) for atoms, c, high in (one.drawn[k] for k in met)]
+        chains += one.chains
+    return replace(walked[best], drawn=drawn, chains=chains), 0
 
 
 def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:
