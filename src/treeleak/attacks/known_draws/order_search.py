@@ -30,8 +30,9 @@ from treeleak.release.draws.column_order_kernels import (
 )
 
 TARGETS = Costs(beaten=12.0, later=6.0, other_later=1.9, other_first=0.16)
-CLASSES = Costs(beaten=12.0, later=12.0, other_later=12.0, other_first=0.0)
-"""Of targets, gains are rounded; of classes, gains that are equal are so to the last digit."""
+CLASSES = Costs(beaten=12.0, later=12.0, other_later=3.0, other_first=0.05)
+"""Of targets, sums are rounded in an order that is not followed; of classes, they are whole, and
+only columns that part other rows may gain the same but for rounding."""
 _HOT = 8.0
 _COOLING, _SAMPLES = 8, 32
 """Sweeps in which costs count ever more, and afterwards."""
