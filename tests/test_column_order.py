@@ -22,6 +22,7 @@ from treeleak.schema import Binary, Numeric, OneHot, Schema
 
 IMPOSSIBLE = Costs(beaten=1.0, later=0.0, other_later=0.0, other_first=0.0)
 NOT_FIRST = Costs(beaten=1.0, later=1.0, other_later=0.0, other_first=0.0)
+ANY_LATER = Costs(beaten=1.0, later=1.0, other_later=1.0, other_first=0.0)
 
 
 def rows_of(rng, n, m):
@@ -95,7 +96,7 @@ def test_another_order_explains_far_less():
     for columns in (1.0, "sqrt"):
         whole = {"max_features": columns, "max_depth": None, "n_estimators": 20}
         own = Replayed(forest(rng, RandomForestClassifier, X, y, **whole), X, y)
-        assert own.cost(NOT_FIRST) == 0 < 40 < own.cost(NOT_FIRST, seeds_off=1)
+        assert 10 * own.cost(ANY_LATER) < own.cost(ANY_LATER, seeds_off=1)
 
 
 def test_a_wrong_value_shows_in_what_nodes_took():
