@@ -131,6 +131,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             ("known_raw",),
             "Where known draws leave several datasets, the answer is their Bayes estimate.",
         ),
+        23: (
+            ("boosted", "boosted-models"),
+            "Rows from leaf values alone are in doubt only where leaves do not tie them together: "
+            "confidences and expected errors change, rows do not.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
