@@ -14,6 +14,7 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
+from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.targets import targets_of
 from treeleak.release.draws.recompute import Draws
 
@@ -32,15 +33,15 @@ def by_order(
     the same sums of targets. ``answer`` comes back as it is where it meets not all of them, or the
     order is not known, or does not fit, or parts of rows were given.
     """
-    if not isinstance(evidence, KnownDraws) or draws is None or draws.seeds is None:
+    if not isinstance(evidence, KnownDraws) or draws is None or len(answer.rows) != 1:
         return answer
     geometry = evidence.geometry
     release, splitting = geometry.release, geometry.release.splitting
-    whole = draws.counts.shape == (len(release.trees), evidence.n_rows)
-    if splitting is None or not whole or len(answer.rows) != 1:
+    if evidence.draws.shape != (len(release.trees), draws.counts.shape[1]):
         return answer
+    answer = by_targets(answer, evidence)
     rows, values = answer.rows[0], answer.values
-    if rows.misfit or rows.unique:
+    if splitting is None or draws.seeds is None or rows.misfit or rows.unique:
         return answer
     atoms = values.atom_of[rows.values] - values.atom_start[:-1]
     table = values.rows(rows.values[:, :-1], release.n_features)
