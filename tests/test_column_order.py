@@ -49,10 +49,13 @@ class Replayed:
         self.release = replace(self.release, feature_names=tuple(self.names))
         self.geometry = Geometry.of(self.release, Schema([Binary(name) for name in self.names]))
         self.draws = known_draws(self.release)
-        node = np.column_stack([tree.apply(X.astype(np.float32)) for tree in self.release.trees])
+        leaf = np.column_stack([
+            np.searchsorted(tree.leaves, tree.apply(X.astype(np.float32)))
+            for tree in self.release.trees
+        ])  # fmt: skip
         self.y = np.eye(2)[y] if self.release.classes else y[:, None]
         self.splits, self.paths, self.alike = looked(
-            self.release, self.release.splitting, self.draws.seeds, node, self.draws.counts, self.y
+            self.release, self.release.splitting, self.draws, leaf, self.y
         )
         self.enter(X)
 

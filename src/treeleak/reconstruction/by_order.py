@@ -41,26 +41,25 @@ def by_order(
         return answer
     answer = by_targets(answer, evidence)
     rows, values = answer.rows[0], answer.values
-    if splitting is None or draws.seeds is None or rows.misfit or rows.unique:
+    if splitting is None or rows.misfit or rows.unique or clock.stopped:
         return answer
     atoms = values.atom_of[rows.values] - values.atom_start[:-1]
     table = values.rows(rows.values[:, :-1], release.n_features)
     y = _targets(geometry, table, rows, draws, atoms[:, -1])
-    if y is None:
-        return answer
-    node = np.column_stack([tree.apply(table.astype(release.float_type)) for tree in release.trees])
-    found = looked(release, splitting, draws.seeds, node, draws.counts, y)
-    if found is None:
+    leaf = geometry.trace_atoms(atoms[:, :-1]).astype(np.int64)
+    found = (
+        None if y is None else looked(release, splitting, draws, leaf - geometry.leaf_start[:-1], y)
+    )
+    if y is None or found is None:
         return answer
     splits, paths, alike = found
-    leaf = geometry.trace_atoms(atoms[:, :-1]).astype(np.int64)
     groups = groups_of(geometry, leaf, draws.counts, alike)
     if groups is None or any(not len(group.atoms) for group in groups):
         return answer
     costs = CLASSES if release.classes else TARGETS
     clock.tell("replaying the order of columns", 0.0)
     fit = fitted(groups, atoms, splits, paths, y, values, costs, clock, seed)
-    if fit.cost > _LIKELIER * fit.otherwise:
+    if fit is None or fit.cost > _LIKELIER * fit.otherwise:
         return answer
     placed = _placed(rows, groups, fit, atoms, values)
     numbers = {**answer.numbers, "rows_alike": len(atoms) - len(groups)}

@@ -20,7 +20,9 @@ from treeleak.partition.atoms import rules_hold
 from treeleak.reconstruction.targets import most_said, targets_told
 
 _MOST_ROWS = 400
-"""Rows that may change places, at most: each is held against each."""
+"""Rows that may change places, at most: each is held against each ..."""
+_MOST_ENTRIES = 2**25
+"""... and leaves in which they are looked at."""
 _MOST_TIMES = 20
 _SURE = 0.9999
 """Confidence of a value that was exchanged."""
@@ -50,7 +52,8 @@ def by_targets(answer: Answer, evidence: KnownDraws) -> Answer:
         return answer
     atoms = values.atom_of[rows.values[:, :-1]] - values.atom_start[:-2]
     open_ = np.flatnonzero(~rows.proved & evidence.drawn)
-    if not 1 < len(open_) <= _MOST_ROWS:
+    n_entries = len(open_) * int(geometry.radix.sum() + 1) * len(draws)
+    if not 1 < len(open_) <= _MOST_ROWS or n_entries > _MOST_ENTRIES:
         return answer
     start = np.append(0, np.cumsum(geometry.radix))
     moved = atoms.copy()

@@ -241,10 +241,11 @@ class Chain:
 def fitted(
     groups: Sequence[Group], atoms: IntArray, splits: Splits, paths: Paths, y: FloatArray,
     values: Values, costs: Costs, clock: Clock, seed: int,
-) -> Fitting:  # fmt: skip
+) -> Fitting | None:  # fmt: skip
     """Draw the places of groups by what they cost, and by how likely such rows are.
 
-    ``atoms``: as in :class:`Chain`, where rows lie at first.
+    ``atoms``: as in :class:`Chain`, where rows lie at first. Returns None if time was up before
+    anything was drawn.
     """
     now = np.array([_nearest(group, atoms) for group in groups])
     chain = Chain(
@@ -254,6 +255,8 @@ def fitted(
         chain.begin(chain.now)
         prior, heat = chain.prior(), _HOT ** (1.0 - sweep / _COOLING)
         for g in chain.rng.permutation(chain.open).tolist():
+            if clock.stopped:
+                return None
             chain.drawn_again(g, prior, heat)
     shares, worlds = _sampled(chain, clock)
     chain.begin(np.array([int(own.argmax()) for own in shares]))
@@ -274,7 +277,7 @@ def _sampled(chain: Chain, clock: Clock) -> tuple[list[FloatArray], IntArray]:
         chain.begin(chain.now)
         prior = chain.prior()
         for g in chain.rng.permutation(chain.open).tolist():
-            if again or last[g].max() < 1.0 - _SETTLED:
+            if (again or last[g].max() < 1.0 - _SETTLED) and not (worlds and clock.stopped):
                 last[g] = chain.drawn_again(g, prior, 1.0)
         if again and look:
             exchanges, look = chain.exchanges(clock), False
