@@ -8,7 +8,13 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, most_worlds
 from treeleak.attacks.known_draws.column_order import Group, groups_of, looked
-from treeleak.attacks.known_draws.order_search import CLASSES, TARGETS, Fitting, fitted
+from treeleak.attacks.known_draws.order_search import (
+    CLASSES,
+    TARGETS,
+    Fitting,
+    compile_loops,
+    fitted,
+)
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import Evidence, KnownDraws
@@ -56,6 +62,7 @@ def by_order(
     groups = groups_of(geometry, leaf, draws.counts, alike)
     if groups is None or any(not len(group.atoms) for group in groups):
         return answer
+    compile_loops(clock)
     costs = CLASSES if release.classes else TARGETS
     clock.tell("replaying the order of columns", 0.0)
     fit = fitted(groups, atoms, splits, paths, y, values, costs, clock, seed)
