@@ -1,5 +1,6 @@
 """The order in which trees looked at columns, replayed, and what it tells of rows."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,14 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, Random
 
 import treeleak
 from helpers.examples import examples
+from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.known_draws import order_search
 from treeleak.attacks.known_draws.column_order import groups_of, looked, ones_of
+from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.reconstruction.by_targets import by_targets
+from treeleak.reconstruction.targets import most_said, targets_told
 from treeleak.release import to_release
 from treeleak.release.draws.column_order_kernels import Costs, all_costs, enter
 from treeleak.release.draws.seeds import known_draws
@@ -43,10 +49,13 @@ class Replayed:
         self.release = replace(self.release, feature_names=tuple(self.names))
         self.geometry = Geometry.of(self.release, Schema([Binary(name) for name in self.names]))
         self.draws = known_draws(self.release)
-        node = np.column_stack([tree.apply(X.astype(np.float32)) for tree in self.release.trees])
+        leaf = np.column_stack([
+            np.searchsorted(tree.leaves, tree.apply(X.astype(np.float32)))
+            for tree in self.release.trees
+        ])  # fmt: skip
         self.y = np.eye(2)[y] if self.release.classes else y[:, None]
         self.splits, self.paths, self.alike = looked(
-            self.release, self.release.splitting, self.draws.seeds, node, self.draws.counts, self.y
+            self.release, self.release.splitting, self.draws, leaf, self.y
         )
         self.enter(X)
 
@@ -229,3 +238,55 @@ def test_an_order_that_explains_nothing_changes_no_row():
     )
     pd.testing.assert_frame_equal(plain.X, other.X)
     assert "rows_alike" not in other.numbers
+
+
+def counts_of(release, draws, rows):
+    """Draws and different rows in each leaf of each tree, given the rows."""
+    out = []
+    for own, tree in zip(draws, release.trees, strict=True):
+        at = tree.apply(rows.astype(np.float32))
+        out += [np.bincount(at, own, tree.n_nodes), np.bincount(at, own > 0, tree.n_nodes)]
+    return np.concatenate(out)
+
+
+def test_two_rows_change_places_where_leaves_do_not_agree_on_targets():
+    tried = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 2, (14, 4)).astype(float)
+        model = RandomForestRegressor(4, random_state=seed).fit(X, rng.normal(size=14))
+        release = replace(to_release(model), feature_names=tuple("abcd"))
+        geometry = Geometry.of(release, Schema([*map(Binary, "abcd")]))
+        draws, told = known_draws(release), targets_told(release)
+        held = counts_of(release, draws.counts, X)
+        if not all(len(cuts) for cuts in release.thresholds):
+            continue
+
+        def agree(table, geometry=geometry, draws=draws, told=told):
+            leaf = geometry.trace_atoms(table.astype(np.int64))
+            return most_said(np.where(draws.counts.T > 0, told[leaf], np.nan))[1]
+
+        best = agree(X).sum()
+        for i, j, a in itertools.product(range(14), range(14), range(4)):
+            other = X.copy()
+            other[[i, j], a] = X[[j, i], a]
+            if i >= j or (agree(other).sum() >= best):
+                continue
+            if not (counts_of(release, draws.counts, other) == held).all():
+                continue
+            values = values_of(geometry.parts, 1)
+            numbers = np.column_stack([other, np.zeros(14)]).astype(np.int64)
+            rows = Rows(
+                values.first[numbers + values.atom_start[:-1]], np.full((14, 5), 0.5),
+                np.zeros(14, dtype=bool), False, 0,
+            )  # fmt: skip
+            found = by_targets(
+                Answer("feasible", values, (rows,), ordered=True),
+                KnownDraws(geometry, draws.counts),
+            ).rows[0]
+            table = values.rows(found.values[:, :-1], 4)
+            assert (counts_of(release, draws.counts, table) == held).all()
+            assert agree(table).sum() == pytest.approx(best)
+            assert ((found.confidence[:, :-1] == 0.5) == (table == other)).all()
+            tried += 1
+    assert tried >= 10

@@ -8,12 +8,19 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, most_worlds
 from treeleak.attacks.known_draws.column_order import Group, groups_of, looked
-from treeleak.attacks.known_draws.order_search import CLASSES, TARGETS, Fitting, fitted
+from treeleak.attacks.known_draws.order_search import (
+    CLASSES,
+    TARGETS,
+    Fitting,
+    compile_loops,
+    fitted,
+)
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
+from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.targets import targets_of
 from treeleak.release.draws.recompute import Draws
 
@@ -32,34 +39,34 @@ def by_order(
     the same sums of targets. ``answer`` comes back as it is where it meets not all of them, or the
     order is not known, or does not fit, or parts of rows were given.
     """
-    if not isinstance(evidence, KnownDraws) or draws is None or draws.seeds is None:
+    if not isinstance(evidence, KnownDraws) or draws is None or len(answer.rows) != 1:
         return answer
     geometry = evidence.geometry
     release, splitting = geometry.release, geometry.release.splitting
-    whole = draws.counts.shape == (len(release.trees), evidence.n_rows)
-    if splitting is None or not whole or len(answer.rows) != 1:
+    if evidence.draws.shape != (len(release.trees), draws.counts.shape[1]):
         return answer
+    answer = by_targets(answer, evidence)
     rows, values = answer.rows[0], answer.values
-    if rows.misfit or rows.unique:
+    if splitting is None or rows.misfit or rows.unique or clock.stopped:
         return answer
     atoms = values.atom_of[rows.values] - values.atom_start[:-1]
     table = values.rows(rows.values[:, :-1], release.n_features)
     y = _targets(geometry, table, rows, draws, atoms[:, -1])
-    if y is None:
-        return answer
-    node = np.column_stack([tree.apply(table.astype(release.float_type)) for tree in release.trees])
-    found = looked(release, splitting, draws.seeds, node, draws.counts, y)
-    if found is None:
+    leaf = geometry.trace_atoms(atoms[:, :-1]).astype(np.int64)
+    found = (
+        None if y is None else looked(release, splitting, draws, leaf - geometry.leaf_start[:-1], y)
+    )
+    if y is None or found is None:
         return answer
     splits, paths, alike = found
-    leaf = geometry.trace_atoms(atoms[:, :-1]).astype(np.int64)
     groups = groups_of(geometry, leaf, draws.counts, alike)
     if groups is None or any(not len(group.atoms) for group in groups):
         return answer
+    compile_loops(clock)
     costs = CLASSES if release.classes else TARGETS
     clock.tell("replaying the order of columns", 0.0)
     fit = fitted(groups, atoms, splits, paths, y, values, costs, clock, seed)
-    if fit.cost > _LIKELIER * fit.otherwise:
+    if fit is None or fit.cost > _LIKELIER * fit.otherwise:
         return answer
     placed = _placed(rows, groups, fit, atoms, values)
     numbers = {**answer.numbers, "rows_alike": len(atoms) - len(groups)}

@@ -19,6 +19,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.column_order_kernels import LEAF, Paths, Splits
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.splitting import Splitting
 from treeleak.release.statistics import VARIANCE
@@ -61,30 +62,29 @@ def ones_of(geometry: Geometry, atoms: IntArray) -> BoolArray | None:
 
 
 def looked(
-    release: Release, splitting: Splitting, seeds: IntArray, leaf: IntArray,
-    draws: NDArray[np.unsignedinteger], y: FloatArray,
+    release: Release, splitting: Splitting, drew: Draws, leaf: IntArray, y: FloatArray
 ) -> tuple[Splits, Paths, IntArray] | None:  # fmt: skip
     """List the nodes that looked for a cut, and number the groups of rows that are alike.
 
     Parameters
     ----------
-    seeds : int array, shape (n_trees,)
-        Seeds of the trees.
     leaf : int array, shape (n_rows, n_trees)
-        Node in which each row ends.
-    draws : int array, shape (n_trees, n_rows)
+        Leaf in which each row ends, by its number among those of the tree.
     y : float array, shape (n_rows, n_targets)
 
     Returns
     -------
     Splits, Paths, int array of shape (n_rows,)
-        No row is entered yet. None where nodes do not stand in the order in which they were split,
-        or there are too many.
+        No row is entered yet. None where the seeds are not known, nodes do not stand in the order
+        in which they were split, or there are too many.
     """
+    seeds, draws = drew.seeds, drew.counts
+    if seeds is None:
+        return None
     entries, columns, parents, start, pairs = [], [], [], [0], []
     for t, tree in enumerate(release.trees):
         rows = np.flatnonzero(draws[t])
-        at = leaf[rows, t]
+        at = tree.leaves[leaf[rows, t]]
         tried = _tried(tree, splitting, at)
         inner = np.flatnonzero(~tree.is_leaf)
         if tried is None or not (tree.left[inner] == inner + 1).all():

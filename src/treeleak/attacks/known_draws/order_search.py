@@ -241,10 +241,11 @@ class Chain:
 def fitted(
     groups: Sequence[Group], atoms: IntArray, splits: Splits, paths: Paths, y: FloatArray,
     values: Values, costs: Costs, clock: Clock, seed: int,
-) -> Fitting:  # fmt: skip
+) -> Fitting | None:  # fmt: skip
     """Draw the places of groups by what they cost, and by how likely such rows are.
 
-    ``atoms``: as in :class:`Chain`, where rows lie at first.
+    ``atoms``: as in :class:`Chain`, where rows lie at first. Returns None if time was up before
+    anything was drawn.
     """
     now = np.array([_nearest(group, atoms) for group in groups])
     chain = Chain(
@@ -254,6 +255,8 @@ def fitted(
         chain.begin(chain.now)
         prior, heat = chain.prior(), _HOT ** (1.0 - sweep / _COOLING)
         for g in chain.rng.permutation(chain.open).tolist():
+            if clock.stopped:
+                return None
             chain.drawn_again(g, prior, heat)
     shares, worlds = _sampled(chain, clock)
     chain.begin(np.array([int(own.argmax()) for own in shares]))
@@ -274,7 +277,7 @@ def _sampled(chain: Chain, clock: Clock) -> tuple[list[FloatArray], IntArray]:
         chain.begin(chain.now)
         prior = chain.prior()
         for g in chain.rng.permutation(chain.open).tolist():
-            if again or last[g].max() < 1.0 - _SETTLED:
+            if (again or last[g].max() < 1.0 - _SETTLED) and not (worlds and clock.stopped):
                 last[g] = chain.drawn_again(g, prior, 1.0)
         if again and look:
             exchanges, look = chain.exchanges(clock), False
@@ -287,6 +290,23 @@ def _sampled(chain: Chain, clock: Clock) -> tuple[list[FloatArray], IntArray]:
             own += p
         worlds.append(chain.now.copy())
     return [own / own.sum() for own in sums], np.array(worlds)
+
+
+def compile_loops(clock: Clock) -> None:
+    """Compile what replays trees: once for all, so it is not held against the time."""
+    begin = clock.seconds
+    one, rows, bits = np.ones(1), np.zeros(1, dtype=np.int64), np.ones((1, 1), dtype=bool)
+    splits = Splits(
+        np.arange(2), rows, rows - 1, rows, 1, one, np.ones((1, 1)), np.ones((1, 1)),
+        np.ones((1, 1, 1)),
+    )  # fmt: skip
+    paths = Paths(np.arange(2), rows, rows, one)
+    y, among = np.ones((1, 1)), touched(rows, paths, 1)
+    enter(rows, bits[0], 1.0, y, splits, paths)
+    move(rows, bits[0], bits[0], y, splits, paths)
+    costs_of_candidates(rows, bits[0], bits, among, y, splits, paths, TARGETS)
+    all_costs(splits, TARGETS)
+    clock.forgive(clock.seconds - begin)
 
 
 def _nearest(group: Group, atoms: IntArray) -> int:
