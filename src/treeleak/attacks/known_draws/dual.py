@@ -52,6 +52,8 @@ class Fit:
     """Shape (n_open,). Likeliest column of each row."""
     misfit: int
     """Of ``choice``."""
+    levelled: bool = False
+    """Whether little was gained in the last evaluations."""
 
 
 class _Done(Exception):
@@ -88,27 +90,33 @@ def fit(
     Unmet
         If it comes upon a proof that no candidates meet the counts (with a flat reference).
     """
-    target = np.concatenate([problem.n, problem.d]).astype(float)
+    part, leaves = problem.open_leaves()
+    target = np.concatenate([part.n, part.d]).astype(float)
+    where = _multipliers_of(problem, leaves)
+    origin = np.zeros(len(problem.n) + len(problem.d)) if start is None else start
+    closed = _total(problem) - _total(part)
     base = np.zeros(len(problem.column)) if reference is None else reference
-    softmax = Softmax.of(problem, base)
-    coordinates = Coordinates.of(problem, np.zeros(len(target)) if start is None else start)
+    softmax = Softmax.of(part, base)
+    coordinates = Coordinates.of(part, origin[where])
     seen: list[float] = []
     met = 0
     latest: list[Fit] = []
 
     def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
         nonlocal met
-        x = coordinates.multipliers(y)
-        value, expected = softmax.evaluate(x, pool)
-        value -= float(x @ target)
-        choice = problem.column[softmax.best].astype(np.int64)
-        now = Fit(softmax.u, x, choice, problem.misfit(choice))
+        own = coordinates.multipliers(y)
+        value, expected = softmax.evaluate(own, pool)
+        value -= float(own @ target)
+        choice = part.column[softmax.best].astype(np.int64)
+        x = origin.copy()
+        x[where] = own
+        seen.append(min([value, *seen[-1:]]))
+        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
+        now = Fit(softmax.u, x, choice, part.misfit(choice) + closed, stuck)
         latest[:] = [now]
         tell(now)
         if reference is None and value < 0 and _is_unmet(problem, x):
             raise Unmet
-        seen.append(min([value, *seen[-1:]]))
-        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
         met += now.misfit == 0
         if met > beyond or stuck or len(seen) >= evaluations or clock.stopped:
             raise _Done
@@ -121,6 +129,16 @@ def fit(
     with threads() as pool, suppress(_Done):
         minimize(evaluate, first, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
+
+
+def _total(problem: RowProblem) -> int:
+    return int(np.abs(problem.n).sum() + np.abs(problem.d).sum())
+
+
+def _multipliers_of(problem: RowProblem, leaves: IntArray) -> IntArray:
+    """Where the multipliers of some leaves are among all."""
+    own = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
+    return np.append(own, len(problem.n) + leaves) if len(problem.d) else own
 
 
 def _levelled(before: float, now: float) -> bool:
