@@ -42,7 +42,7 @@ def work(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "n_trees", "evaluations", "status"),
     [
-        (search, "_fit_likely", 5, 1, "unknown"),
+        (search, "fit_likely", 5, 1, "unknown"),
         (search, "_solved", 5, 1, "unknown"),
         (run, "typical", 1, 1000, "feasible"),
     ],

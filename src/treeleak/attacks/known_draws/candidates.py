@@ -55,6 +55,8 @@ class RowProblem:
     """Shape (n_columns,). Pair of each column; only candidates of some row are columns."""
     equation: NDArray[np.int32]
     """Shape (n_trees, n_columns). leaf * n_classes + class of each column in every tree."""
+    first: IntArray
+    """Shape (n_trees + 1,). First equation of each tree, and the end."""
     draws: NDArray[np.unsignedinteger[Any]]
     """Shape (n_trees, n_open)."""
     n: IntArray
@@ -100,6 +102,7 @@ class RowProblem:
             column=column,
             pair=np.arange(len(leaf)),
             equation=_equations(leaf[:, : len(evidence.draws)], pairs.label_of, n_classes),
+            first=_first(evidence),
             draws=evidence.draws[:, rows],
             n=drawn.right.ravel(),
             d=distinct[0].right if distinct else np.zeros(0, dtype=np.int64),
@@ -126,6 +129,7 @@ class RowProblem:
             column=np.arange(len(row), dtype=np.int32),
             pair=np.arange(len(row)),
             equation=_equations(leaf[:, : len(evidence.draws)], label, evidence.n.shape[1]),
+            first=_first(evidence),
             draws=evidence.draws[:, rows],
             n=evidence.n.ravel(),
             d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
@@ -141,11 +145,6 @@ class RowProblem:
     def n_classes(self) -> int:
         """C."""
         return self.evidence.n.shape[1]  # type: ignore[no-any-return]
-
-    @property
-    def first(self) -> IntArray:
-        """First equation of each tree, and the end."""
-        return self.evidence.geometry.leaf_start[: len(self.draws) + 1] * self.n_classes
 
     @cached_property
     def candidates(self) -> kernels.Candidates:
@@ -188,6 +187,25 @@ class RowProblem:
             n=self.n - found,
             d=self.d - found_d if len(self.d) else self.d,
         )
+
+    def open_leaves(self) -> tuple[RowProblem, IntArray]:
+        """Number anew the leaves in which some candidate stands, and leave the others out.
+
+        Returns the problem, and the leaves in their old numbers.
+        """
+        c = self.n_classes
+        used = np.zeros(len(self.n) // c, dtype=bool)
+        used[self.equation // c] = True
+        number = np.append(0, np.cumsum(used))
+        anew = np.repeat((number[:-1] - np.arange(len(used))) * c, c).astype(np.int32)
+        problem = replace(
+            self,
+            equation=self.equation + anew[self.equation],
+            first=number[self.first // c] * c,
+            n=self.n[np.repeat(used, c)],
+            d=self.d[used] if len(self.d) else self.d,
+        )
+        return problem, np.flatnonzero(used)
 
     def narrowed(self, clock: Clock) -> RowProblem:
         """Narrow by bounds on the equations until nothing changes or the time is up.
@@ -288,6 +306,11 @@ class RowProblem:
         found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
         kernels.argmax_rows(choice, self.equation, draws, found, found_d, self.n_classes)
         return found, found_d
+
+
+def _first(evidence: KnownDraws) -> IntArray:
+    start = evidence.geometry.leaf_start[: len(evidence.draws) + 1]
+    return np.asarray(start * evidence.n.shape[1])
 
 
 def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDArray[np.int32]:

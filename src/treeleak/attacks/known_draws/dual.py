@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.known_draws.coordinates import Coordinates
+from treeleak.attacks.known_draws.softmax import Softmax, scores
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
@@ -51,6 +52,8 @@ class Fit:
     """Shape (n_open,). Likeliest column of each row."""
     misfit: int
     """Of ``choice``."""
+    levelled: bool = False
+    """Whether little was gained in the last evaluations."""
 
 
 class _Done(Exception):
@@ -87,52 +90,55 @@ def fit(
     Unmet
         If it comes upon a proof that no candidates meet the counts (with a flat reference).
     """
-    n_equations, use_d = len(problem.n), len(problem.d) > 0
-    target = np.concatenate([problem.n, problem.d]).astype(float)
+    part, leaves = problem.open_leaves()
+    target = np.concatenate([part.n, part.d]).astype(float)
+    where = _multipliers_of(problem, leaves)
+    origin = np.zeros(len(problem.n) + len(problem.d)) if start is None else start
+    closed = _total(problem) - _total(part)
     base = np.zeros(len(problem.column)) if reference is None else reference
-    u = np.zeros(len(problem.column))
-    best = np.zeros(problem.n_open, dtype=np.int64)
-    edges = _even(problem.start)
+    softmax = Softmax.of(part, base)
+    coordinates = Coordinates.of(part, origin[where])
     seen: list[float] = []
     met = 0
     latest: list[Fit] = []
 
-    def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
+    def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
         nonlocal met
-        score = _scores(problem, x)
-        expected = np.zeros((THREADS, n_equations))
-        expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
-        jobs = [
-            partial(
-                kernels.fit_rows, edges[i], edges[i + 1], problem.candidates, score, base, u,
-                expected[i], expected_d[i], best,
-            )
-            for i in range(THREADS)
-        ]  # fmt: skip
-        value = sum(run_all(jobs, pool=pool)) - float(x @ target)
-        gradient = expected.sum(axis=0)
-        if use_d:
-            gradient = np.concatenate([gradient, expected_d.sum(axis=0)])
-        choice = problem.column[best].astype(np.int64)
-        now = Fit(u, x.copy(), choice, problem.misfit(choice))
+        own = coordinates.multipliers(y)
+        value, expected = softmax.evaluate(own, pool)
+        value -= float(own @ target)
+        choice = part.column[softmax.best].astype(np.int64)
+        x = origin.copy()
+        x[where] = own
+        seen.append(min([value, *seen[-1:]]))
+        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
+        now = Fit(softmax.u, x, choice, part.misfit(choice) + closed, stuck)
         latest[:] = [now]
         tell(now)
         if reference is None and value < 0 and _is_unmet(problem, x):
             raise Unmet
-        seen.append(min([value, *seen[-1:]]))
-        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
         met += now.misfit == 0
         if met > beyond or stuck or len(seen) >= evaluations or clock.stopped:
             raise _Done
-        return value, gradient - target
+        return value, coordinates.gradient(expected - target)
 
-    x = np.zeros(len(target)) if start is None else start
     options: Any = {
         "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
     }  # fmt: skip
+    first = np.zeros(len(coordinates.open_))
     with threads() as pool, suppress(_Done):
-        minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
+        minimize(evaluate, first, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
+
+
+def _total(problem: RowProblem) -> int:
+    return int(np.abs(problem.n).sum() + np.abs(problem.d).sum())
+
+
+def _multipliers_of(problem: RowProblem, leaves: IntArray) -> IntArray:
+    """Where the multipliers of some leaves are among all."""
+    own = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
+    return np.append(own, len(problem.n) + leaves) if len(problem.d) else own
 
 
 def _levelled(before: float, now: float) -> bool:
@@ -189,7 +195,7 @@ def _exact_scores(
     problem: RowProblem, choice: IntArray, whole: IntArray
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """Score of each row's column ``choice``, the best of its other candidates, and its rivals."""
-    score = _scores(problem, whole)
+    score = scores(problem, whole)
     mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
     rival = np.zeros(len(problem.column), dtype=bool)
     kernels.best_scores(problem.candidates, score, choice, mine, other, rival)
@@ -234,16 +240,6 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
         ]
         run_all(jobs, pool=pool)
     return out
-
-
-def _scores(problem: RowProblem, x: NDArray[Any]) -> NDArray[Any]:
-    """What b draws of a row in an equation add to its score: b lambda_e + nu_v."""
-    n_equations = len(problem.n)
-    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=x.dtype)
-    score: NDArray[Any] = b[:, None] * x[None, :n_equations]
-    if len(problem.d):
-        score += np.repeat(x[n_equations:], problem.n_classes)[None, :]
-    return score
 
 
 def _even(start: IntArray) -> list[int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
+from treeleak.attacks.known_draws.likely import fewer, fit_likely, likely_candidates
 from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -17,12 +18,12 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition.values import Values
 
-_FIRST, _SECOND = 100, 800
-"""Evaluations with all candidates, and with the likely ones."""
-_UNLIKELY = (1e-6, 1e-9)
-"""A candidate this much less likely than the row's best is set aside: at first, and if that fails.
-"""
-_STEPS, _EVALUATIONS = 24, 40
+_FIRST, _SECOND = 60, 800
+"""Evaluations with all candidates, and with the few of a repair or a proof."""
+_HARDLY = 1e-6
+"""A candidate this much less likely than the row's best is set aside while rows are sharpened, and
+in the first try at a proof."""
+_STEPS, _EVALUATIONS = 24, 20
 """Steps in which the reaction is turned on, and evaluations in each."""
 _DOUBT = 0.01
 """Rows' worth of prior for each candidate beside the rows that are there."""
@@ -107,69 +108,29 @@ def _searched(
     none = np.zeros_like(settled)
     first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
-    prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
+    likely_now = likely_candidates(problem, first.u, _HARDLY)
+    prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)
     if first.misfit == 0:
         return prove(best, multipliers=first.multipliers)
-    likely, last = _fit_likely(problem, first, expected, clock, seen)
+    likely, last = fit_likely(problem, first, expected, clock, seen.tell)
     if last is None:
         best = Found(likely.settled, 0, settled, none, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
-    if last.misfit <= best.misfit:
-        pair = likely.complete(last.choice)
-        best = Found(pair, last.misfit, settled, none, (likely, last.u))
+    pair = likely.complete(last.choice)
+    best = Found(pair, last.misfit, settled, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
-    few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
-    likely, u = (few, u) if few.n_open else (likely, last.u)
+    few, u = fewer(likely, last.u, _HARDLY)
+    few, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
     with clock.cut_short(_LATE):
         while best.misfit and not clock.stopped:
-            best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, seen)
-            best = _repaired(problem, best, clock, seed + attempt)
-            best = _combined(likely, best, clock, seed + attempt)
+            best = _sharpened(few, u, last.multipliers, best, expected, attempt + 1, clock, seen)
+            best = _repaired(likely, best, clock, seed + attempt)
+            best = _combined(few, best, clock, seed + attempt)
             attempt += 1
             best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
     best = seen.or_better(best)
     return best if best.misfit else prove(best, multipliers=last.multipliers)
-
-
-def _likely(problem: RowProblem, u: FloatArray, share: float = _UNLIKELY[0]) -> BoolArray:
-    """The candidates that are not far less likely than their row's best."""
-    most = np.maximum.reduceat(u, problem.start[:-1])[problem.owner]
-    return np.asarray(u >= share * most)
-
-
-def _fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem, FloatArray]:
-    part = problem.only(_likely(problem, u, share))
-    return part, part.carried(problem, u)
-
-
-def _fit_likely(
-    problem: RowProblem,
-    first: Fit,
-    expected: FloatArray | None,
-    clock: Clock,
-    seen: _Seen,
-) -> tuple[RowProblem, Fit | None]:
-    """Go on with the likely candidates; with more of them if something true was set aside.
-
-    No fit comes back where narrowing alone leaves every row one candidate.
-    """
-    for share in _UNLIKELY:
-        try:
-            likely = problem.only(_likely(problem, first.u, share)).narrowed(clock)
-            if not likely.n_open:
-                return likely, None
-            reference = None
-            if expected is not None:
-                reference = np.log(expected[likely.pair])[likely.column]
-            return likely, fit(
-                likely, clock, reference=reference, evaluations=_SECOND,
-                tell=partial(seen.tell, likely),
-            )  # fmt: skip
-        except Unmet:
-            continue
-    tell = partial(seen.tell, problem)
-    return problem, fit(problem, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
 
 
 def _proved(
@@ -302,7 +263,7 @@ def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found
     clock.tell("solving for whole rows", 0.9, best.misfit)
     for share in _BELIEVABLE:
         try:
-            part = _fewer(likely, u, share)[0].narrowed(clock)
+            part = fewer(likely, u, share)[0].narrowed(clock)
             solver = RowSolver(part)
             if solver.n_terms > _MODEL_TERMS:
                 break
@@ -379,7 +340,7 @@ def typical(
     own = rest.column == rest.columns_of(found.pair)[rest.owner]
     # Few candidates first: what is found there is where the next search begins.
     for share in _BELIEVABLE:
-        part = rest.only(_likely(rest, f.u, share) | own)
+        part = rest.only(likely_candidates(rest, f.u, share) | own)
         solver = RowSolver(part)
         if not part.n_open or solver.n_terms > _MODEL_TERMS:
             continue

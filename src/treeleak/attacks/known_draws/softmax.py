@@ -1,0 +1,124 @@
+"""Softmax over the candidates of rows, and the counts to be expected: what a fit evaluates.
+
+The score of row k in column j is the sum over trees of b_tk lambda_te + [b_tk > 0] nu_tv. Over all
+columns at once, that is a product of two matrices: the draws of rows, and the multipliers that
+columns meet. So are the expected counts. Matrices multiply so much faster than multipliers are
+looked up that rows with many candidates are scored over the whole grid, and others of their
+columns forgotten; rows with few are scored candidate by candidate.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.known_draws import softmax_kernels as kernels
+from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.parallel import THREADS, run_all
+from treeleak.core.private import dataclass
+
+_LOOKED_UP = 10
+"""Columns of the grid that are scored while one candidate is looked up."""
+_BLOCK = 256
+"""Rows that are scored over the whole grid together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Probabilities of all candidates under any multipliers."""
+
+    problem: RowProblem
+    reference: FloatArray
+    """Shape (n_candidates,). Logits without any count."""
+    u: FloatArray
+    """Shape (n_candidates,). Probabilities, as of the last evaluation."""
+    best: IntArray
+    """Shape (n_open,). The likeliest candidate of each row."""
+
+    @classmethod
+    def of(cls, problem: RowProblem, reference: FloatArray) -> Softmax:
+        """Begin without an evaluation."""
+        best = np.zeros(problem.n_open, dtype=np.int64)
+        return cls(problem, reference, np.zeros(len(problem.column)), best)
+
+    def evaluate(self, x: FloatArray, pool: ThreadPoolExecutor) -> tuple[float, FloatArray]:
+        """Compute the sum of the log-normalisers and its gradient, the expected counts."""
+        p, (listed, whole) = self.problem, self._rows
+        none = np.zeros((0, 0))
+        score = scores(p, x) if any(map(len, listed)) else none
+        met = self._met(x) if any(map(len, whole)) else none
+        jobs = [partial(self._part, listed[i], whole[i], score, met) for i in range(len(listed))]
+        values, *sums = zip(*run_all(jobs, pool=pool), strict=True)
+        n, d, by_column = (np.sum(own, axis=0) for own in sums)
+        if len(met):
+            n_trees = len(p.draws)
+            n += np.bincount(p.equation.ravel(), by_column[:n_trees].ravel(), len(n))
+            if len(p.d):
+                d += np.bincount(self._leaf.ravel(), by_column[n_trees:].ravel(), len(d))
+        return sum(values), np.append(n, d) if len(p.d) else n
+
+    @cached_property
+    def _rows(self) -> tuple[list[IntArray], list[IntArray]]:
+        """Rows of each thread: those scored candidate by candidate, and over the whole grid."""
+        size = np.diff(self.problem.start)
+        few = size * _LOOKED_UP < len(self.problem.pair)
+        return _even(np.flatnonzero(few), size), _even(np.flatnonzero(~few), size)
+
+    @cached_property
+    def _leaf(self) -> NDArray[np.int32]:
+        return self.problem.equation // self.problem.n_classes
+
+    def _met(self, x: FloatArray) -> FloatArray:
+        """Multipliers that each column meets: lambda in every tree, then nu.
+
+        Shape (n_trees [* 2], n_columns).
+        """
+        p = self.problem
+        met = x[: len(p.n)][p.equation]
+        return np.concatenate([met, x[len(p.n) :][self._leaf]]) if len(p.d) else met
+
+    def _part(
+        self, listed: IntArray, whole: IntArray, score: FloatArray, met: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """Evaluate some rows.
+
+        Returns the sum of their log-normalisers and the draws and distinct rows to be expected: of
+        listed rows in each equation and leaf, of the others in each tree and column.
+        """
+        p = self.problem
+        n, d = np.zeros(len(p.n)), np.zeros(len(p.n) // p.n_classes)
+        total = kernels.fit_rows(
+            listed, p.candidates, score, self.reference, self.u, n, d, self.best
+        )
+        by_column = np.zeros_like(met)
+        for begin in range(0, len(whole), _BLOCK):
+            rows = whole[begin : begin + _BLOCK]
+            b = p.draws[:, rows].astype(float)
+            b = np.concatenate([b, b > 0]) if len(p.d) else b
+            logit = b.T @ met
+            total += kernels.soften(rows, p.candidates, logit, self.reference, self.u, self.best)
+            by_column += b @ logit
+        return total, n, d, by_column
+
+
+def scores(problem: RowProblem, x: NDArray[Any]) -> NDArray[Any]:
+    """What b draws of a row in an equation add to its score: b lambda_e + nu_v."""
+    n_equations = len(problem.n)
+    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=x.dtype)
+    score: NDArray[Any] = b[:, None] * x[None, :n_equations]
+    if len(problem.d):
+        score += np.repeat(x[n_equations:], problem.n_classes)[None, :]
+    return score
+
+
+def _even(rows: IntArray, size: IntArray) -> list[IntArray]:
+    """Cut rows into runs of about as many candidates."""
+    total = np.append(0, np.cumsum(size[rows]))
+    cuts = np.searchsorted(total, np.linspace(0, total[-1], THREADS + 1)[1:-1])
+    return [rows[a:b] for a, b in pairwise([0, *cuts.tolist(), len(rows)])]
