@@ -127,6 +127,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Rows of raw tables are followed tree by tree, node by node, and values drawn so that "
             "no other cut was better: the study's first runs knew none of it.",
         ),
+        22: (
+            ("membership",),
+            "Membership behind noise: the leaves say of each row how likely it is in place of "
+            "others, instead of how many samples hold it. Rows and errors are the same.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -105,6 +105,9 @@ class Held:
     """Shape (n_records,). Probability that such a row has the record's values, too."""
     n_rows: int
     smoothing: Smoothing
+    odds: FloatArray | None = None
+    """Shape (n_records,). How many times as frequent each record is as a priori, where the evidence
+    itself says so of single rows; else samples are counted."""
 
     @property
     def _kept(self) -> FloatArray:
@@ -115,6 +118,14 @@ class Held:
         """Rows that are expected of records that no chain has met."""
         expected = self.n_rows * self.smoothing.unseen * self.prior
         return np.where(self.chains > 0, 0.0, expected)
+
+    @property
+    def _counted(self) -> FloatArray:
+        """How many times as frequent records are as a priori, by samples."""
+        expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
+        met = n_chains * self._kept * self.times.mean(axis=0)
+        ratio = (met + _EVEN) / (n_chains * expected + _EVEN)
+        return np.where(self.chains > 0, ratio, self.smoothing.unseen)
 
     def row_is_in(self) -> FloatArray:
         """Probability that a row with these values is in the training set."""
@@ -131,11 +142,8 @@ class Held:
         population, too, than a prior says that spreads rows too evenly: frequencies around it are
         gamma, of which rows in the training set are drawn.
         """
-        expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
-        met = n_chains * self._kept * self.times.mean(axis=0)
-        ratio = np.where(
-            self.chains > 0, (met + _EVEN) / (n_chains * expected + _EVEN), self.smoothing.unseen
-        )
+        expected = self.n_rows * self.prior
+        ratio = self._counted if self.odds is None else self.odds
         # What every dataset has leaves no doubt.
         sure = (self.fixed > 0) & (self.times == 0).all(axis=0)
         there = self.fixed + np.where(sure, 0.0, ratio * expected)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
@@ -17,6 +19,8 @@ from treeleak.partition import Geometry, equal_rows
 from treeleak.reconstruction.membership import Held, Smoothing
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
+
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Posterior:
     be in every dataset; the class is the last."""
     given: FloatArray | None = None
     """Shape (n_given, n_features + 1). Rows that were given, and last their class numbers."""
+    odds: RowOdds | None = None
+    """What the evidence itself says of single rows, beside the samples."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -166,15 +172,22 @@ class Posterior:
         if label is not None:
             chance[label < 0] = 0.0
         held = self._held(atoms, label, chance)
-        out = held.row_is_in() if share is None else held.person_is_in(share)
+        if share is None:
+            out = held.row_is_in()
+        else:
+            out = replace(held, odds=self._odds(atoms, label)).person_is_in(share)
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
+    @property
+    def _own(self) -> BoolArray:
+        """Which attributes are the model's: others, of a joint release, say nothing of a record."""
+        width = len(self.release.feature_names)
+        return np.array([p.columns.max() < width for p in self.geometry.parts])
+
     def _held(self, atoms: IntArray, label: IntArray | None, chance: FloatArray) -> Held:
         """Count records in the samples."""
-        # A column that only a joint release has tells nothing of a record.
-        own = np.array([p.columns.max() < len(self.release.feature_names)
-                        for p in self.geometry.parts])  # fmt: skip
+        own = self._own
         kept = np.append(own, label is not None)
         asked = atoms[:, own] if label is None else np.column_stack([atoms[:, own], label])
         held, fixed = self.samples.atoms[:, :, kept], self.fixed[:, kept]
@@ -206,6 +219,17 @@ class Posterior:
         asked = table if label is None else np.column_stack([table, label])
         row = numbered(np.concatenate([given[:, : asked.shape[1]], asked]))
         return np.isin(row[len(given) :], row[: len(given)])
+
+    def _odds(self, atoms: IntArray, label: IntArray | None) -> FloatArray | None:
+        """How many times as frequent records are as a priori, where the evidence itself says so."""
+        if self.odds is None or not self._own.all():
+            return None
+        labels = [np.maximum(label, 0)] if label is not None else []
+        labels = labels or [np.full(len(atoms), c) for c in range(self.release.n_classes)]
+        rows = [np.column_stack([atoms, c]) for c in labels]
+        prior = [np.exp(self.samples.log_prior(own)) for own in rows]
+        there = [p * self.odds.of(own) for p, own in zip(prior, rows, strict=True)]
+        return np.asarray(sum(there) / np.maximum(sum(prior), _LEAST))
 
     def _probability(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> FloatArray:
         """Probability of records a priori, summed over what is not said of them."""
