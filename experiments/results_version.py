@@ -130,7 +130,9 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         22: (
             ("membership",),
             "Membership behind noise: the leaves say of each row how likely it is in place of "
-            "others, instead of how many samples hold it. Rows and errors are the same.",
+            "others, instead of how many samples hold it. With a share, for all evidence: rows of "
+            "datasets say how far the prior is from the population by priors that have not seen "
+            "them. Rows and errors are the same.",
         ),
     }
 )

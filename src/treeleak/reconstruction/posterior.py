@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,7 @@ from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
 from treeleak.reconstruction.membership import Held, Smoothing
+from treeleak.reconstruction.spread import spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 
@@ -179,6 +181,10 @@ class Posterior:
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
+    @cached_property
+    def _spread(self) -> float:
+        return spread_of(self.samples, self.seed)
+
     @property
     def _own(self) -> BoolArray:
         """Which attributes are the model's: others, of a joint release, say nothing of a record."""
@@ -208,7 +214,7 @@ class Posterior:
         seen, all_atoms = np.zeros(len(record)), self.samples.atoms.reshape(n_samples * n_rows, -1)
         of_label = None if label is None else all_atoms[first, -1].astype(np.int64)
         seen[met] = self._probability(all_atoms[first, :-1].astype(np.int64), of_label, own)
-        smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen)
+        smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen, self._spread)
         return Held(
             times - stands, stands, np.sum(chains, axis=0), prior, chance, n_rows, smoothing
         )
