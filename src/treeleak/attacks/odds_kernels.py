@@ -18,12 +18,12 @@ _MOST_LOG = 700.0
 
 @njit(fastmath=True)
 def add_ratios(
-    leaf: Any, label: Any, own_leaf: Any, own_label: Any, chosen: Any, held: Any, offset: Any,
+    leaf: Any, label: Any, own_leaf: Any, own_label: Any, held: Any, n_rows: int, offset: Any,
     gain: Any, n_classes: int, weight: Any, top: Any, total: Any, out: Any,
 ) -> None:  # fmt: skip
     """Add to ``out`` how much likelier each row is than others in place of rows of a dataset.
 
-    For each chosen row i of the dataset, L(x) is the likelihood with x in its place. ``out[x]``
+    For some rows i of the dataset, L(x) is the likelihood with x in the place of i. ``out[x]``
     grows by the sum over i of L(x) over its mean.
 
     Parameters
@@ -31,19 +31,17 @@ def add_ratios(
     leaf, label
         Shapes (n, n_trees), (n,). Of the rows that are weighed.
     own_leaf, own_label
-        Shapes (n_rows, n_trees), (n_rows,). Of the dataset.
-    chosen
-        Rows of the dataset that others stand in for.
+        Shapes (n_own, n_trees), (n_own,). Of rows of the dataset in whose place others stand.
     held
-        Rows of the dataset in each equation.
+        How many of all ``n_rows`` rows of the dataset lie in each equation.
     weight
         Shape (n,). Probability of each row, of which ``total`` and ``top`` are then made; or (0,):
         then both are read.
     top, total
-        Shapes (1,), (n_chosen,). What is taken off logs, and the mean of L for each chosen row.
+        Shapes (1,), (n_own,). What is taken off logs, and the mean of L in place of each row.
     """
     n, n_trees = leaf.shape
-    most = len(own_label) - 1
+    most = n_rows - 1
     base, factor, ratio = np.empty(n), np.empty(n_trees), np.empty(n)
     for k in range(n):
         log = 0.0
@@ -55,8 +53,7 @@ def add_ratios(
         top[0] = base.max()
     for k in range(n):
         base[k] = np.exp(min(base[k] - top[0], _MOST_LOG))
-    for j in range(len(chosen)):
-        i = chosen[j]
+    for i in range(len(own_label)):
         for t in range(n_trees):
             e = own_leaf[i, t] * n_classes + own_label[i]
             a = offset[e] + held[e] - 1
@@ -72,6 +69,6 @@ def add_ratios(
             if len(weight):
                 mean += here * weight[k]
         if len(weight):
-            total[j] = mean
+            total[i] = mean
         for k in range(n):
-            out[k] += ratio[k] / total[j]
+            out[k] += ratio[k] / total[i]

@@ -33,20 +33,21 @@ _KINDS, _IMAGINED, _TRIED, _LOOKED_AT = 4000, 2000, 2400, 40_000
 """Kinds of rows that means are taken over one by one, at most; rows that the prior draws for all
 others; rows of chains, and of the prior, that other chains judge; and rows among which kinds are
 looked for."""
-_WORK = 4e9
-"""Comparisons of leaves to prepare an answer, about a second."""
+_WORK, _HELD = 4e9, 2**25
+"""Comparisons of leaves to prepare an answer, about a second; and numbers of rows in leaves, of all
+samples together."""
 _LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """A sample, with what stands in for its rows."""
+    """A sample: some of its rows, in whose places others are weighed."""
 
     chain: int
     leaf: NDArray[np.int32]
     label: NDArray[np.int32]
-    held: IntArray
-    chosen: IntArray
+    held: NDArray[np.int32]
+    """Of all of its rows, how many lie in each equation."""
     top: FloatArray
     total: FloatArray
 
@@ -83,7 +84,8 @@ class RowOdds:
 
     @cached_property
     def _prepared(self) -> _Prepared:
-        rng, samples = np.random.default_rng(self.seed), self.samples
+        rng, chains = np.random.default_rng(self.seed), np.unique(self.samples.chain)
+        samples = self.samples.thinned(max(_HELD // len(self.offset), 2 * len(chains)))
         n_samples, n_rows, width = samples.atoms.shape
         flat = samples.atoms.reshape(-1, width)
         at = rng.permutation(len(flat))
@@ -98,11 +100,13 @@ class RowOdds:
         rows = np.concatenate([rows, tried])[first]
         work = n_samples * len(rows) * len(self.geometry.release.trees)
         each = int(np.clip(_WORK / work, 1, n_rows))
-        weighed = [self._weigh(k, rng.permutation(n_rows)[:each]) for k in range(n_samples)]
+        weighed = [
+            self._weigh(samples, k, rng.permutation(n_rows)[:each]) for k in range(n_samples)
+        ]
         ratios = self._ratios(weighed, rows, weight)
         # Each chain is judged by the others, and rows of the prior, as often by each.
         told = _log((ratios.sum(axis=0) - ratios) / (len(ratios) - 1))
-        chain = np.searchsorted(np.unique(samples.chain), samples.chain[inside // n_rows])
+        chain = np.searchsorted(chains, samples.chain[inside // n_rows])
         chain = np.append(chain, np.arange(len(outside)) % len(ratios))
         told = told[chain, group[-len(tried) :]]
         return _Prepared(weighed, *_trust(told[: len(inside)], told[len(inside) :]))
@@ -129,14 +133,13 @@ class RowOdds:
         """Which rows meet the rules of the schema; a prior does not know them."""
         return rules_hold(self.geometry.schema.rules, self.geometry.parts, rows[:, :-1])
 
-    def _weigh(self, k: int, chosen: IntArray) -> _Weighed:
-        samples, n_classes = self.samples, self.geometry.release.n_classes
+    def _weigh(self, samples: Samples, k: int, own: IntArray) -> _Weighed:
+        n_classes = self.geometry.release.n_classes
         leaf, label = self._placed(samples.atoms[k])
         equation = leaf.astype(np.int64) * n_classes + label[:, None]
-        held = np.bincount(equation.ravel(), minlength=len(self.offset))
-        return _Weighed(
-            int(samples.chain[k]), leaf, label, held, chosen, np.zeros(1), np.zeros(len(chosen))
-        )
+        held = np.bincount(equation.ravel(), minlength=len(self.offset)).astype(np.int32)
+        none = np.zeros(len(own))
+        return _Weighed(int(samples.chain[k]), leaf[own], label[own], held, np.zeros(1), none)
 
     def _placed(
         self, rows: NDArray[np.integer[Any]]
@@ -148,15 +151,16 @@ class RowOdds:
         """Mean ratio of each row by each chain; with weights, they are what means are taken by."""
         leaf, label = self._placed(rows)
         chains, n_classes = np.unique(self.samples.chain), self.geometry.release.n_classes
+        n_rows = self.samples.atoms.shape[1]
 
         def by(chain: int) -> FloatArray:
             out, own = np.zeros(len(rows)), [s for s in samples if s.chain == chain]
             for s in own:
                 add_ratios(
-                    leaf, label, s.leaf, s.label, s.chosen, s.held, self.offset, self.gain,
+                    leaf, label, s.leaf, s.label, s.held, n_rows, self.offset, self.gain,
                     n_classes, weight, s.top, s.total, out,
                 )  # fmt: skip
-            return out / sum(len(s.chosen) for s in own)
+            return out / sum(len(s.label) for s in own)
 
         return np.array(run_all([partial(by, int(c)) for c in chains]))
 
