@@ -142,6 +142,13 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "between rows of zeros and ones that meet the same counts, and rows change places "
             "where leaves do not agree on targets. What is proved is as before.",
         ),
+        25: (
+            ("membership",),
+            "Membership behind noise: the leaves say of each row how likely it is in place of "
+            "others, instead of how many samples hold it. With a share, for all evidence: rows of "
+            "datasets say how far the prior is from the population by priors that have not seen "
+            "them. Rows and errors are the same.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

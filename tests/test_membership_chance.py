@@ -16,9 +16,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 import treeleak
 from helpers.examples import examples
 from helpers.tables import compas_sample
+from treeleak.attacks.samples import Samples
 from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.reconstruction.membership import Held, Smoothing
+from treeleak.reconstruction.spread import GROWTH, spread_of
 
 N, KINDS = 4, 5
 
@@ -124,34 +126,56 @@ def test_what_no_sample_holds_is_ruled_out_the_less_the_more_chains_differ():
     assert apart.unseen > 0.9
 
 
-def spread_drawn(spread, rng, n_rows=400, n_kinds=2000):
-    """Rows of a population whose kinds are gamma around even; what is said of how they spread."""
-    shape = 1 / spread if spread else 1e9
+COLUMNS = 9
+
+
+def population(spread, rng):
+    """Kinds of binary rows whose frequencies are gamma around even ones."""
+    n_kinds = 2**COLUMNS
+    kinds = np.array(list(product([0, 1], repeat=COLUMNS)))
+    expected = 200 / n_kinds
+    shape = expected ** (2 - GROWTH) / spread if spread else 1e9
     q = rng.gamma(shape, size=n_kinds)
-    kinds = rng.choice(n_kinds, (1, n_rows), p=q / q.sum())
-    none = np.zeros(0, np.int64)
-    even = np.full(n_kinds, 1 / n_kinds)
-    return Smoothing.of(kinds, none, np.zeros(1, np.int64), even).spread, kinds[0], q / q.sum()
+    return kinds, q / q.sum()
+
+
+def samples_of(rows):
+    """One sample of binary rows, whose first column stands for the class."""
+    schema = treeleak.Schema.from_columns([f"x{k}" for k in range(COLUMNS - 1)])
+    X = pd.DataFrame(rows[:, :-1], columns=list(schema.columns))
+    forest = RandomForestClassifier(20, random_state=0, bootstrap=False).fit(X, rows[:, -1])
+    found = treeleak.reconstruct(forest, schema, time_limit=10).posterior
+    values = found.samples.values
+    assert (np.diff(values.atom_start) == 2).all()
+    return Samples.of_worlds(values, rows[None] + values.atom_start[:-1])
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
 def test_pairs_of_equal_rows_say_how_far_a_prior_is_from_the_population(spread):
-    found = [spread_drawn(spread, np.random.default_rng(seed))[0] for seed in range(40)]
-    # Five pairs of doubt beside 80 that are expected; none is below zero.
-    assert np.mean(found) == pytest.approx(spread * 80 / 85, abs=0.15 + 0.1 * spread)
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        kinds, q = population(spread, rng)
+        found.append(spread_of(samples_of(kinds[rng.choice(len(kinds), 200, p=q)]), seed))
+    # Five pairs of doubt beside about 80 that are expected; none is below zero.
+    assert np.mean(found) == pytest.approx(spread * 80 / 85, abs=0.1 + 0.15 * spread)
 
 
 def test_people_are_told_apart_as_often_as_is_said_where_the_prior_spreads_rows_too_evenly():
-    said, true, none = [], [], np.zeros(2000, np.int64)
+    said, true = [], []
     for seed in range(20):
-        spread, kinds, q = spread_drawn(2.0, np.random.default_rng(seed))
-        m, prior = np.bincount(kinds, minlength=2000), np.full(2000, 1 / 2000)
-        smoothing = Smoothing(1, 0.5, 0.0, spread)
-        held = Held(none[None], m, (m > 0).astype(int), prior, np.ones(2000), 400, smoothing)
+        rng = np.random.default_rng(seed)
+        _, q = population(1.5, rng)
+        m, n_kinds = rng.multinomial(200, q), len(q)
+        smoothing = Smoothing(1, 0.5, 0.0, 1.5)
+        held = Held(
+            np.zeros((1, n_kinds), np.int64), m, (m > 0).astype(int), np.full(n_kinds, 1 / n_kinds),
+            np.ones(n_kinds), 200, smoothing,
+        )  # fmt: skip
         found = held.person_is_in(0.5)
         # All people of each kind: members, and of others as many as the population has.
-        said.append((found * (m / 400 + q)).sum() / 2)
-        true.append((found**2 * (m / 400 + q)).sum() - (found * m / 400).sum())
+        said.append((found * (m / 200 + q)).sum() / 2)
+        true.append((found**2 * (m / 200 + q)).sum() - (found * m / 200).sum())
     assert np.mean(said) == pytest.approx(0.5, abs=0.02)
     assert np.mean(true) == pytest.approx(0.0, abs=0.02)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
@@ -20,6 +21,7 @@ from experiments.benchmarks.tables import (
     new_table,
     published,
     statuses,
+    verdict,
 )
 from experiments.data import DATASETS, draft
 from treeleak.datasets import draft_sample
@@ -39,6 +41,13 @@ class Case:
     time_limit: float = 60.0
 
 
+@dataclass(frozen=True)
+class Drawn(Case):
+    """The same forest, but each tree drew its rows, and nobody knows which."""
+
+    bootstrap: str = "hidden"
+
+
 def part_deep(seeds: range) -> Iterator[Case]:
     for dataset in DATASETS:
         yield from (Case(dataset, 100, None, s) for s in seeds)
@@ -48,6 +57,13 @@ def part_shallow(seeds: range) -> Iterator[Case]:
     for dataset in DATASETS:
         for depth in (2, 3, 4, 5):
             yield from (Case(dataset, 100, depth, s) for s in seeds)
+
+
+def part_beside(seeds: range) -> Iterator[Case]:
+    for dataset in DATASETS:
+        for depth in (2, 3):
+            yield from (Case(dataset, 100, depth, s) for s in seeds)
+            yield from (Drawn(dataset, 100, depth, s) for s in seeds)
 
 
 def part_grid(seeds: range) -> Iterator[Case]:
@@ -61,7 +77,10 @@ def part_large(seeds: range) -> Iterator[Case]:
     yield from (Case("adult", 100, None, s, n_rows=40_000) for s in seeds)
 
 
-PARTS = {"deep": part_deep, "shallow": part_shallow, "grid": part_grid, "large": part_large}
+PARTS = {
+    "deep": part_deep, "shallow": part_shallow, "beside": part_beside, "grid": part_grid,
+    "large": part_large,
+}  # fmt: skip
 
 
 def run(case: Case) -> Record:
@@ -69,10 +88,14 @@ def run(case: Case) -> Record:
     data = draft(case.dataset)
     X, y = draft_sample(data, case.n_rows, case.seed)
     forest = RandomForestClassifier(
-        case.n_trees, max_depth=case.depth, bootstrap=False, random_state=case.seed
-    ).fit(X, y)
+        case.n_trees, max_depth=case.depth, bootstrap=isinstance(case, Drawn),
+        random_state=case.seed,
+    ).fit(X, y)  # fmt: skip
     start = time.perf_counter()
-    result = treeleak.reconstruct(forest, data.schema, time_limit=case.time_limit, seed=case.seed)
+    result = treeleak.reconstruct(
+        forest, data.schema, time_limit=case.time_limit, seed=case.seed,
+        bootstrap=case.bootstrap if isinstance(case, Drawn) else "auto",
+    )  # fmt: skip
     seconds = time.perf_counter() - start
     error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
     return {
@@ -133,6 +156,28 @@ def table(part: str, records: list[Record]) -> None:
         )
 
 
+def beside_table(records: list[Record]) -> None:
+    """Print errors behind exact counts beside those behind hidden draws, which say less."""
+    runs = flat(records)
+    hidden = runs.get("bootstrap", pd.Series(np.nan, runs.index)) == "hidden"
+    place = ["dataset", "depth", "seed"]
+    both = runs[~hidden].merge(runs[hidden], on=place, suffixes=("_exact", "_hidden"))
+    out = new_table(
+        f"exact counts beside hidden draws, 100 trees: seeds {both.seed.min()} to "
+        f"{both.seed.max()}",
+        "dataset, depth, error, with hidden draws, forests that err more, s median, hidden, met",
+        left="dataset, met",
+    )
+    for (dataset, depth), own in both.groupby(["dataset", "depth"], sort=False):
+        error, other = own.error_exact, own.error_hidden
+        out.add_row(
+            str(dataset), str(depth), f"{error.mean():.4f}", f"{other.mean():.4f}",
+            f"{(error > other).sum()} of {len(own)}", f"{own.seconds_exact.median():.1f}",
+            f"{own.seconds_hidden.median():.1f}", verdict(error.mean() <= other.mean()),
+        )  # fmt: skip
+    CONSOLE.print(out)
+
+
 def main(args: Sequence[str]) -> None:
     parser = Options("exact", __doc__, PARTS, "0-4")
     given = parser.parse_args(args)
@@ -143,4 +188,7 @@ def main(args: Sequence[str]) -> None:
             PARTS[part](seeds), run,
             warm=lambda _: Case("compas", 3, 3, 0), apart=lambda case: case.n_rows > 1000,
         )  # fmt: skip
-        table(part, records)
+        if part == "beside":
+            beside_table(records)
+        else:
+            table(part, records)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
@@ -76,6 +77,8 @@ class Answer:
     likeliest: IntArray | None = None
     """Shape (n_rows, n_attributes + 1). Atoms of the likeliest dataset, numbered over all
     attributes."""
+    odds: RowOdds | None = None
+    """What the evidence itself says of single rows, beside the samples."""
     expected_distance: float | None = None
     """Mean distance of the rows from the samples, per row and column, each matched with them."""
     cells: str = ENUMERATED

@@ -90,6 +90,15 @@ class Samples:
         radix = np.diff(self.values.atom_start)
         return np.asarray(prior.ravel()[np.ravel_multi_index(tuple(atoms.T), tuple(radix))])
 
+    def imagined(self, n: int, rng: np.random.Generator) -> IntArray:
+        """Draw rows of atoms from the prior, the class last."""
+        prior = self.prior
+        if isinstance(prior, TreePrior):
+            return prior.drawn(n, rng)
+        share = np.exp(prior.ravel() - prior.max())
+        at = rng.choice(len(share), n, p=share / share.sum())
+        return np.column_stack(np.unravel_index(at, tuple(np.diff(self.values.atom_start))))
+
     def numbered(self, k: int) -> IntArray:
         """Atoms of sample k, numbered over all attributes."""
         return np.asarray(self.atoms[k] + self.values.atom_start[:-1])

@@ -117,6 +117,19 @@ class TreePrior:
             out += self.log_share[a][above, rows[:, a]]
         return out
 
+    def drawn(self, n: int, rng: np.random.Generator) -> IntArray:
+        """Draw rows of atoms."""
+        out = np.full((n, len(self.parent)), -1, dtype=np.int64)
+        while (out < 0).any():
+            for a, up in enumerate(self.parent):
+                if out[:1, a] >= 0 or (up >= 0 and out[:1, up] < 0):
+                    continue
+                above = self.bins[up][out[:, up]] if up >= 0 else np.zeros(n, dtype=np.int64)
+                ends = np.exp(self.log_share[a]).cumsum(axis=1)
+                mark = rng.random(n) * ends[above, -1]
+                out[:, a] = (ends[above] <= mark[:, None]).sum(axis=1)
+        return out
+
 
 def _spanning(information: FloatArray) -> IntArray:
     """Parents in the spanning tree of greatest information; the last attribute is the root."""

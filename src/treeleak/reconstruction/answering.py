@@ -287,7 +287,7 @@ def _with_posterior(
     members = np.column_stack([own, known.row_labels])[known.placed]
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
-    posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members)
+    posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members, answer.odds)
     if answer.likeliest is None:
         return replace(out, posterior=posterior)
     if not posterior.by_chains:

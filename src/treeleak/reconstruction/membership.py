@@ -12,13 +12,12 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.spread import in_population
 
 _DOUBT = 0.5
 """Rows' worth of doubt in how many each chain shares with no other."""
 _EVEN = 0.2
 """Rows' worth of doubt in a ratio of frequencies, in all chains together."""
-_PAIRS = 5.0
-"""Pairs of equal rows' worth of trust that the prior says how many there are."""
 _NONE = 1e-9
 """Rows up to which there are none."""
 
@@ -38,12 +37,17 @@ class Smoothing:
     unseen: float
     """How many times as frequent rows of kinds that no chain has met are as a priori."""
     spread: float = 0.0
-    """Variance of the frequencies of kinds in the population around what the prior says, over its
-    square. A prior that knows attributes in pairs spreads rows too evenly: then more of them are
-    equal in a dataset than it says."""
+    """How far the population is from the prior: see :mod:`.spread`."""
 
     @classmethod
-    def of(cls, kinds: IntArray, fixed: IntArray, chain: IntArray, prior: FloatArray) -> Smoothing:
+    def of(
+        cls,
+        kinds: IntArray,
+        fixed: IntArray,
+        chain: IntArray,
+        prior: FloatArray,
+        spread: float = 0.0,
+    ) -> Smoothing:
         """Count kinds of rows by chains.
 
         ``kinds``, shape (n_samples, n_rows), and ``fixed``, shape (n_fixed,): kind of each row,
@@ -64,7 +68,7 @@ class Smoothing:
         left = 1.0 - float(prior[chains > 0].sum())
         # A row that no chain has met is not likelier there than in a dataset of the population.
         unseen = taken / max(left, taken) if taken > 0 else 0.0
-        return cls(n_chains, discount, unseen, _spread(kinds, prior))
+        return cls(n_chains, discount, unseen, spread)
 
     def kept(self, chains: IntArray) -> FloatArray:
         """Share that is left of the rows of kinds that so many chains have met."""
@@ -76,16 +80,6 @@ def _few(chains: IntArray, n_chains: int) -> FloatArray:
     """1 for one of several chains, and less for more: 0 for all."""
     lacking = (n_chains - chains) / max(n_chains - 1, 1)
     return np.asarray(lacking / np.maximum(chains, 1))
-
-
-def _spread(kinds: IntArray, prior: FloatArray) -> float:
-    """Hold the pairs of equal rows in datasets against those that the prior expects."""
-    n_samples, n_rows = kinds.shape
-    rows = np.sort(kinds, axis=1) + len(prior) * np.arange(n_samples)[:, None]
-    times = np.unique(rows, return_counts=True)[1]
-    pairs = float((times * (times - 1.0)).sum()) / n_samples
-    expected = float(prior[kinds].sum()) / n_samples * (n_rows - 1)
-    return float(max((pairs + _PAIRS) / (expected + _PAIRS) - 1.0, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +99,9 @@ class Held:
     """Shape (n_records,). Probability that such a row has the record's values, too."""
     n_rows: int
     smoothing: Smoothing
+    odds: FloatArray | None = None
+    """Shape (n_records,). How many times as frequent each record is as a priori, where the evidence
+    itself says so of single rows; else samples are counted."""
 
     @property
     def _kept(self) -> FloatArray:
@@ -115,6 +112,14 @@ class Held:
         """Rows that are expected of records that no chain has met."""
         expected = self.n_rows * self.smoothing.unseen * self.prior
         return np.where(self.chains > 0, 0.0, expected)
+
+    @property
+    def _counted(self) -> FloatArray:
+        """How many times as frequent records are as a priori, by samples."""
+        expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
+        met = n_chains * self._kept * self.times.mean(axis=0)
+        ratio = (met + _EVEN) / (n_chains * expected + _EVEN)
+        return np.where(self.chains > 0, ratio, self.smoothing.unseen)
 
     def row_is_in(self) -> FloatArray:
         """Probability that a row with these values is in the training set."""
@@ -128,19 +133,14 @@ class Held:
 
         How many times as frequent a record is in the training set as in the population, few chains
         tell badly: some doubt stands on either side. Records that are there are commoner in the
-        population, too, than a prior says that spreads rows too evenly: frequencies around it are
-        gamma, of which rows in the training set are drawn.
+        population, too, than a prior says that spreads rows too evenly.
         """
-        expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
-        met = n_chains * self._kept * self.times.mean(axis=0)
-        ratio = np.where(
-            self.chains > 0, (met + _EVEN) / (n_chains * expected + _EVEN), self.smoothing.unseen
-        )
+        expected = self.n_rows * self.prior
+        ratio = self._counted if self.odds is None else self.odds
         # What every dataset has leaves no doubt.
         sure = (self.fixed > 0) & (self.times == 0).all(axis=0)
-        there = self.fixed + np.where(sure, 0.0, ratio * expected)
-        spread = self.smoothing.spread
-        beside = expected * (1.0 + spread * there) / (1.0 + spread * expected)
+        there = np.asarray(self.fixed + np.where(sure, 0.0, ratio * expected), dtype=float)
+        beside = in_population(expected, there, self.smoothing.spread)
         inside, outside = share * there, (1.0 - share) * beside
         found = inside / np.maximum(inside + outside, 1e-300)
         return np.where(self.chance > 0, found, 0.0)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
 from treeleak.reconstruction.membership import Held, Smoothing
+from treeleak.reconstruction.spread import spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
+
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Posterior:
     be in every dataset; the class is the last."""
     given: FloatArray | None = None
     """Shape (n_given, n_features + 1). Rows that were given, and last their class numbers."""
+    odds: RowOdds | None = None
+    """What the evidence itself says of single rows, beside the samples."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -166,15 +174,26 @@ class Posterior:
         if label is not None:
             chance[label < 0] = 0.0
         held = self._held(atoms, label, chance)
-        out = held.row_is_in() if share is None else held.person_is_in(share)
+        if share is None:
+            out = held.row_is_in()
+        else:
+            out = replace(held, odds=self._odds(atoms, label)).person_is_in(share)
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
+    @cached_property
+    def _spread(self) -> float:
+        return spread_of(self.samples, self.seed)
+
+    @property
+    def _own(self) -> BoolArray:
+        """Which attributes are the model's: others, of a joint release, say nothing of a record."""
+        width = len(self.release.feature_names)
+        return np.array([p.columns.max() < width for p in self.geometry.parts])
+
     def _held(self, atoms: IntArray, label: IntArray | None, chance: FloatArray) -> Held:
         """Count records in the samples."""
-        # A column that only a joint release has tells nothing of a record.
-        own = np.array([p.columns.max() < len(self.release.feature_names)
-                        for p in self.geometry.parts])  # fmt: skip
+        own = self._own
         kept = np.append(own, label is not None)
         asked = atoms[:, own] if label is None else np.column_stack([atoms[:, own], label])
         held, fixed = self.samples.atoms[:, :, kept], self.fixed[:, kept]
@@ -195,7 +214,7 @@ class Posterior:
         seen, all_atoms = np.zeros(len(record)), self.samples.atoms.reshape(n_samples * n_rows, -1)
         of_label = None if label is None else all_atoms[first, -1].astype(np.int64)
         seen[met] = self._probability(all_atoms[first, :-1].astype(np.int64), of_label, own)
-        smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen)
+        smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen, self._spread)
         return Held(
             times - stands, stands, np.sum(chains, axis=0), prior, chance, n_rows, smoothing
         )
@@ -206,6 +225,17 @@ class Posterior:
         asked = table if label is None else np.column_stack([table, label])
         row = numbered(np.concatenate([given[:, : asked.shape[1]], asked]))
         return np.isin(row[len(given) :], row[: len(given)])
+
+    def _odds(self, atoms: IntArray, label: IntArray | None) -> FloatArray | None:
+        """How many times as frequent records are as a priori, where the evidence itself says so."""
+        if self.odds is None or not self._own.all():
+            return None
+        labels = [np.maximum(label, 0)] if label is not None else []
+        labels = labels or [np.full(len(atoms), c) for c in range(self.release.n_classes)]
+        rows = [np.column_stack([atoms, c]) for c in labels]
+        prior = [np.exp(self.samples.log_prior(own)) for own in rows]
+        there = [p * self.odds.of(own) for p, own in zip(prior, rows, strict=True)]
+        return np.asarray(sum(there) / np.maximum(sum(prior), _LEAST))
 
     def _probability(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> FloatArray:
         """Probability of records a priori, summed over what is not said of them."""

@@ -20,6 +20,7 @@ from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
+from treeleak.attacks.posterior.draw_kernels import GAINS
 from treeleak.attacks.posterior.likelihood import Likelihood
 from treeleak.attacks.posterior.noise_likelihood import (
     CountLikelihood,
@@ -28,6 +29,8 @@ from treeleak.attacks.posterior.noise_likelihood import (
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
+from treeleak.attacks.row_odds import RowOdds
+from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
@@ -54,6 +57,8 @@ _PLAN = Plan(
 )
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
 """Samples from which is estimated, and rows in all of them."""
+_LEAST_CHAINS = 2
+"""So many judge each other."""
 _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _TREE = "the tree that a row went to"
@@ -118,9 +123,21 @@ def behind_noise(
         ordered=parts is not None,
         samples=samples,
         likeliest=likeliest + values.atom_start[:-1],
+        odds=None if apart or parts is not None else _odds(samples, target, seed),
         expected_distance=error,
         cells=target.cells,
     )
+
+
+def _odds(samples: Samples, target: PosteriorTarget, seed: int) -> RowOdds | None:
+    """Ask the leaves of single rows, where what one is worth follows from the others in its leaves.
+
+    What is known of rows, and the trees that they went to, would be lost.
+    """
+    law = target.likelihood.law
+    if law.says != GAINS or len(np.unique(samples.chain)) < _LEAST_CHAINS:
+        return None
+    return RowOdds(samples, target.geometry, law.offset, law.gain, seed)
 
 
 def most_samples(n_rows: int) -> int:
