@@ -19,8 +19,8 @@ from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws import likely, search
+from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
