@@ -47,8 +47,17 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "HistGradientBoostingRegressor": ("sklearn", "HistGradientBoostingRegressor", {}),
     "CatBoostRegressor 100": ("catboost", "CatBoostRegressor", {"iterations": 100}),
     "RandomForestRegressor": ("sklearn", "RandomForestRegressor", {"random_state": 0}),
-}
+    "XGBRegressor, drawn": ("xgboost", "XGBRegressor", {"subsample": 0.8}),
+    "GradientBoostingRegressor, drawn": (
+        "sklearn", "GradientBoostingRegressor", {"subsample": 0.8, "random_state": 0},
+    ),
+    "LGBMClassifier, drawn": (
+        "lightgbm", "LGBMClassifier", {"bagging_fraction": 0.8, "bagging_freq": 1},
+    ),
+}  # fmt: skip
 """By name: library, class, and parameters that are no defaults."""
+DRAWN = frozenset(name for name in MODELS if name.endswith(", drawn"))
+"""Whose trees drew some of the rows; the attack is told how many rows there were, and no seed."""
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 FIGURES = (
     "cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone", "single",
@@ -155,8 +164,9 @@ def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Recor
         release = stripped(release, MODELS[case.model][0], case.left)
     record, found = attempt.attempt(
         lambda: treeleak.reconstruct(
-            release, case.schema, bootstrap=_sampling(release, settings),
+            release, case.schema, bootstrap=_sampling(case, release, settings),
             time_limit=case.time_limit, seed=case.seed,
+            n_rows=len(X) if case.model in DRAWN else None,
         )
     )  # fmt: skip
     outcome = dict.fromkeys(FIGURES) | record
@@ -247,8 +257,10 @@ def cells_of(release: Release, schema: Schema, X: pd.DataFrame) -> tuple[Partiti
     return partition, partition.cell[np.searchsorted(partition.points, point)]
 
 
-def _sampling(release: Release, settings: Mapping[str, Any]) -> str:
+def _sampling(case: Case, release: Release, settings: Mapping[str, Any]) -> str:
     """Say that all trees saw all rows where a file leaves that open and no setting drew them."""
+    if case.model in DRAWN:
+        return "hidden"
     return "none" if release.sampling.kind == "unknown" and "subsample" not in settings else "auto"
 
 

@@ -867,7 +867,9 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     assert [part for part, _ in found.not_assessed] == ["population"]
     assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
     assert found.reconstruction.status == "likely"
-    assert "the bootstrap samples are not known" in " ".join(f.text.lower() for f in found.findings)
+    assert "it is not known which rows each tree drew" in " ".join(
+        f.text.lower() for f in found.findings
+    )
     assert found.measurement.compared == "every leaf holds the rows that it counts draws of"
     assert found.measurement.exact_in_order is None
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,6 +49,12 @@ def numbered(folder, release, at):
     return np.column_stack(
         [np.searchsorted(tree.leaves, at[:, t]) for t, tree in enumerate(release.trees)]
     )
+
+
+def test_files_of_each_library_are_of_two_versions_at_least():
+    versions = Counter(folder.split("-")[0] for folder in {folder for folder, _ in FILES})
+    assert set(versions) == {"catboost", "lightgbm", "sklearn", "xgboost"}
+    assert min(versions.values()) >= 2
 
 
 @pytest.mark.parametrize(("folder", "name"), spread(FILES, fast=10))

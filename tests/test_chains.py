@@ -536,7 +536,7 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
                 prior,
                 chain.hierarchy._replace(every=0),
             )
-            walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, None)
+            walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, None, None)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
 
@@ -751,7 +751,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     for _ in range(60):
         law = land.likelihood.law
         parts = chain.state, law, land.ground, moves, kernel, chain.hierarchy._replace(every=0)
-        walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, None)
+        walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, None, None)
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
     X, y = written(land, chain.state.atoms)

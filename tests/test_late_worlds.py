@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world_runs import _in_time
 from treeleak.partition.values import values_of
 
 
@@ -29,7 +29,7 @@ def worlds(n):
 
 def kept(n, left, each):
     search = SimpleNamespace(values=values_of((), 2))
-    return WorldSearch._in_time(search, worlds(n), Stopwatch(left, each))
+    return _in_time(search, worlds(n), Stopwatch(left, each))
 
 
 def test_where_no_time_is_left_the_worlds_that_miss_least_are_kept():

@@ -72,6 +72,16 @@ def test_values_alone_give_the_rows_back(kind, seed):
     assert leaves_off(release, found.X.to_numpy(), found.y.to_numpy()) == 0
 
 
+@pytest.mark.parametrize(("seed", "tied"), [(0, True), (1, False)])
+def test_shares_are_in_doubt_where_leaves_do_not_tie_rows_together(seed, tied):
+    X, y = people(seed=seed)
+    release = stripped(model_of("histogram").fit(X, y))
+    found = treeleak.reconstruct(release, time_limit=30)
+    assert (cells(release, found.X, found.y) == cells(release, X, y)) == tied
+    sure = found.confidence.to_numpy().max()
+    assert sure > 0.9 if tied else sure <= 0.5
+
+
 def test_how_many_rows_there_were_follows_from_regularisation():
     X, y = people(60, seed=3)
     release = stripped(model_of("regularised").fit(pd.concat([X, X]), np.tile(y, 2)))

@@ -16,7 +16,8 @@ from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.worlds import N_WORLDS, WorldSearch
+from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers.integer import bounds
 from treeleak.attacks.tree_prior import TreePrior
@@ -137,7 +138,7 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
 def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) -> None:
     _, _, _, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
     for search in searches:
-        tried = search.some_world(None, Clock(600.0), "", seed)
+        tried = some_world(search, None, Clock(600.0), "", seed)
         met = [w for w in tried if w.misfit == 0]
         assert met
         assert len(tried) <= 2 or not search.can_move  # The first two runs meet so few counts.
@@ -160,7 +161,7 @@ def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch)
         return chain if steps >= 4 * space.default_steps() else replace(chain, misfit=2)
 
     monkeypatch.setattr(SearchSpace, "near_weights", late)
-    tried = search.some_world(None, Clock(600.0), "", 0)
+    tried = some_world(search, None, Clock(600.0), "", 0)
     usual = search.space.default_steps()
     assert lengths == [usual] * N_WORLDS + [2 * usual] * 2 + [4 * usual] * 2
     assert any(search.space.misfit(w.points) == 0 for w in tried)

@@ -16,7 +16,7 @@ from helpers.noise import noise_drawn
 from helpers.releases import stumps
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
-from treeleak.reconstruction.answering import of_noise
+from treeleak.reconstruction.remarks import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count
 from treeleak.release.noise.doubt import (

@@ -20,6 +20,7 @@ from treeleak.attacks.kernels import anneal
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
+from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget
@@ -158,6 +159,8 @@ def _walkers() -> Sampler:
 
 
 NOISE = DiscreteLaplace(0.8)
+TWICE = np.array([[1, 0], [1, 2]], dtype=np.int32)
+"""Draws of two rows by two trees."""
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "hidden draws": lambda: _chains(
         lambda n: DrawLikelihood(n.ravel().astype(np.int32), None, 2, 2)
@@ -165,6 +168,12 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "noisy counts": lambda: _chains(lambda n: CountLikelihood(n.ravel() + 0.0, 2, NOISE, 2)),
     "labels": lambda: _chains(
         lambda n: LabelLikelihood(n.argmax(axis=1).astype(np.int32), 2, LabelNoise("majority"))
+    ),
+    "known draws": lambda: _chains(
+        lambda n: KnownLikelihood(np.column_stack([n, n.sum(axis=1)]), TWICE, True, 2)
+    ),
+    "known draws without distinct rows": lambda: _chains(
+        lambda n: KnownLikelihood(np.column_stack([n, 0 * n[:, 0]]), TWICE, False, 2)
     ),
     "a prior that is learned": lambda: _chains(
         lambda n: CountLikelihood(n.ravel() + 0.0, 2, NOISE, 2), given=False

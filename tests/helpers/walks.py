@@ -40,7 +40,7 @@ def _counting(sources: str) -> Any:
         moves: Any, prior: Any, belief: Any, room: Any, counts: Any,
     ) -> None:  # fmt: skip
         for _ in range(times if len(sources) else 0):
-            walk(steps, heat, gap, state, law, ground, moves, prior, belief, room)
+            walk(steps, heat, gap, state, law, ground, moves, prior, belief, room, None)
             number = 0
             for row in state.atoms:
                 for a in range(len(row)):

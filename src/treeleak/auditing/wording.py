@@ -301,7 +301,7 @@ NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")
 
 DRAWS_HIDDEN = Kind(
     "draws_hidden",
-    "The bootstrap samples are not known: the rows are probabilistic, over all possible samples.",
+    "It is not known which rows each tree drew: the rows are probabilistic, over all draws.",
 )
 DRAWS_KNOWN = Kind("draws_known", "The bootstrap samples are known from: {draws}.")
 NEVER_DRAWN = Kind(

@@ -150,7 +150,7 @@ def _say_order(result: Reconstruction) -> None:
     if result.draws is not None:
         say(f"The bootstrap samples are known from: {result.draws}.")
     if result.draws_hidden:
-        say("The bootstrap samples are not known: the attack allowed all of them.")
+        say("It is not known which rows each tree drew: the attack allowed all of them.")
     if result.row_count is not None:
         say(f"Training set: {result.row_count}.")
     if (settled := result.numbers.get("settled_rows")) is not None:

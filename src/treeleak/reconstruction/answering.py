@@ -21,14 +21,13 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.by_order import by_order
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
+from treeleak.reconstruction.remarks import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
-from treeleak.release.noise.laws import CountNoise
-from treeleak.release.release import Release
-from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
@@ -46,26 +45,11 @@ DISAGREE = Kind(
     "the chains do not agree{yet} (R-hat = {disagreement}; samples are worth {worth:number} that "
     "are independent): {told}",
 )
-MIDPOINTS = Kind(
-    "midpoints_met",
-    "every threshold lies midway between two values of the training set; {met} lie midway "
-    "between two values of these rows: {sign}",
-)
-LARGER = Kind(
-    "noise_larger_than_stated",
-    "the counts differ from the likeliest rows by more than the stated noise ({why}; by chance, "
-    "that happens less than once in a million times): it is larger than stated, or the search "
-    "needs more time{scale}",
-)
-
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
 _AGREED = 1.2
 """R-hat up to which chains are taken to agree. Of ranks it grows to no more than about 1.25 if one
 of eight chains stands apart from all others, however far."""
-_RIGHT, _WRONG = 0.8, 0.5
-"""Shares of midpoints met. With all rows right, 0.78 to 1 was seen; with 5 % of the values wrong,
-0.7 to 0.87, with 20 %, 0.5 to 0.6; of other rows that meet the same counts, 0.2 to 0.4."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +114,8 @@ class Task:
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
                 answer = attack(evidence, geometry, clock, self.seed, given)
+                if population is None:
+                    answer = by_order(answer, evidence, self.draws, clock, self.seed)
             else:
                 whole = not len(known.others)
                 answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
@@ -254,7 +240,7 @@ def _with_rows(
         notes=(
             *out.notes,
             *known.remarks(whole),
-            *_of_midpoints(chosen.midpoints_met),
+            *of_midpoints(chosen.midpoints_met),
             *(() if targets is None else targets.notes),
         ),
         known=framed(known.known) if known.known.any() else None,
@@ -321,21 +307,6 @@ def _with_posterior(
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
 
 
-def of_noise(release: Release, X: pd.DataFrame, y: pd.Series[Any] | None) -> tuple[str, ...]:
-    """Say where counts differ from the likeliest rows by more than noise of the stated law does.
-
-    These rows are nearer to the counts than the training rows: nothing else tells against it.
-    """
-    if not isinstance(release.noise, CountNoise):
-        return ()
-    label = None if y is None else release.class_numbers(y)
-    left = noise_left(release, X.to_numpy(dtype=float), label)
-    if left.doubt is None or left.doubt.how != "larger":
-        return ()
-    scale = "" if left.scale is None else f". {left.scale}"
-    return (LARGER(why=left.doubt.why, scale=scale),)
-
-
 def _chosen(
     table: FloatArray, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
 ) -> tuple[PointValues, FloatArray, FloatArray]:
@@ -353,19 +324,6 @@ def _chosen(
         told_apart=both.hidden is None, seconds=seconds,
     )  # fmt: skip
     return chosen, low, high
-
-
-def _of_midpoints(met: float | None) -> tuple[str, ...]:
-    """Say how right the rows are, as far as thresholds tell."""
-    if met is None:
-        return ()
-    if met >= _RIGHT:
-        sign = "so nearly all rows are like those of the training set"
-    elif met >= _WRONG:
-        sign = "so many of the rows are like those of the training set, but not all"
-    else:
-        sign = "so few of the rows are like those of the training set, whatever counts they meet"
-    return (MIDPOINTS(met=f"{met:.0%}", sign=sign),)
 
 
 def _unsure(table: FloatArray, label: IntArray) -> Filled:

@@ -190,13 +190,24 @@ def told_targets(
                 said[:, t] = targets[tree.apply(rows[own])]
                 if draws is not None:
                     said[draws[t, own] == 0, t] = np.nan
-        values[own], share[own] = _most_said(said)
+        values[own], share[own] = most_said(said)
     if np.isnan(values).all():
         return None
     sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, _MOST_SURE))
     off = np.where(np.isnan(values), np.inf, _SAME * np.abs(values))
     middle = np.nan_to_num(values)
     return Targets(values, sure, middle - off, middle + off)
+
+
+def targets_told(release: Release) -> FloatArray | None:
+    """Target of all rows of each leaf (row of A), NaN where they differ or are not told."""
+    pure = [_pure(tree) for tree in release.trees]
+    if all(own is None for own in pure):
+        return None
+    return np.concatenate([
+        np.full(len(tree.leaves), np.nan) if own is None else own[tree.leaves]
+        for tree, own in zip(release.trees, pure, strict=True)
+    ])  # fmt: skip
 
 
 def _pure(tree: Tree) -> FloatArray | None:
@@ -224,7 +235,7 @@ def _flat(mean: NodeStatistic, variance: NodeStatistic) -> BoolArray:
     return np.asarray(np.abs(variance.values) <= noise)
 
 
-def _most_said(said: FloatArray) -> tuple[FloatArray, FloatArray]:
+def most_said(said: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of each row, the value that most trees say, and their share of those that say any."""
     n_rows, n_trees = said.shape
     ordered = np.sort(said, axis=1)  # NaN last

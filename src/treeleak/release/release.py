@@ -26,6 +26,7 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
+from treeleak.release.splitting import Splitting
 from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
@@ -92,6 +93,8 @@ class Release:
         What its file holds beside it.
     ensemble : Ensemble or None
         How the outputs of the trees are added up; None for a forest.
+    splitting : Splitting or None
+        How nodes searched for their cuts, where the trees' seeds say in which order.
 
     Raises
     ------
@@ -123,6 +126,7 @@ class Release:
     notes: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     ensemble: Ensemble | None = None
+    splitting: Splitting | None = None
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)

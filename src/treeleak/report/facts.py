@@ -77,7 +77,7 @@ def of_draws(rebuilt: Doc) -> str:
     if rebuilt["draws"] is not None:
         return f"The bootstrap samples are known from: {rebuilt['draws']}."
     if rebuilt["evidence"].startswith("hidden"):
-        return "The bootstrap samples are not known: the attack allowed all of them."
+        return "It is not known which rows each tree drew: the attack allowed all of them."
     return ""
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.exact.learned_worlds import Learned, learned_worlds
 from treeleak.attacks.exact.world import World
+from treeleak.attacks.exact.world_runs import several_worlds, some_world
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.large_grid.column_generation import fixed_point
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -257,11 +258,11 @@ def _solved(
         more = [search.spots(m, rng) for m in own.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
-            found = search.some_world(own.helper, clock, stage, seed)
+            found = some_world(search, own.helper, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:
-        found = search.worlds(own.exact, own.helper, clock, stage, seed)
+        found = several_worlds(search, own.exact, own.helper, clock, stage, seed)
         final = search.bayes_estimate(found, clock, stage, seed)
     known = own.known
     if not own.proved and _promising(problem) and final.misfit == 0:

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 
-from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
+from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.answer import Rows, most_worlds
-from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
+from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
 from treeleak.attacks.exact.likely_points import likely_points, most_in_common
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.world import World, certain
-from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
+from treeleak.attacks.solvers.integer import Bounds
 from treeleak.core.arrays import FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
-from treeleak.core.errors import NotCovered
-from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
-N_WORLDS = 10
-"""Worlds that are drawn at least."""
-_MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
-"""Worlds that are drawn at most, and the steps that all beyond the least may take together."""
-_MIX = 1.0
-"""Work for the integer solver (about seconds) to combine runs that miss some counts."""
-_SHORT, _PROBES, _LEAST_STEPS = (16, 4), 4, 20_000
-"""How many times shorter runs are tried first, how many of them, and of what length at least."""
-_TRIAL = 200_000
-"""Steps from which the speed of a run is judged."""
-_STEP_WORK = 1e-7
-"""Work of the integer solver that goes with one step of a run."""
-_AT_ONCE = 2
-"""Runs that look for one world, at a time."""
-_AGAIN, _LONGER = 6, 2
-"""Most runs that are tried again because they missed counts, and how many times longer."""
 _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
 """Rounds of maximum entropy, fewer from so many incidences on."""
-_LATE = 5
-"""Worlds that are aligned where the time is up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,97 +132,6 @@ class WorldSearch:
             learned=learned is not None,
         )
 
-    def worlds(
-        self,
-        exact: Sequence[IntArray],
-        problem: IntegerProblem | None,
-        clock: Clock,
-        stage: str,
-        seed: int,
-    ) -> list[World]:
-        """Search for several datasets that meet all counts.
-
-        ``exact``: histograms over the system's cells that meet all counts, if any are known.
-        ``problem``: helps when no run meets all counts; None where it is too large. At least one
-        world meets all counts, unless time ran out. Raises NoSolution if it is proved on the way
-        that no dataset meets all counts.
-        """
-        rng = np.random.default_rng(seed)
-        if exact and (self.space.too_large or self.learned):
-            return [self._world(self.spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
-        if self.space.too_large:
-            raise NotCovered(
-                f"{len(self.space.code):,} points stay possible, each with {self.space.n_atoms} "
-                "neighbours: too many to search"
-            )
-        if not self.can_move:
-            return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
-        # Made once, before the threads ask for them.
-        _ = self.space.neighbour, self.space.packed_target
-        usual = self.space.default_steps()
-        n, steps = self._affordable(_worlds_of(usual), usual, clock, seed)
-        chains: list[Chain] = []
-        if (n, steps) == (_worlds_of(usual), usual):  # Time is not short: some is left for trials.
-            steps, chains = self._probed(usual, clock, stage, seed)
-            n = _worlds_of(steps) - len(chains)
-        chains += self._run(n, steps, LOOSE, clock, stage, seed)
-        if missed := sum(c.misfit > 0 for c in chains):
-            again, steps = min(missed, _AGAIN), _LONGER * steps
-            chains = [c for c in chains if c.misfit == 0]
-            chains += self._run(again, steps, TIGHT, clock, stage, seed + n)
-        return self._until_met(chains, exact, problem, steps, clock, stage, seed)
-
-    def some_world(
-        self, problem: IntegerProblem | None, clock: Clock, stage: str, seed: int
-    ) -> list[World]:
-        """Search until one dataset meets all counts; gives all that were tried.
-
-        ``problem``: as in :meth:`worlds`, whose remarks hold here, too.
-        """
-        if not self.can_move:
-            rng = np.random.default_rng(seed)
-            return [self._world(self.space.spread(self.w, rng), rng)]
-        _ = self.space.neighbour, self.space.packed_target
-        _, steps = self._affordable(_AT_ONCE, self.space.default_steps(), clock, seed)
-        chains = self._run(_AT_ONCE, steps, LOOSE, clock, stage, seed)
-        while all(c.misfit for c in chains) and len(chains) < N_WORLDS and not clock.stopped:
-            chains += self._run(_AT_ONCE, steps, LOOSE, clock, stage, seed + len(chains))
-        return self._until_met(chains, (), problem, steps, clock, stage, seed)
-
-    def _until_met(
-        self,
-        chains: list[Chain],
-        exact: Sequence[IntArray],
-        problem: IntegerProblem | None,
-        steps: int,
-        clock: Clock,
-        stage: str,
-        seed: int,
-    ) -> list[World]:
-        """Search on, by other ways and ever longer, until one dataset meets all counts."""
-        rng = np.random.default_rng(seed)
-        while not exact and min(c.misfit for c in chains) and not clock.stopped:
-            exact = self._mixed(chains, problem, clock, seed)
-            if not exact:
-                steps *= _LONGER
-                more, exact = self._run_beside(problem, steps, clock, stage, seed + steps)
-                chains += more
-        worlds = [self._world(c.points, rng) for c in chains]
-        if all(w.misfit for w in worlds):
-            worlds += [self._world(self.spots(m, rng), rng) for m in exact[:1]]
-        return self._in_time(worlds, clock)
-
-    def _in_time(self, worlds: Sequence[World], clock: Clock) -> list[World]:
-        """Leave out worlds that miss most, where there is no time to align all of them in pairs."""
-        n = len(worlds)
-        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or n <= _LATE:
-            return list(worlds)
-        begin = clock.seconds
-        align(self.values, worlds[0].values, worlds[1].values)
-        if (clock.seconds - begin) * n * (n - 1) / 2 < clock.left:
-            return list(worlds)
-        return sorted(worlds, key=lambda w: w.misfit)[:_LATE]
-
     def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
         """Find the dataset that meets the counts and lies closest to all worlds."""
         least = min(w.misfit for w in worlds)
@@ -252,7 +140,7 @@ class WorldSearch:
         if self.learned:
             m = np.bincount(self.space.cell[worlds[0].points])
             points = most_in_common(self.space.cell.astype(np.int64), self.w, m)
-            final = self._world(points, np.random.default_rng(seed))
+            final = self.world_at(points, np.random.default_rng(seed))
         elif few:
             final = next(w for w in worlds if w.misfit == least)
         else:
@@ -321,87 +209,12 @@ class WorldSearch:
         space = self.space
         return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
 
-    def _probed(self, steps: int, clock: Clock, stage: str, seed: int) -> tuple[int, list[Chain]]:
-        """Find how short runs may be that meet all counts; with those that did on the way."""
-        met: list[Chain] = []
-        for k, part in enumerate(_SHORT):
-            short = max(steps // part, _LEAST_STEPS)
-            tried = self._run(_PROBES, short, LOOSE, clock, stage, seed + 1_000 * (k + 1))
-            met += [c for c in tried if c.misfit == 0]
-            if all(c.misfit == 0 for c in tried):
-                return short, met
-        return steps, met
-
-    def _affordable(self, n: int, steps: int, clock: Clock, seed: int) -> tuple[int, int]:
-        """Fewer, then shorter runs, where the time left would not do for all of them.
-
-        A run that is cut off while hot is worth nothing; a short one that ends cold is.
-        """
-        self.space.near_weights(self.w, 1, seed, clock)  # what is made once is not what a run costs
-        start = clock.seconds
-        self.space.near_weights(self.w, _TRIAL, seed, clock)
-        each = (clock.seconds - start) / _TRIAL * steps
-        share = 0.8 * clock.left / max(each / 2, 1e-9)
-        if share >= n:
-            return n, steps
-        runs = max(int(share), 2)
-        return runs, max(int(steps * min(1.0, share / runs)), _TRIAL)
-
     def live_points(self, points: IntArray) -> IntArray:
         """Live points of the anchored and the open rows."""
         return np.concatenate([self.anchored, self.live_of[points]])
 
-    def _run(
-        self, n: int, steps: int, schedule: Schedule, clock: Clock, stage: str, seed: int
-    ) -> list[Chain]:
-        misfits: list[int] = []
-
-        def each(chain: Chain) -> None:
-            misfits.append(chain.misfit)
-            clock.record(min(misfits))
-            clock.tell(stage, 0.7 * len(misfits) / n, min(misfits))
-
-        search = self.space.near_weights
-        jobs = [partial(search, self.w, steps, seed + i, clock, schedule) for i in range(n)]
-        return run_all(jobs, each)
-
-    def _mixed(
-        self, chains: Sequence[Chain], problem: IntegerProblem | None, clock: Clock, seed: int
-    ) -> list[IntArray]:
-        """Combine the runs: look for a solution among the cells that any of them used."""
-        if problem is None:
-            return []
-        points = np.unique(np.concatenate([c.points for c in chains]))
-        fixed = np.concatenate([self.settled, self.anchored])
-        live = np.concatenate([self.live_of[points], fixed])
-        cells = np.unique(self.system.cell[self.live[live]])
-        try:
-            return problem.within(cells).solutions(clock, _MIX, seed)
-        except NoSolution:
-            return []
-
-    def _run_beside(
-        self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
-    ) -> tuple[list[Chain], list[IntArray]]:
-        """Run longer, with the integer solver on the other thread for about as long."""
-
-        def walk(i: int) -> Chain:
-            chain = self.space.near_weights(self.w, steps, seed + i, clock, TIGHT)
-            clock.record(chain.misfit)
-            clock.tell(stage, 0.5, chain.misfit)
-            return chain
-
-        def beside() -> Chain | list[IntArray]:
-            if problem is None:
-                return walk(1)
-            return problem.solutions(clock, _STEP_WORK * steps, seed)
-
-        jobs: list[Callable[[], Chain | list[IntArray]]] = [partial(walk, 0), beside]
-        done = run_all(jobs)
-        chains = [d for d in done if isinstance(d, Chain)]
-        return chains, [m for d in done if not isinstance(d, Chain) for m in d]
-
-    def _world(self, points: IntArray, rng: np.random.Generator) -> World:
+    def world_at(self, points: IntArray, rng: np.random.Generator) -> World:
+        """Draw a value for every atom of rows at points of the space."""
         atoms = self.atoms[self.live_points(points)]
         prior = self.value_prior if self.population is None else self.population.within(atoms)
         values = self.values.draw(atoms, np.atleast_2d(prior), rng)
@@ -451,8 +264,3 @@ class WorldSearch:
         # An interval is listed as one value and holds many: it is never certain.
         n_open = np.maximum(np.diff(self.values.start), 2)
         return confidence(share, n_worlds, 2.5 / n_worlds, n_open)
-
-
-def _worlds_of(steps: int) -> int:
-    """How many worlds are drawn by runs of so many steps."""
-    return int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))

@@ -29,6 +29,7 @@ from treeleak.attacks.known_draws.search import (
     settled_by,
     typical,
 )
+from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
@@ -55,6 +56,9 @@ second where that will probably leave few places, which is worth more than a wal
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
+_WALKS, _SEARCH, _PROVED = 0.4, 0.5, 0.5
+"""Share of the time for walks over the datasets that meet the counts, and for the search where such
+walks may follow; they do where less than the last share of the rows is proved."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
 
@@ -119,8 +123,21 @@ def _answer(
 ) -> Answer:  # fmt: skip
     """Choose a candidate of every row, and write the rows."""
     prior = given.density(problem.evidence.geometry, seed)
-    expected = None if prior is None else _expected(prior, pairs, places, problem.evidence.n_rows)
-    found = search(problem, expected, clock, seed)
+    n_rows = problem.evidence.n_rows
+    expected = None if prior is None else _expected(prior, pairs, places, n_rows)
+    last = _WALKS * clock.left
+    walks = isinstance(places, Geometry) and given.parts is None and seconds_needed(n_rows) <= last
+    found = search(problem, expected, clock.part(_SEARCH * clock.left) if walks else clock, seed)
+    if walks and not clock.interrupted and found.proved.mean() < _PROVED:
+        rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
+        own = clock.part(min(last, clock.left))
+        several = None
+        with own.cut_short(_LATE):
+            several = several_datasets(
+                problem.evidence, pairs, values, given, found, rows, own, seed
+            )
+        if several is not None:
+            return replace(several, numbers=numbers | several.numbers)
     with clock.cut_short(_LATE):
         if not found.misfit and not found.proved.all():
             found = typical(problem, found, expected, pairs, places, values, clock, seed)

@@ -39,17 +39,20 @@ def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolAr
     radix, leaf_start = boxes.geometry.radix, boxes.geometry.leaf_start
     span = np.empty((2, len(closed), len(radix)), dtype=np.int64)
     settled = np.zeros((len(closed), len(leaf_start) - 1), dtype=bool)
-    where = leaf_start, boxes.place, forest.set_start
-    spans_of_rows(closed, *domains.drawn, *where, forest.leaves, radix, span, settled)
+    where = leaf_start, boxes.place, forest.set_start, forest.leaves, radix
+    spans_of_rows(closed, domains.drawn, where, span, settled)
     return span, settled
 
 
 @njit()
-def spans_of_rows(
-    closed: Any, drawn_start: Any, drawn: Any, leaf_start: Any, place: Any, set_start: Any,
-    leaves: Any, radix: Any, out: Any, settled: Any,
-) -> None:  # fmt: skip
-    """Write the spans of all rows, and which trees they settle."""
+def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, settled: Any) -> None:
+    """Write the spans of all rows, and which trees they settle.
+
+    ``trees_of``: the trees that drew each row, and where each row's begin. ``where``: what each
+    leaf admits.
+    """
+    drawn_start, drawn = trees_of
+    leaf_start, place, set_start, leaves, radix = where
     low, high, gone, members = leaves
     n_attributes = len(place)
     lows, highs = np.empty((2, n_attributes), dtype=np.int64)

@@ -57,7 +57,7 @@ def bayes_estimate(
         See :attr:`Middle.error`.
     """
     found = middle(samples, target, clock, judges, seed)
-    rows = _weighed(found.chosen, found.share, found.n_samples, samples.values, target)
+    rows = weighed(found.chosen, found.share, found.n_samples, samples.values, target)
     return rows, found.error
 
 
@@ -157,7 +157,7 @@ def _central(
     return chosen, share
 
 
-def _weighed(
+def weighed(
     chosen: IntArray, share: FloatArray, n_samples: int, values: Values, target: PosteriorTarget
 ) -> Rows:
     """Say how sure each value is, and how many counts the rows miss."""

@@ -124,11 +124,13 @@ class Chain:
     """The prior, where it is not learned."""
 
     @classmethod
-    def started(cls, target: PosteriorTarget, prior: Prior | None, seed: int) -> Chain:
+    def started(
+        cls, target: PosteriorTarget, prior: Prior | None, seed: int, at: IntArray | None = None
+    ) -> Chain:
         """Start where the counts alone put the rows, or anywhere if that is not known.
 
         Without ``prior`` it is learned, and the rows begin as they are imagined before anything is
-        counted.
+        counted. ``at``: atoms of rows to start from, each attribute from 0.
         """
         rng = np.random.default_rng(seed)
         moves, start = target.moves, target.values.atom_start
@@ -137,7 +139,9 @@ class Chain:
         hierarchy = hierarchy_of(target.values, max(int(_RELEARN * target.n_rows), 1))
         if prior is None:
             imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
-        if target.weights is not None:
+        if at is not None:
+            atoms[:] = at
+        elif target.weights is not None:
             atoms[:] = _spread(target, target.weights, rng)
         elif prior is not None:
             for a, r in enumerate(target.radix):
@@ -198,6 +202,7 @@ class Chain:
                 out.prior,
                 hierarchy,
                 room,
+                target.likelihood.row_draws,
             )
             done += now
         return out, Info(done, taken)

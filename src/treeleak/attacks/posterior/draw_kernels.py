@@ -4,6 +4,8 @@ An *equation* is a leaf and a class, numbered leaf * n_classes + class. ``rows``
 a = (A m)_tvc, how many rows of the dataset lie there. With hidden draws, ``seen`` holds what the
 release counts there, either draws n or distinct rows d; with noise, the law has a table of what a
 further row is worth; and where leaves name a class only, that follows from all rows of the leaf.
+Where draws are known, ``rows`` holds by how much each equation counts too many draws, and behind
+the classes of each leaf by how much it counts too many distinct rows.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from treeleak.core.compiled import njit, put
 
 TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
-DRAWS, DISTINCT, GAINS, NAMES = range(4)
-"""What leaves say: draws or distinct rows of hidden draws, a table of gains, or one class."""
+DRAWS, DISTINCT, GAINS, NAMES, KNOWN, KNOWN_DISTINCT = range(6)
+"""What leaves say: draws or distinct rows of hidden draws, a table of gains, one class, or draws
+that are known, with distinct rows or without."""
 RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
 """Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48
@@ -453,12 +456,16 @@ def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
 
 @njit()
 def _exchanged(
-    state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
+    state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any, placed: bool
 ) -> bool:
-    """Exchange some attributes of two rows that may be; False if that comes to nothing."""
+    """Exchange some attributes of two rows that may be; False if that comes to nothing.
+
+    Where rows are told apart (``placed``), two may exchange all, and their classes.
+    """
     put(first, state.atoms[i])
     put(second, state.atoms[j])
     differ, exchanged = 0, 0
+    all_ = placed and uniform(state.rng) < 0.5
     if moves.single > 0 and uniform(state.rng) < moves.single:
         one, n = -1, 0
         for a in range(len(first) - 1):
@@ -472,16 +479,16 @@ def _exchanged(
         if one >= 0:
             first[one], second[one] = second[one], first[one]
         return one >= 0
-    # Exchanging the classes as well would be exchanging the other attributes instead.
-    for a in range(len(first) - 1):
+    # Else, exchanging the classes as well would be exchanging the other attributes instead.
+    for a in range(len(first) if placed else len(first) - 1):
         if first[a] != second[a]:
             differ += 1
             legal = moves.allowed[moves.group[i], ground.start[a] + second[a]]
             legal &= moves.allowed[moves.group[j], ground.start[a] + first[a]]
-            if legal and uniform(state.rng) < 0.5:
+            if legal and (all_ or uniform(state.rng) < 0.5):
                 exchanged += 1
                 first[a], second[a] = second[a], first[a]
-    alike = moves.group[i] == moves.group[j] and first[-1] == second[-1]
+    alike = moves.group[i] == moves.group[j] and first[-1] == second[-1] and not placed
     return exchanged > 0 and not (alike and exchanged == differ)
 
 
@@ -600,6 +607,32 @@ def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_class
 
 
 @njit()
+def _swapped(
+    old_i: Any, new_i: Any, old_j: Any, new_j: Any, c: int, k: int, n_classes: int, tally: Any
+) -> float:
+    """Change of the log likelihood when rows i and j, of classes c and k, exchange attributes."""
+    change = 0.0
+    for t in range(len(new_i)):
+        from_i, to_i = old_i[t] * n_classes + c, new_i[t] * n_classes + c
+        from_j, to_j = old_j[t] * n_classes + k, new_j[t] * n_classes + k
+        if (from_i == to_i and from_j == to_j) or (from_i == to_j and from_j == to_i):
+            continue
+        if from_j == to_j:
+            change += tally[to_i, 0] - tally[from_i, 1]
+        elif from_i == to_i:
+            change += tally[to_j, 0] - tally[from_j, 1]
+        elif from_i == to_j:
+            change += tally[to_i, 0] - tally[from_j, 1]
+        elif from_j == to_i:
+            change += tally[to_j, 0] - tally[from_i, 1]
+        else:
+            # Each leaf is a product of sets: rows never leave or reach one together.
+            change += tally[to_i, 0] - tally[from_i, 1]
+            change += tally[to_j, 0] - tally[from_j, 1]
+    return change
+
+
+@njit()
 def _gains(
     i: int, a: int, state: Any, ground: Any, n_classes: int, tally: Any, stack: Any, out: Any
 ) -> None:
@@ -659,9 +692,9 @@ def _drawn(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, 
 def _settle(
     i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, penalty: float, tally: Any
 ) -> None:
-    """Let row i lie elsewhere."""
+    """Let row i lie elsewhere; where draws are known, they are counted there already."""
     last = len(atom) - 1
-    for t in range(len(leaf)):
+    for t in range(len(leaf) if law.says < KNOWN else 0):
         e = state.leaves[i, t] * n_classes + state.atoms[i, last]
         f = leaf[t] * n_classes + atom[last]
         if e != f:
@@ -671,6 +704,35 @@ def _settle(
             _look(f, state, law, penalty, tally)
     put(state.leaves[i], leaf)
     put(state.atoms[i], atom)
+
+
+@njit()
+def _carried(
+    draws: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_classes: int, state: Any,
+    law: Any,
+) -> int:  # fmt: skip
+    """Let the draws of a row go from leaves and class to others, in place.
+
+    ``draws``, shape (n_trees,): how often each tree drew it. Returns how many more are missed:
+    the change of the sum of |A m - n|.
+    """
+    width, change, excess = n_classes + 1, 0, state.rows
+    for t in range(len(draws)):
+        b, u, v = draws[t], old_leaf[t], new_leaf[t]
+        if b == 0 or (u == v and old == new):
+            continue
+        change += _shifted(excess, u * width + old, v * width + new, b)
+        if law.says == KNOWN_DISTINCT and u != v:
+            change += _shifted(excess, u * width + n_classes, v * width + n_classes, 1)
+    return change
+
+
+@njit(inline=True)
+def _shifted(excess: Any, e: int, f: int, b: int) -> int:
+    was = abs(excess[e]) + abs(excess[f])
+    excess[e] -= b
+    excess[f] += b
+    return abs(excess[e]) + abs(excess[f]) - was  # type: ignore[no-any-return]
 
 
 def room_for_gibbs(radix: Any) -> tuple[Any, Any, Any]:
@@ -691,13 +753,15 @@ def walk(
     prior: Any,
     hierarchy: Any,
     room: Any,
+    draws: Any,
 ) -> int:
     """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over the rest, in place.
 
     The target is the posterior, the prior of every row times the likelihood, to the power of
     1 / temperature; while it is learned what rows are like, only the likelihood is tempered.
-    ``penalty`` is that of a missing row. ``room`` is None where no move is a Gibbs step: without
-    them, the loop is compiled to a faster one.
+    ``penalty`` is that of a missing row, or draw. ``room`` is None where no move is a Gibbs step:
+    without them, the loop is compiled to a faster one. ``draws``, shape (n_rows, n_trees): how
+    often each tree drew each row; None where that is not known.
 
     Returns moves that were taken.
     """
@@ -712,8 +776,9 @@ def walk(
     taken, ruled = 0, len(ground.rule_start) > 0
     if n_open == 0:
         return 0
-    for e in range(len(state.rows)):
-        _look(e, state, law, penalty, tally)
+    if draws is None:
+        for e in range(len(state.rows)):
+            _look(e, state, law, penalty, tally)
     for step in range(steps):
         if law.every > 0 and step % law.every == 0:
             split(temperature, penalty, state, law)
@@ -727,7 +792,7 @@ def walk(
         kind = uniform(rng)
         if kind < moves.swaps:
             j = moves.open_rows[int(uniform(rng) * n_open)]
-            if not _exchanged(state, i, j, first, second, ground, moves):
+            if not _exchanged(state, i, j, first, second, ground, moves, draws is not None):
                 continue
             c, k = first[n_attributes], second[n_attributes]
             here, there = _point(first, ground.stride), _point(second, ground.stride)
@@ -737,24 +802,13 @@ def walk(
             log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
             _drop(first, here, ground, leaf)
             _drop(second, there, ground, other)
-            change = 0.0
-            for t in range(n_trees):
-                from_i, to_i = leaves[i, t] * n_classes + c, leaf[t] * n_classes + c
-                from_j, to_j = leaves[j, t] * n_classes + k, other[t] * n_classes + k
-                if (from_i == to_i and from_j == to_j) or (from_i == to_j and from_j == to_i):
-                    continue
-                if from_j == to_j:
-                    change += tally[to_i, 0] - tally[from_i, 1]
-                elif from_i == to_i:
-                    change += tally[to_j, 0] - tally[from_j, 1]
-                elif from_i == to_j:
-                    change += tally[to_i, 0] - tally[from_j, 1]
-                elif from_j == to_i:
-                    change += tally[to_j, 0] - tally[from_i, 1]
-                else:
-                    # Each leaf is a product of sets: rows never leave or reach one together.
-                    change += tally[to_i, 0] - tally[from_i, 1]
-                    change += tally[to_j, 0] - tally[from_j, 1]
+            if draws is not None:
+                was_c, was_k = atoms[i, n_attributes], atoms[j, n_attributes]
+                missed = _carried(draws[i], leaves[i], leaf, was_c, c, n_classes, state, law)
+                missed += _carried(draws[j], leaves[j], other, was_k, k, n_classes, state, law)
+                change = -penalty * missed
+            else:
+                change = _swapped(leaves[i], leaf, leaves[j], other, c, k, n_classes, tally)
             change *= cold
             change += cold_prior * (log_first + log_second - log_prior[i] - log_prior[j])
             if change >= 0.0 or uniform(rng) < np.exp(change):
@@ -762,6 +816,10 @@ def walk(
                 _settle(j, second, other, n_classes, state, law, penalty, tally)
                 log_prior[i], log_prior[j] = log_first, log_second
                 taken += 1
+            elif draws is not None:
+                was_c, was_k = atoms[i, n_attributes], atoms[j, n_attributes]
+                _carried(draws[j], other, leaves[j], k, was_k, n_classes, state, law)
+                _carried(draws[i], leaf, leaves[i], c, was_c, n_classes, state, law)
             continue
         put(first, atoms[i])
         if room is not None and kind >= 1.0 - moves.gibbs_share:
@@ -817,7 +875,11 @@ def walk(
             continue
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
         _drop(first, point, ground, leaf)
-        change = _moved(tally, leaves[i], leaf, old, new, n_classes)
+        if draws is not None:
+            missed = _carried(draws[i], leaves[i], leaf, old, new, n_classes, state, law)
+            change = -penalty * missed
+        else:
+            change = _moved(tally, leaves[i], leaf, old, new, n_classes)
         if new != old and law.says == NAMES:
             same_leaves = leaf[leaf == leaves[i]]
             change += _relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
@@ -828,4 +890,6 @@ def walk(
             _settle(i, first, leaf, n_classes, state, law, penalty, tally)
             log_prior[i] = log_first
             taken += 1
+        elif draws is not None:
+            _carried(draws[i], leaf, leaves[i], new, old, n_classes, state, law)
     return taken

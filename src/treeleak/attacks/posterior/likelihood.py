@@ -53,6 +53,11 @@ class Likelihood(ABC):
     ) -> float:
         """Log likelihood of the rows and of what is seen of them."""
 
+    @property
+    def row_draws(self) -> NDArray[np.int32] | None:
+        """How often each tree drew each row, shape (n_rows, n_trees), where rows are told apart."""
+        return None
+
     def seen(self) -> NDArray[np.int32]:
         """What each equation counts to begin with, where a walk may change it; else nothing."""
         return np.zeros(0, dtype=np.int32)

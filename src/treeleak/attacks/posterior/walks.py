@@ -138,16 +138,17 @@ def run_posterior(
     clock: Clock,
     seed: int,
     part: tuple[float, float] = (0.0, 1.0),
+    at: IntArray | None = None,
 ) -> Found:
     """Cool chains, let them learn what rows are like, and draw samples.
 
     ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
-    learns its own. ``part``: what of the progress this is.
+    learns its own. ``part``: what of the progress this is. ``at``: rows that all chains start from.
     """
     walk = _Walk(plan, clock, part)
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
     own = None if prior is None else as_kernel_prior(prior)
-    chains = walk.cooled([Chain.started(target, own, int(s)) for s in seeds])
+    chains = walk.cooled([Chain.started(target, own, int(s), at) for s in seeds])
     for _ in range(plan.fits):
         if clock.stopped:
             break

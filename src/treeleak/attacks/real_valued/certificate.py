@@ -62,7 +62,7 @@ def only_one(columns: Columns, used: IntArray, m: IntArray, clock: Clock) -> boo
     """
     # What is off by rounding is off in the answer by a little more, as it was checked.
     slack = np.where(columns.slack > 0, 2.0 * columns.slack + ROUNDED, 0.0)
-    if not _independent(columns, used, slack):
+    if not independent(columns, used, slack):
         return False
     separating = Separating.of(columns, used)
 
@@ -75,14 +75,17 @@ def only_one(columns: Columns, used: IntArray, m: IntArray, clock: Clock) -> boo
     return fit(separating, clock, separates, free=used).accepted
 
 
-def _independent(columns: Columns, used: IntArray, slack: FloatArray) -> bool:
-    """Whether rounding moves the numbers of the kinds in use by less than one, all together."""
+def independent(columns: Columns, used: IntArray, slack: FloatArray | float = 0.0) -> bool:
+    """Whether rounding moves the numbers of the kinds in use by less than one, all together.
+
+    Without ``slack``: whether no other numbers of these kinds meet the statements.
+    """
     rows = columns.take(used)
     least = float(np.linalg.eigvalsh((rows @ rows.T).toarray())[0])
     greatest = float((columns.length[used] ** 2).sum())
     # Products in double precision blur the least eigenvalue by this much.
     least -= 1e-14 * greatest * len(used)
-    return least > 0 and float(slack @ slack) < least
+    return least > 0 and float(np.square(slack).sum()) < least
 
 
 def _bounds(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.real_valued.certificate import independent
 from treeleak.attacks.real_valued.least_squares import fit
 from treeleak.attacks.real_valued.search import MOST_SURE, Found, Search
 from treeleak.core.arrays import FloatArray, IntArray
@@ -21,7 +22,8 @@ from treeleak.evidence import MAX_ROWS, LeafSteps
 _NEAR, _NEAR_SHARES = 0.1, 0.02
 """How far from whole numbers rows may be; the second where only shares are told."""
 _SHARES_SURE = 0.5
-"""Probability of rows then: parts of the rows may explain the leaves in which they lie."""
+"""Probability of rows then, if the leaves do not tie all kinds of rows together: some of these
+alone may explain the leaves in which they lie, and be more than they seem."""
 _USED = 1e-6
 """Least share of the largest number of rows that counts as any."""
 _TIMES = 4
@@ -44,8 +46,6 @@ def rows_from_steps(search: Search) -> Found | None:
         off = float(np.abs(residual).sum()) / size
         search.clock.tell("fitting what leaves add", 0.7 * (1.0 - min(off, 1.0)))
 
-    sure = _SHARES_SURE if evidence.shares_only else MOST_SURE
-
     def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
         for m in _whole(x, shares=evidence.shares_only):
             leaf = kinds.columns.leaf[chosen]
@@ -54,7 +54,9 @@ def rows_from_steps(search: Search) -> Found | None:
                 continue
             known = replace(search, evidence=replace(evidence, held=held.astype(np.int64)))
             own = known.by_class(known.evidence.statements())
-            found = known.classed(own, chosen, m, np.full(len(m), sure))
+            tied = not evidence.shares_only or independent(kinds.columns, chosen[m > 0])
+            sure = np.full(len(m), MOST_SURE if tied else _SHARES_SURE)
+            found = known.classed(own, chosen, m, sure)
             if not found.missed:
                 got.append(found)
                 return True

@@ -11,7 +11,8 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares
 from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.worlds import N_WORLDS, WorldSearch
+from treeleak.attacks.exact.world_runs import N_WORLDS, several_worlds
+from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.real_valued.certificate import only_one
 from treeleak.attacks.real_valued.from_steps import rows_from_steps
 from treeleak.attacks.real_valued.kernels import compile_all
@@ -175,10 +176,10 @@ def written(
         known, problem = Bounds(np.zeros_like(known.lower), known.upper, -1), None
     search = WorldSearch.of(system, known, partition.geometry, values, learns=True)
     try:
-        worlds = search.worlds(exact, problem, clock, stage, seed)
+        worlds = several_worlds(search, exact, problem, clock, stage, seed)
     except NoSolution:
         # The rows are not quite those that gave the sums: no classes fit all leaves.
-        worlds = search.worlds(exact, None, clock, stage, seed)
+        worlds = several_worlds(search, exact, None, clock, stage, seed)
     n = len(found.cells)
     try:
         with clock.enforced(_LATE):

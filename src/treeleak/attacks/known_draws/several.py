@@ -1,0 +1,188 @@
+"""Where known draws leave several datasets: the posterior of the rows, under the counts.
+
+Few or shallow trees leave many assignments of rows that meet every count, and any one of them is a
+poor guess. Chains walk over them; each learns what rows are like, as behind noise. The answer is
+the Bayes estimate: of all datasets the one that errs least on average. Rows are estimated as a
+set, and then stand where they are most probable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from treeleak.attacks.answer import Answer, Rows, Status, status_of
+from treeleak.attacks.consensus import MAX_ALIGNED
+from treeleak.attacks.known_draws.placed import MOST
+from treeleak.attacks.known_draws.search import Found
+from treeleak.attacks.posterior.bayes_estimate import Middle, middle, weighed
+from treeleak.attacks.posterior.chains import Chain
+from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
+from treeleak.attacks.posterior.noisy_counts import most_samples
+from treeleak.attacks.posterior.target import PosteriorTarget
+from treeleak.attacks.posterior.walks import (
+    Drawn,
+    Plan,
+    affordable,
+    population_prior,
+    run_posterior,
+)
+from treeleak.attacks.posterior.walks import Found as Walked
+from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import IntArray
+from treeleak.core.clock import Clock
+from treeleak.evidence import KnownDraws, Pairs
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.side_information.given import Given, KnownParts
+
+_PLAN = Plan(
+    chains=8, cooling=0, fits=1, between=40, samples=30, sweeps=40.0, hot=1.0, share=1.0
+)  # fmt: skip
+_COLD = replace(_PLAN, cooling=60, sweeps=400.0, hot=100.0, share=0.9, by_factors=True)
+"""Where the search found no rows that meet all counts."""
+_ELSEWHERE = replace(_PLAN, cooling=30, hot=100.0, by_factors=True)
+"""Where it did: some that meet them may lie where no walk from these rows comes."""
+_STEPS = 5e5
+"""Steps of all chains in a second, as a rule: what walks will take before anything is laid out."""
+_JUDGES = 4
+"""One of so many chains judges how far the answer errs."""
+
+
+def seconds_needed(n_rows: int) -> float:
+    """About how long walks take; infinite for more rows than a posterior is estimated for."""
+    if n_rows > MAX_ALIGNED:
+        return np.inf
+    return _PLAN.chains * _PLAN.stages * _PLAN.sweeps * n_rows / _STEPS
+
+
+def several_datasets(
+    evidence: KnownDraws, pairs: Pairs, values: Values, given: Given, found: Found, rows: Rows,
+    clock: Clock, seed: int,
+) -> Answer | None:  # fmt: skip
+    """Estimate the rows from datasets that meet the counts, of which there are several.
+
+    Parameters
+    ----------
+    found : Found
+        Where the search has come to: proved rows stay in their places.
+    rows : Rows
+        The same, written: chains start there if these rows meet all counts.
+    clock : Clock
+        How long walks may take.
+
+    Returns
+    -------
+    Answer or None
+        "feasible" if its rows meet all counts, else "likely"; None if walks came to nothing better
+        than these rows.
+    """
+    geometry = evidence.geometry
+    parts = _held(found, pairs, geometry, values)
+    likelihood = KnownLikelihood.of(evidence)
+    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, parts, clock)
+    density = given.density(geometry)
+    prior = population_prior(density, target)
+    at = values.atom_of[rows.values] - values.atom_start[:-1]
+    walked = list[Walked]()
+    for start, wanted in ((at, _PLAN), (None, _COLD if found.misfit else _ELSEWHERE)):
+        plan = affordable(wanted, target, prior, clock, seed)
+        if clock.stopped or plan.sweeps < plan.least_sweeps:
+            break
+        walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
+    if not walked:
+        return None
+    nearest, least = _nearest(walked)
+    samples = nearest.samples(density)
+    cut = max(len(nearest.chains) // _JUDGES, 1)
+    judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
+    most = most_samples(evidence.n_rows)
+    makers = makers.thinned(most)
+    estimate = middle(makers, target, clock, judges.thinned(most // 4), seed)
+    estimate = _in_order(estimate, samples, values, target.moves.group)
+    out = weighed(estimate.chosen, estimate.share, estimate.n_samples, values, target)
+    sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST))
+    out = replace(out, proved=found.proved, confidence=sure)
+    status: Status = "likely" if least == 0 and nearest.settled else "unknown"
+    return Answer(
+        status if out.misfit else status_of([out]),
+        values,
+        (out,),
+        numbers=nearest.numbers,
+        ordered=True,
+        samples=samples,
+        likeliest=_likeliest(samples) + values.atom_start[:-1],
+        expected_distance=estimate.error,
+    )
+
+
+def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> KnownParts | None:
+    """Hold proved rows to their cells."""
+    if not found.proved.any():
+        return None
+    cells, own = np.unique(found.pair[found.proved], return_inverse=True)
+    group = np.zeros(len(found.pair), dtype=np.int64)
+    group[found.proved] = 1 + own.ravel()
+    allowed = np.zeros((1 + len(cells), values.n_atoms), dtype=bool)
+    allowed[0] = True
+    inside = np.flatnonzero(np.isin(pairs.pair, cells))
+    at = 1 + np.searchsorted(cells, pairs.pair[inside])
+    atoms = geometry.atoms(pairs.points[inside]) + values.atom_start[:-2]
+    allowed[at[:, None], atoms] = True
+    allowed[at, values.atom_start[-2] + pairs.label[inside]] = True
+    return KnownParts(group, allowed)
+
+
+def _nearest(walked: Sequence[Walked]) -> tuple[Walked, int]:
+    """Keep the datasets that meet all counts; else those of the walk that comes nearest.
+
+    Returns these, and the least number of draws and distinct rows that one of them misses.
+    """
+    missed = [[_missed(one.target, atoms) for atoms, _, _ in one.drawn] for one in walked]
+    best = int(np.argmin([min(own) for own in missed]))
+    if least := min(missed[best]):
+        return walked[best], least
+    drawn, chains = list[Drawn](), list[Chain]()
+    for one, own in zip(walked, missed, strict=True):
+        first = len(chains)
+        met = [k for k, misses in enumerate(own) if not misses]
+        drawn += [(atoms, first + c, high) for atoms, c, high in (one.drawn[k] for k in met)]
+        chains += one.chains
+    return replace(walked[best], drawn=drawn, chains=chains), 0
+
+
+def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:
+    """Draws and distinct rows that a dataset misses."""
+    rows = atoms.astype(np.int64)
+    leaves = target.geometry.trace_atoms(rows[:, :-1])
+    return target.likelihood.missing(target.likelihood.held(leaves, rows[:, -1]))
+
+
+def _in_order(found: Middle, samples: Samples, values: Values, group: IntArray) -> Middle:
+    """Put rows where they are most probable: at the least expected distance from the samples."""
+    n_rows = len(found.chosen)
+    stands = np.zeros((n_rows, values.n_atoms))
+    row = np.arange(n_rows)[:, None]
+    for k in range(len(samples)):
+        np.add.at(stands, (row, samples.numbered(k)), 1.0 / len(samples))
+    cost = values.expected_cost(stands[:, values.atom_of] * samples.value_prior)
+    order = np.arange(n_rows)
+    for g in np.unique(group):
+        own = np.flatnonzero(group == g)
+        far = np.zeros((len(own), len(own)))
+        for a in range(found.chosen.shape[1]):
+            far += cost[np.ix_(own, found.chosen[own, a])]
+        order[own] = own[linear_sum_assignment(far)[1]]
+    return replace(found, chosen=found.chosen[order], share=found.share[order])
+
+
+def _likeliest(samples: Samples) -> IntArray:
+    """Of the samples, all of which meet the same counts, the one with the likeliest rows."""
+    n_samples, n_rows, width = samples.atoms.shape
+    rows = samples.atoms.reshape(-1, width).astype(np.int64)
+    height = samples.log_prior(rows).reshape(n_samples, n_rows).sum(axis=1)
+    return np.asarray(samples.atoms[int(height.argmax())], dtype=np.int64)

@@ -1,0 +1,56 @@
+"""What an answer says of itself: how right its rows are, as far as the model tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from treeleak.core.message import Kind
+from treeleak.release.noise.laws import CountNoise
+from treeleak.release.release import Release
+from treeleak.release.stated_noise import noise_left
+
+MIDPOINTS = Kind(
+    "midpoints_met",
+    "every threshold lies midway between two values of the training set; {met} lie midway "
+    "between two values of these rows: {sign}",
+)
+LARGER = Kind(
+    "noise_larger_than_stated",
+    "the counts differ from the likeliest rows by more than the stated noise ({why}; by chance, "
+    "that happens less than once in a million times): it is larger than stated, or the search "
+    "needs more time{scale}",
+)
+
+_RIGHT, _WRONG = 0.8, 0.5
+"""Shares of midpoints met. With all rows right, 0.78 to 1 was seen; with 5 % of the values wrong,
+0.7 to 0.87, with 20 %, 0.5 to 0.6; of other rows that meet the same counts, 0.2 to 0.4."""
+
+
+def of_midpoints(met: float | None) -> tuple[str, ...]:
+    """Say how right the rows are, as far as thresholds tell."""
+    if met is None:
+        return ()
+    if met >= _RIGHT:
+        sign = "so nearly all rows are like those of the training set"
+    elif met >= _WRONG:
+        sign = "so many of the rows are like those of the training set, but not all"
+    else:
+        sign = "so few of the rows are like those of the training set, whatever counts they meet"
+    return (MIDPOINTS(met=f"{met:.0%}", sign=sign),)
+
+
+def of_noise(release: Release, X: pd.DataFrame, y: pd.Series[Any] | None) -> tuple[str, ...]:
+    """Say where counts differ from the likeliest rows by more than noise of the stated law does.
+
+    These rows are nearer to the counts than the training rows: nothing else tells against it.
+    """
+    if not isinstance(release.noise, CountNoise):
+        return ()
+    label = None if y is None else release.class_numbers(y)
+    left = noise_left(release, X.to_numpy(dtype=float), label)
+    if left.doubt is None or left.doubt.how != "larger":
+        return ()
+    scale = "" if left.scale is None else f". {left.scale}"
+    return (LARGER(why=left.doubt.why, scale=scale),)
