@@ -710,7 +710,7 @@ def stripped(release: Release) -> Release:
 
 def check_drawn(result: Reconstruction, release: Release, X, y, distinct: bool = True) -> None:
     """What holds of rows in their order, the true ones being known."""
-    assert result.status in ("unique", "feasible", "unknown")
+    assert result.status in ("unique", "feasible", "likely", "unknown")
     assert result.ordered
     assert result.contradiction is None
     assert result.evidence == KnownDraws.kind
@@ -721,7 +721,8 @@ def check_drawn(result: Reconstruction, release: Release, X, y, distinct: bool =
     assert result.schema.valid(table, release.feature_names).all()
     b = known_draws(release).counts
     assert check_rows(release, table, label, b, distinct).misfit == result.misfit
-    assert (result.misfit == 0) == (result.status != "unknown")
+    # An estimate between several datasets need not meet all counts itself.
+    assert (result.misfit == 0) == (result.status in ("unique", "feasible"))
     # What is certain is true, and all of it is where there is no other dataset.
     sure = result.confidence.to_numpy() == 1
     assert (table == np.asarray(X, dtype=float))[sure].all()
@@ -903,7 +904,7 @@ def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version,
     assert len(releases) >= 6
     for release in releases:
         result = reconstruct(release, schema)
-        assert result.status == "feasible"
+        assert result.status in ("feasible", "likely")
         check_drawn(result, release, X, y)
     # Each alone says little, all together a good deal.
     trees = tuple(tree for release in releases for tree in release.trees)

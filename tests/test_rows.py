@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from helpers.brute_force import equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
@@ -16,12 +17,17 @@ from helpers.examples import examples
 from helpers.grids import all_points
 from helpers.releases import drawn
 from treeleak.attacks.known_draws import candidates as rows
-from treeleak.attacks.known_draws import dual
+from treeleak.attacks.known_draws import dual, likely
+from treeleak.attacks.known_draws import softmax as softmaxes
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.known_draws.coordinates import Coordinates
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
+from treeleak.attacks.known_draws.likely import fit_likely
 from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import threads
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry, enumerate_drawable
 
@@ -474,12 +480,141 @@ def test_where_nothing_is_certain_expected_counts_are_the_released_ones():
     assert undecided > 30
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+def test_scores_over_the_whole_grid_are_those_candidate_by_candidate(monkeypatch, distinct):
+    """Against sums by hand, with rows of either kind, and of both beside each other."""
+    both = 0
+    for case, problem, _, _ in open_cases(12, distinct=distinct):
+        rng = np.random.default_rng(len(case.X))
+        x = rng.normal(size=len(problem.n) + len(problem.d))
+        reference = rng.normal(size=len(problem.column))
+        logits = zip(scores_by_hand(problem, x), split(problem, reference), strict=True)
+        logits = [s + r for s, r in logits]
+        u = np.concatenate([softmax(logit) for logit in logits])
+        total = sum(logit.max() + np.log(np.exp(logit - logit.max()).sum()) for logit in logits)
+        for looked_up in (1e-9, 1.5, 1e9):
+            monkeypatch.setattr(softmaxes, "_LOOKED_UP", looked_up)
+            monkeypatch.setattr(softmaxes, "_BLOCK", 2)
+            own = Softmax.of(problem, reference)
+            with threads() as pool:
+                value, expected = own.evaluate(x, pool)
+            both += all(sum(map(len, rows)) for rows in own._rows)
+            assert value == pytest.approx(total)
+            np.testing.assert_allclose(own.u, u, atol=1e-9)
+            np.testing.assert_allclose(expected, expected_by_hand(problem, u), atol=1e-9)
+            assert problem.owner[own.best].tolist() == list(range(problem.n_open))
+            assert own.best.tolist() == [
+                a + logit.argmax() for a, logit in zip(problem.start, logits, strict=False)
+            ]
+    assert both
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_a_step_in_scaled_coordinates_changes_the_dual_by_its_gradient(distinct):
+    for case, problem, _, _ in open_cases(10, distinct=distinct):
+        rng = np.random.default_rng(len(case.X))
+        own = Coordinates.of(problem, rng.normal(size=len(problem.n) + len(problem.d)))
+        y, g = rng.normal(size=len(own.open_)), rng.normal(size=len(own.origin))
+        np.testing.assert_array_equal(own.multipliers(np.zeros(len(y))), own.origin)
+        # The chain rule: g' M y = (M' g)' y.
+        moved = own.multipliers(y) - own.origin
+        assert g @ moved == pytest.approx(own.gradient(g) @ y)
+        # Whatever moves candidates can be moved: nothing is lost but equations without any.
+        m = np.column_stack([own.multipliers(e) - own.origin for e in np.eye(len(y))])
+        assert np.linalg.matrix_rank(m) == len(y)
+        used = np.unique(problem.equation)
+        assert own.open_[own.open_ < len(problem.n)].tolist() == used.tolist()
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_scaled_coordinates_reach_the_optimum_of_plain_ones(monkeypatch, distinct):
+    """Where several tables stay possible, the dual has a least value, and u at it is unique."""
+    monkeypatch.setattr(dual, "_PATIENCE", 10**6)
+    monkeypatch.setattr(dual, "_TOLERANCE", 1e-9)
+    compared = 0
+    for seed in range(12):
+        problem, _ = listed(twins(seed), distinct)
+        if not problem.n_open:
+            continue
+        f = fit(problem, clock(), beyond=10**6)
+        target = np.concatenate([problem.n, problem.d])
+
+        def plain(x):
+            own = scores_by_hand(problem, x)  # noqa: B023
+            u = np.concatenate([softmax(s) for s in own])
+            value = sum(s.max() + np.log(np.exp(s - s.max()).sum()) for s in own)
+            return value - x @ target, expected_by_hand(problem, u) - target  # noqa: B023
+
+        least = minimize(
+            plain, np.zeros(len(target)), jac=True, method="L-BFGS-B",
+            options={"maxiter": 10**4, "ftol": 0.0, "gtol": 1e-9},
+        )  # fmt: skip
+        assert plain(f.multipliers)[0] == pytest.approx(least.fun, abs=1e-5)
+        compared += least.fun > 0.1
+    assert compared > 5
+
+
+@examples(30, fast=5)
+@given(SEEDS, st.booleans())
+def test_leaves_without_candidates_are_left_out_and_nothing_else(seed, distinct):
+    case = some_drawn(seed)
+    found = or_none(lambda: listed(case, distinct))
+    if found is None or not found[0].n_open:
+        return
+    problem = found[0]
+    part, leaves = problem.open_leaves()
+    c = problem.n_classes
+    assert leaves.tolist() == np.unique(problem.equation // c).tolist()
+    old = (leaves[:, None] * c + np.arange(c)).ravel()
+    np.testing.assert_array_equal(old[part.equation], problem.equation)
+    np.testing.assert_array_equal(part.n, problem.n[old])
+    if distinct:
+        np.testing.assert_array_equal(part.d, problem.d[leaves])
+    for t, place in enumerate(part.equation):
+        assert (part.first[t] <= place).all()
+        assert (place < part.first[t + 1]).all()
+    assert part.first[-1] == len(part.n)
+    choice = random_choice(problem, np.random.default_rng(seed))
+    f = fit(problem, clock(), evaluations=1, reference=np.zeros(len(problem.column)))
+    assert f.misfit == problem.misfit(f.choice)
+    assert part.misfit(choice) <= problem.misfit(choice)
+
+
+def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
+    """Whatever is set aside, no world is lost for good where counts leave a single one."""
+    monkeypatch.setattr(likely, "_ROUND", 3)
+    monkeypatch.setattr(likely, "_UNLIKELY", (0.3, 1e-3))
+    found = 0
+    for n_trees, seed in UNIQUE:
+        case = some_drawn(seed, n_rows=None if n_trees == 6 else 7 if n_trees == 12 else 6,
+                          n_trees=n_trees, tamper=False)  # fmt: skip
+        problem, places = listed(case)
+        problem = problem.narrowed(clock())
+        (world,) = worlds_of(case, True)
+        seen = []
+        first = fit(problem, clock(), evaluations=1)
+        part, last = fit_likely(
+            problem,
+            first,
+            None,
+            clock(),
+            lambda part, f: seen.append((part, f.misfit)),  # noqa: B023
+        )
+        pair = part.settled if last is None else part.complete(last.choice)
+        if last is None or not last.misfit:
+            assert problem.columns_of(pair).tolist() == columns_of(problem, places, world).tolist()
+            found += 1
+        assert all(part.n_open for part, _ in seen)
+    assert found >= 6
+
+
 @pytest.mark.slow
 def test_threads_change_nothing(monkeypatch):
     for _, problem, _, _ in open_cases(15):
         u = []
         for n_threads in (1, 2, 3):
             monkeypatch.setattr(dual, "THREADS", n_threads)
+            monkeypatch.setattr(softmaxes, "THREADS", n_threads)
             f = fit(problem, clock(), evaluations=3)
             u.append((f.u, reaction(problem, f.u), f.choice))
         for other in u[1:]:

@@ -113,8 +113,8 @@ def test_settings_reach_the_model(small):
     assert drawn == {"subsample": 0.5, "subsample_freq": 1}
     # Where rows were drawn, and the file does not say which, the attack is told nothing.
     silent = SimpleNamespace(sampling=SimpleNamespace(kind="unknown"))
-    assert boosted_models._sampling(silent, {}) == "none"
-    assert boosted_models._sampling(silent, drawn) == "auto"
+    assert boosted_models._sampling(case, silent, {}) == "none"
+    assert boosted_models._sampling(case, silent, drawn) == "auto"
     unknown = boosted._given(point(setting=boosted_models.VALUES_ALONE))
     assert unknown == {}
 

@@ -152,6 +152,21 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
 
 
 Noise = DiscreteLaplace | Laplace | Gaussian | LabelNoise
+
+
+class Splitting(Declared, frozen=True):
+    """How scikit-learn's splitter best looked for the cut of each node, depth first."""
+
+    most_columns: Annotated[
+        int, says("Columns that a node looks at, if one of them parts its rows.", ge=1, le=10**6)
+    ]
+    least_rows: Annotated[int, says("Rows below which no node is split.", ge=2, le=2**31 - 1)] = 2
+    deepest: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        says("Level below which no node is split; the root is at level 0."),
+    ] = None
+
+
 Index = Annotated[int, Meta(ge=-1, le=2**53 - 1)]
 Children = Annotated[list[Index], Meta(min_length=1)]
 Flags = list[bool] | None
@@ -216,6 +231,7 @@ class Release(Published, frozen=True, kw_only=True):
     ]
     ensemble: Ensemble | None = None
     sampling: Sampling
+    splitting: Splitting | None = None
     noise: Annotated[
         Noise | None,
         says("What was done to the counts of the leaves before they were released."),

@@ -7,6 +7,8 @@ which of several columns a node took tells these points apart.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -139,7 +141,7 @@ def groups_of(
         own = [np.flatnonzero(boxes.admitted(leaves, a)[0]) for a in range(len(geometry.parts))]
         if np.prod([float(len(held)) for held in own]) > _MOST_POINTS:
             return None
-        atoms = np.stack(np.meshgrid(*own, indexing="ij"), axis=-1).reshape(-1, len(own))
+        atoms = np.array(list(product(*own)), dtype=np.int64).reshape(-1, len(own))
         atoms = atoms[rules_hold(geometry.schema.rules, geometry.parts, atoms)]
         ones = ones_of(geometry, atoms)
         if ones is None:
