@@ -11,6 +11,7 @@ from treeleak.attacks.known_draws.column_order import Group, groups_of, looked
 from treeleak.attacks.known_draws.order_search import (
     CLASSES,
     TARGETS,
+    Chain,
     Fitting,
     compile_loops,
     fitted,
@@ -68,7 +69,8 @@ def by_order(
     compile_loops(clock)
     costs = CLASSES if release.classes else TARGETS
     clock.tell("replaying the order of columns", 0.0)
-    fit = fitted(groups, atoms, splits, paths, y, values, costs, clock, seed)
+    rng = np.random.default_rng(seed)
+    fit = fitted(Chain(groups, splits, paths, y, values, costs, atoms.copy(), rng), clock)
     if fit is None or fit.cost > _LIKELIER * fit.otherwise:
         return answer
     placed = _placed(rows, groups, fit, atoms, values)

@@ -8,6 +8,7 @@ node is less probable: such groups move together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -85,9 +86,12 @@ class Chain:
     atoms: IntArray
     """Shape (n_rows, n_attributes + 1). Where rows lie, from 0 in each attribute; the last is the
     class."""
-    now: IntArray
-    """Shape (n_groups,). Candidate of each group."""
     rng: np.random.Generator
+    now: IntArray = field(init=False)
+    """Shape (n_groups,). Candidate of each group; at first, the nearest to where rows lie."""
+
+    def __post_init__(self) -> None:
+        self.now = np.array([_nearest(group, self.atoms) for group in self.groups])
 
     @cached_property
     def open(self) -> IntArray:
@@ -238,19 +242,11 @@ class Chain:
         return Exchange(attribute, pair, tuple(moved)) if free and len(moved) > 1 else None
 
 
-def fitted(
-    groups: Sequence[Group], atoms: IntArray, splits: Splits, paths: Paths, y: FloatArray,
-    values: Values, costs: Costs, clock: Clock, seed: int,
-) -> Fitting | None:  # fmt: skip
+def fitted(chain: Chain, clock: Clock) -> Fitting | None:
     """Draw the places of groups by what they cost, and by how likely such rows are.
 
-    ``atoms``: as in :class:`Chain`, where rows lie at first. Returns None if time was up before
-    anything was drawn.
+    Returns None if time was up before anything was drawn.
     """
-    now = np.array([_nearest(group, atoms) for group in groups])
-    chain = Chain(
-        groups, splits, paths, y, values, costs, atoms.copy(), now, np.random.default_rng(seed)
-    )
     for sweep in range(_COOLING):
         chain.begin(chain.now)
         prior, heat = chain.prior(), _HOT ** (1.0 - sweep / _COOLING)
@@ -261,7 +257,7 @@ def fitted(
     shares, worlds = _sampled(chain, clock)
     chain.begin(np.array([int(own.argmax()) for own in shares]))
     cost = float(chain.cost().sum())
-    chain.splits = splits._replace(stream=splits.stream ^ 0x5555)
+    chain.splits = chain.splits._replace(stream=chain.splits.stream ^ 0x5555)
     return Fitting(tuple(shares), worlds, cost, float(chain.cost().sum()))
 
 
