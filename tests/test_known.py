@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import signal
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.patient import work
 from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
@@ -401,7 +401,7 @@ def test_a_step_that_looks_at_no_clock_loses_no_answer(step, monkeypatch):
     def busy(*_):
         begun.append(step)
         for _ in range(600):
-            time.sleep(0.1)
+            work(0.1)
         raise AssertionError("nobody broke this off")
 
     if step == "reaction":

@@ -11,11 +11,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.cases import some_drawn
+from helpers.patient import work
 from treeleak.attacks.known_draws import run, search
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
 from treeleak.attacks.known_draws.placed import sampled
-from treeleak.core import clock
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry, enumerate_drawable
@@ -28,15 +28,8 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
     X = pd.DataFrame(rng.integers(0, 2, (60, 8)), columns=list("abcdefgh"))
     y = (X["a"] + X["b"] + rng.random(60) > 1.5).astype(int)
     model = RandomForestClassifier(n_trees, max_depth=4, random_state=0).fit(X, y)
-    treeleak.reconstruct(model, time_limit=20)
+    treeleak.reconstruct(model, time_limit=5)
     return model
-
-
-def work(seconds: float) -> None:
-    """Keep the processor busy: for a process that sleeps, the clock of tests goes slowly."""
-    end = clock.now() + seconds
-    while clock.now() < end:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -71,7 +64,7 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
     written = run.placed_rows
 
     def slow(*given):
-        work(5)
+        work(3)
         return written(*given)
 
     model = warm()

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from experiments.results_version import say_versions
 
-CONSOLE = Console(width=204)
+CONSOLE = Console(width=360)
+"""Wide enough for the widest table: no figure is cut short."""
 TOLERANCE = 0.002
 """By how much an error may exceed the published one and count as no worse."""
 

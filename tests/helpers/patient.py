@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 import time
 
+from treeleak.core import clock
+
 SLOWEST = 1 / 6
 """Of wall time: what waits for something that never comes must end, too."""
 
@@ -28,3 +30,10 @@ class PatientClock:
             self._now += min(passed, max(worked - self._worked, SLOWEST * passed))
             self._wall, self._worked = wall, worked
             return self._now
+
+
+def work(seconds: float) -> None:
+    """Keep the processor busy: for a process that sleeps, the clock of tests goes slowly."""
+    end = clock.now() + seconds
+    while clock.now() < end:
+        pass
