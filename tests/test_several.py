@@ -20,9 +20,17 @@ from test_known import check_form
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import run
+from treeleak.attacks.posterior import target as grounds
+from treeleak.attacks.posterior.chains import Chain
+from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
 
 
 def walked(case: Drawn, distinct: bool = True, seed: int = 0) -> Answer | None:
@@ -107,3 +115,56 @@ def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:
     leaves = forest.apply(result.X)
     assert (leaves[proved] == before[proved]).all()
     assert (leaves[~proved] != before[~proved]).any()
+
+
+def test_counts_are_kept_where_the_grid_has_no_table(monkeypatch):
+    """Many values of a number make no difference to how a walk keeps its counts."""
+    monkeypatch.setattr(grounds, "MAX_TABLE", 100)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 17, (40, 3)), columns=list("abc"))
+    schema = treeleak.Schema([treeleak.Numeric(c, 0, 16) for c in X])
+    forest = RandomForestClassifier(30, max_depth=5, random_state=0).fit(X, rng.integers(0, 2, 40))
+    release = to_release(forest)
+    geometry = Geometry.of(release, schema)
+    evidence = KnownDraws(geometry, known_draws(release).counts)
+    likelihood = KnownLikelihood.of(evidence)
+    values = values_of(geometry.parts, 2)
+    assert any(own[-1] + 1 < len(own) for own in values.bins)
+    target = PosteriorTarget.of(geometry, values, likelihood, 40, None, Clock(60.0))
+    chain = Chain.started(target, None, 0)
+    for sweeps in (1.0, 10.0):
+        chain, info = chain.walked(sweeps, Clock(60.0))
+        assert info.taken
+        rows = chain.state.atoms.astype(np.int64)
+        held = likelihood.held(geometry.trace_atoms(rows[:, :-1]), rows[:, -1])
+        np.testing.assert_array_equal(chain.state.rows, held)
+
+
+def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch):
+    X, y, compas = compas_sample(40)
+    forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
+    assert treeleak.reconstruct(forest, compas.schema, time_limit=10).posterior is not None
+    before = run.several_datasets
+    stopped = []
+
+    def interrupted(*given):
+        # As a first walk does whose time ends at once.
+        stopped.append(True)
+        *rest, clock, seed = given
+        return before(*rest, clock.part(0.05), seed)
+
+    monkeypatch.setattr(run, "several_datasets", interrupted)
+    found = treeleak.reconstruct(forest, compas.schema, time_limit=10)
+    assert stopped
+    assert found.status in ("feasible", "likely")
+
+
+def test_what_walks_do_not_cover_costs_no_answer(monkeypatch):
+    X, y, compas = compas_sample(40)
+    forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
+
+    def uncovered(*_):
+        raise NotCovered("too many")
+
+    monkeypatch.setattr(run, "several_datasets", uncovered)
+    assert treeleak.reconstruct(forest, compas.schema, time_limit=5).status == "feasible"

@@ -84,8 +84,11 @@ class RowOdds:
 
     @cached_property
     def _prepared(self) -> _Prepared:
-        rng, chains = np.random.default_rng(self.seed), np.unique(self.samples.chain)
-        samples = self.samples.thinned(max(_HELD // len(self.offset), 2 * len(chains)))
+        rng, samples = np.random.default_rng(self.seed), self.samples
+        most = max(_HELD // len(self.offset), 2 * len(np.unique(samples.chain)))
+        # A chain whose few samples are all left out has no say.
+        samples = samples.thinned(most)
+        chains = np.unique(samples.chain)
         n_samples, n_rows, width = samples.atoms.shape
         flat = samples.atoms.reshape(-1, width)
         at = rng.permutation(len(flat))
@@ -150,7 +153,7 @@ class RowOdds:
     def _ratios(self, samples: list[_Weighed], rows: IntArray, weight: NDArray[Any]) -> FloatArray:
         """Mean ratio of each row by each chain; with weights, they are what means are taken by."""
         leaf, label = self._placed(rows)
-        chains, n_classes = np.unique(self.samples.chain), self.geometry.release.n_classes
+        chains, n_classes = sorted({s.chain for s in samples}), self.geometry.release.n_classes
         n_rows = self.samples.atoms.shape[1]
 
         def by(chain: int) -> FloatArray:
@@ -162,7 +165,7 @@ class RowOdds:
                 )  # fmt: skip
             return out / sum(len(s.label) for s in own)
 
-        return np.array(run_all([partial(by, int(c)) for c in chains]))
+        return np.array(run_all([partial(by, c) for c in chains]))
 
 
 def _log(ratio: FloatArray) -> FloatArray:

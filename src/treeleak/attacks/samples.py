@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.convergence import disagreement, effective
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
@@ -75,8 +75,11 @@ class Samples:
 
     def of_chains(self, which: slice) -> Samples:
         """Those of some chains; all of them, if that leaves none."""
-        own = np.isin(self.chain, np.unique(self.chain)[which])
-        return self._taken(np.flatnonzero(own)) if own.any() else self
+        return self.only(np.isin(self.chain, np.unique(self.chain)[which]))
+
+    def only(self, which: BoolArray) -> Samples:
+        """Some samples; all of them, if that leaves none. ``which``, shape (n_samples,)."""
+        return self._taken(np.flatnonzero(which)) if which.any() else self
 
     def _taken(self, at: IntArray) -> Samples:
         height = self.log_posterior[at]

@@ -47,7 +47,7 @@ def by_order(
     # With an earlier release, its trees stand behind those whose seeds are known; and where chains
     # walked, the samples are the answer.
     own = draws.counts.shape == (len(release.trees), evidence.n_rows)
-    if not own or answer.samples is not None:
+    if not own or answer.samples is not None or clock.stopped:
         return answer
     answer = by_targets(answer, evidence)
     rows, values = answer.rows[0], answer.values
@@ -71,9 +71,9 @@ def by_order(
     clock.tell("replaying the order of columns", 0.0)
     rng = np.random.default_rng(seed)
     fit = fitted(Chain(groups, splits, paths, y, values, costs, atoms.copy(), rng), clock)
-    if fit is None or fit.cost > _LIKELIER * fit.otherwise:
+    if fit is None or fit.cost >= _LIKELIER * fit.otherwise:
         return answer
-    placed = _placed(rows, groups, fit, atoms, values)
+    placed = _placed(rows, groups, fit, atoms, values, sure_of_cells=not release.classes)
     numbers = {**answer.numbers, "rows_alike": len(atoms) - len(groups)}
     return replace(answer, rows=(placed,), numbers=numbers)
 
@@ -94,19 +94,27 @@ def _targets(
     return np.where(drawn, found.values, 0.0)[:, None]
 
 
-def _placed(rows: Rows, groups: list[Group], fit: Fitting, atoms: IntArray, values: Values) -> Rows:
-    """Write the likeliest places of groups, how sure they are, and the draws."""
+def _placed(
+    rows: Rows, groups: list[Group], fit: Fitting, atoms: IntArray, values: Values, *,
+    sure_of_cells: bool,
+) -> Rows:  # fmt: skip
+    """Write the likeliest places of groups, how sure they are, and the draws.
+
+    ``sure_of_cells``: leaves agree on the targets of rows, as they hardly would in other cells.
+    """
     chosen, sure = rows.values.copy(), rows.confidence.copy()
     n_worlds = min(len(fit.worlds), most_worlds(len(atoms)))
     worlds = np.repeat(atoms[None], n_worlds, axis=0)
     for g, (group, share) in enumerate(zip(groups, fit.share, strict=True)):
         best = group.atoms[share.argmax()]
         same = (group.atoms == best).astype(float)
-        # What was proved of a row stays so.
+        # What was proved of a row stays so, and doubt about its cell.
         changed = atoms[group.rows, :-1] != best
-        now = np.clip(share @ same, None, _MOST)
+        settled = (group.atoms == best).all(axis=0) & (not sure_of_cells)
         own = sure[group.rows, :-1]
-        sure[group.rows, :-1] = np.where((own == 1.0) & ~changed, 1.0, now)
+        cell = np.where(settled, own, 1.0).min(axis=1, keepdims=True)
+        now = np.clip(cell * (share @ same), None, _MOST)
+        sure[group.rows, :-1] = np.where(settled | ((own == 1.0) & ~changed), own, now)
         first = values.first[best + values.atom_start[: len(best)]]
         chosen[group.rows, :-1] = np.where(changed, first, chosen[group.rows, :-1])
         worlds[:, group.rows, :-1] = group.atoms[fit.worlds[:n_worlds, g]][:, None, :]

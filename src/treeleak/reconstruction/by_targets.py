@@ -73,7 +73,8 @@ def by_targets(answer: Answer, evidence: KnownDraws) -> Answer:
     chosen, sure = rows.values.copy(), rows.confidence.copy()
     chosen[:, :-1] = np.where(changed, first, chosen[:, :-1])
     sure[:, :-1] = np.where(changed, _SURE, sure[:, :-1])
-    return replace(answer, rows=(replace(rows, values=chosen, confidence=sure),))
+    # Other datasets were those of the rows as they stood before.
+    return replace(answer, rows=(replace(rows, values=chosen, confidence=sure, worlds=None),))
 
 
 def _variants(

@@ -132,7 +132,7 @@ def groups_of(
     the group. Returns None where some have too many places, or a column is not binary. A group has
     no candidate if its leaves have no point in common.
     """
-    boxes, out = LeafBoxes.of(geometry), []
+    boxes, out, n_entries = LeafBoxes.of(geometry), list[Group](), 0
     for rows in equal_entries(alike):
         at, tree = np.nonzero(draws[:, rows].T)
         if not len(at):
@@ -143,8 +143,8 @@ def groups_of(
             return None
         atoms = np.array(list(product(*own)), dtype=np.int64).reshape(-1, len(own))
         atoms = atoms[rules_hold(geometry.schema.rules, geometry.parts, atoms)]
-        ones = ones_of(geometry, atoms)
-        if ones is None:
+        ones, n_entries = ones_of(geometry, atoms), n_entries + atoms.size
+        if ones is None or n_entries > MOST_ENTRIES:
             return None
         out.append(Group(rows, atoms, ones))
     return out

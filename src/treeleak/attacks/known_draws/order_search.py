@@ -196,7 +196,9 @@ class Chain:
             own = self.groups[g].atoms
             for c in range(len(own)):
                 apart = np.flatnonzero(own[c] != own[self.now[g]])
-                if len(apart) != 1 or clock.stopped:
+                if clock.stopped:
+                    return out
+                if len(apart) != 1:
                     continue
                 a = int(apart[0])
                 first, second = sorted((int(own[c, a]), int(own[self.now[g], a])))

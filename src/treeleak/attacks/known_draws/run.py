@@ -35,6 +35,7 @@ from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import Values, values_of
@@ -132,7 +133,7 @@ def _answer(
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
         own = clock.part(min(last, clock.left))
         several = None
-        with own.cut_short(_LATE):
+        with suppress(NotCovered), own.cut_short(_LATE):
             several = several_datasets(
                 problem.evidence, pairs, values, given, found, rows, own, seed
             )

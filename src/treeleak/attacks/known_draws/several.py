@@ -9,6 +9,7 @@ set, and then stand where they are most probable.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +34,8 @@ from treeleak.attacks.posterior.walks import (
 )
 from treeleak.attacks.posterior.walks import Found as Walked
 from treeleak.attacks.samples import Samples
-from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -78,8 +79,14 @@ def several_datasets(
     Returns
     -------
     Answer or None
-        "feasible" if its rows meet all counts, else "likely"; None if walks came to nothing better
-        than these rows.
+        "feasible" if its rows meet all counts, else "likely"; None if these rows meet all counts,
+        and walks from them did not come far enough.
+
+    Raises
+    ------
+    NotCovered
+        If there is a population, and the grid is too large to list; or if nothing is known of where
+        rows may begin.
     """
     geometry = evidence.geometry
     parts = _held(found, pairs, geometry, values)
@@ -93,21 +100,27 @@ def several_datasets(
         plan = affordable(wanted, target, prior, clock, seed)
         if clock.stopped or plan.sweeps < plan.least_sweeps:
             break
-        walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
+        with suppress(NotCovered) if walked else nullcontext():
+            walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
     if not walked:
         return None
     nearest, least = _nearest(walked)
     samples = nearest.samples(density)
-    cut = max(len(nearest.chains) // _JUDGES, 1)
-    judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
+    if prior is None:
+        samples = _weighed(samples)
+    # Of each walk, some chains judge: all of one began at the same rows.
+    judging = samples.chain % _JUDGES == 0
+    judges, makers = samples.only(judging), samples.only(~judging)
     most = most_samples(evidence.n_rows)
     makers = makers.thinned(most)
     estimate = middle(makers, target, clock, judges.thinned(most // 4), seed)
-    estimate = _in_order(estimate, samples, values, target.moves.group)
+    estimate = _in_order(estimate, samples, target)
     out = weighed(estimate.chosen, estimate.share, estimate.n_samples, values, target)
     sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST))
     out = replace(out, proved=found.proved, confidence=sure)
     status: Status = "likely" if least == 0 and nearest.settled else "unknown"
+    if out.misfit and not found.misfit and status == "unknown":
+        return None
     return Answer(
         status if out.misfit else status_of([out]),
         values,
@@ -115,7 +128,7 @@ def several_datasets(
         numbers=nearest.numbers,
         ordered=True,
         samples=samples,
-        likeliest=_likeliest(samples) + values.atom_start[:-1],
+        likeliest=samples.atoms[int(samples.log_posterior.argmax())] + values.atom_start[:-1],
         expected_distance=estimate.error,
     )
 
@@ -162,14 +175,19 @@ def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:
     return target.likelihood.missing(target.likelihood.held(leaves, rows[:, -1]))
 
 
-def _in_order(found: Middle, samples: Samples, values: Values, group: IntArray) -> Middle:
-    """Put rows where they are most probable: at the least expected distance from the samples."""
+def _in_order(found: Middle, samples: Samples, target: PosteriorTarget) -> Middle:
+    """Put rows where they are most probable: at the least expected distance from the samples.
+
+    Shares are those of samples in the same place.
+    """
+    values, group = target.values, target.moves.group
     n_rows = len(found.chosen)
     stands = np.zeros((n_rows, values.n_atoms))
     row = np.arange(n_rows)[:, None]
     for k in range(len(samples)):
         np.add.at(stands, (row, samples.numbered(k)), 1.0 / len(samples))
-    cost = values.expected_cost(stands[:, values.atom_of] * samples.value_prior)
+    share = stands[:, values.atom_of] * samples.value_prior
+    cost = values.expected_cost(share)
     order = np.arange(n_rows)
     for g in np.unique(group):
         own = np.flatnonzero(group == g)
@@ -177,12 +195,12 @@ def _in_order(found: Middle, samples: Samples, values: Values, group: IntArray) 
         for a in range(found.chosen.shape[1]):
             far += cost[np.ix_(own, found.chosen[own, a])]
         order[own] = own[linear_sum_assignment(far)[1]]
-    return replace(found, chosen=found.chosen[order], share=found.share[order])
+    return replace(found, chosen=found.chosen[order], share=share)
 
 
-def _likeliest(samples: Samples) -> IntArray:
-    """Of the samples, all of which meet the same counts, the one with the likeliest rows."""
+def _weighed(samples: Samples) -> Samples:
+    """Say of each dataset how likely its rows are: of those that meet all counts, nothing else."""
     n_samples, n_rows, width = samples.atoms.shape
     rows = samples.atoms.reshape(-1, width).astype(np.int64)
     height = samples.log_prior(rows).reshape(n_samples, n_rows).sum(axis=1)
-    return np.asarray(samples.atoms[int(height.argmax())], dtype=np.int64)
+    return replace(samples, log_posterior=samples.log_posterior + height)

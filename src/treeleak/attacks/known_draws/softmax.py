@@ -27,6 +27,8 @@ _LOOKED_UP = 10
 """Columns of the grid that are scored while one candidate is looked up."""
 _BLOCK = 256
 """Rows that are scored over the whole grid together."""
+_MOST_MET = 2**25
+"""Most pairs of a tree and a column for that: each thread holds some numbers for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,8 @@ class Softmax:
     def _rows(self) -> tuple[list[IntArray], list[IntArray]]:
         """Rows of each thread: those scored candidate by candidate, and over the whole grid."""
         size = np.diff(self.problem.start)
-        few = size * _LOOKED_UP < len(self.problem.pair)
+        columns, trees = len(self.problem.pair), len(self.problem.draws)
+        few = (size * _LOOKED_UP < columns) | (columns * 2 * trees > _MOST_MET)
         return _even(np.flatnonzero(few), size), _even(np.flatnonzero(~few), size)
 
     @cached_property

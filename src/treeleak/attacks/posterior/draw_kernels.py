@@ -22,7 +22,7 @@ TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
 DRAWS, DISTINCT, GAINS, NAMES, KNOWN, KNOWN_DISTINCT = range(6)
 """What leaves say: draws or distinct rows of hidden draws, a table of gains, one class, or draws
-that are known, with distinct rows or without."""
+that are known, without distinct rows or with them."""
 RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
 """Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48

@@ -80,7 +80,8 @@ class PosteriorTarget:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
         swaps = 0.0 if likelihood.law.says == NAMES else _SWAPS
-        many = not ground.listed and _long(values)
+        # Draws of rows are judged where they go, not where they may go.
+        many = not ground.listed and _long(values) and likelihood.row_draws is None
         moves = _moves(group, allowed, values, weights)
         moves = moves._replace(
             swaps=swaps, gibbs_share=_GIBBS_SHARE if many else 0.0, single=_SINGLE if many else 0.0

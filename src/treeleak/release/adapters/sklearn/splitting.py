@@ -36,6 +36,6 @@ def _of(tree: StoredObject) -> Splitting | None:
     )
     if not plain or columns is None or columns < 1 or least is None or leaf != 1:
         return None
-    if deepest is not None and whole(deepest) is None:
+    if deepest is not None and (whole(deepest) or 0) < 1:
         return None
     return Splitting(columns, max(least, 2), None if deepest == _DEEPEST else deepest)
