@@ -37,6 +37,8 @@ from treeleak.side_information.given import NOTHING, Given
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
+_LATE = 1.0
+"""Seconds after which a step is broken off that is not all there is."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
 _WHOLE = 5.0
@@ -67,6 +69,15 @@ def squares(
     first = of_cells(evidence, partition, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
+    with clock.cut_short(_LATE):
+        return _by_sums(evidence, partition, first, clock, seed)
+    return first
+
+
+def _by_sums(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows with sums of targets; ``first`` is what counts alone say."""
     m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
     if m is not None:
         return _answered(evidence, partition, m, first, clock, seed)
