@@ -339,13 +339,16 @@ def test_no_population_changes_what_known_draws_prove(seed):
     evidence = KnownDraws(geometry, case.b)
     without, _ = answered(known_draws, evidence, geometry)
     with_, other = answered(known_draws, evidence, geometry, some_population(geometry, rng))
-    assert with_.status == without.status
+    # Of several datasets that meet the counts, the answer is one of them or lies between.
+    assert with_.status.replace("likely", "feasible") == without.status.replace(
+        "likely", "feasible"
+    )
     for one, two in zip(without.rows, with_.rows, strict=True):
         np.testing.assert_array_equal(one.proved, two.proved)
         sure = one.confidence == 1.0
         np.testing.assert_array_equal(sure, two.confidence == 1.0)
         np.testing.assert_array_equal(one.values[sure], two.values[sure])
-        if without.status == "feasible":
+        if with_.status == "feasible":
             assert check_rows(case.release, other[:, :-1], other[:, -1].astype(int), case.b).ok
 
 
@@ -380,9 +383,9 @@ def test_exact_counts_say_more_with_a_population_like_the_truth():
 
 def test_known_draws_say_more_with_a_population_like_the_truth():
     without = with_ = 0
-    # Which of the rows that meet the counts the solver finds is chance: eight tables.
+    # Which row is which, stumps hardly say; and a single table is chance: eight of them.
     for seed in range(8):
         geometry, evidence, true, known = lopsided(25, 4, bootstrap=True, seed=seed)
-        without += (answered(known_draws, evidence, geometry)[1] != true).sum()
-        with_ += (answered(known_draws, evidence, geometry, known)[1] != true).sum()
-    assert with_ < 0.95 * without
+        without += hamming(answered(known_draws, evidence, geometry)[1], true)
+        with_ += hamming(answered(known_draws, evidence, geometry, known)[1], true)
+    assert with_ < 0.9 * without

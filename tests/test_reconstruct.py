@@ -831,7 +831,7 @@ def test_the_same_seed_gives_the_same_drawn_rows(seed):
     schema = Schema.from_columns(X.columns)
     model = RandomForestClassifier(6, max_depth=3, random_state=0).fit(X, y)
     one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
-    assert one.status == "feasible"
+    assert one.status in ("feasible", "likely")
     assert same(one, other)
 
 
