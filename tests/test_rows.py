@@ -234,11 +234,10 @@ def test_some_candidates_only(seed, distinct):
 @examples(40, fast=5)
 @given(SEEDS, st.booleans())
 def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
-    case = some_drawn(seed)
-    found = or_none(lambda: listed(case, distinct))
-    if found is None or not found[0].n_open:
+    found = some_open(seed, distinct)
+    if found is None:
         return
-    problem, places = found
+    case, problem, places = found
     choice = random_choice(problem, np.random.default_rng(seed))
     n, _ = released_counts(case.release)
     d = np.concatenate([tree.distinct[tree.leaves] for tree in case.release.trees])
@@ -257,11 +256,10 @@ def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
 @examples(40, fast=5)
 @given(SEEDS, st.booleans())
 def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
-    case = some_drawn(seed)
-    found = or_none(lambda: listed(case, distinct))
-    if found is None or not found[0].n_open:
+    found = some_open(seed, distinct)
+    if found is None:
         return
-    problem, _ = found
+    _, problem, _ = found
     first = random_choice(problem, np.random.default_rng(seed))
     last = problem.descended(first, clock())
     least = problem.misfit(last)
@@ -418,6 +416,13 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum()
 
 
+def some_open(seed, distinct):
+    """A case, its problem and its places; None where no row is open."""
+    case = some_drawn(seed)
+    found = or_none(lambda: listed(case, distinct))
+    return None if found is None or not found[0].n_open else (case, *found)
+
+
 def open_cases(n: int, *, tamper=False, distinct=None, narrowed=False):
     """Problems with open rows."""
     seed = 0
@@ -557,11 +562,10 @@ def test_scaled_coordinates_reach_the_optimum_of_plain_ones(monkeypatch, distinc
 @examples(30, fast=5)
 @given(SEEDS, st.booleans())
 def test_leaves_without_candidates_are_left_out_and_nothing_else(seed, distinct):
-    case = some_drawn(seed)
-    found = or_none(lambda: listed(case, distinct))
-    if found is None or not found[0].n_open:
+    found = some_open(seed, distinct)
+    if found is None:
         return
-    problem = found[0]
+    _, problem, _ = found
     part, leaves = problem.open_leaves()
     c = problem.n_classes
     assert leaves.tolist() == np.unique(problem.equation // c).tolist()

@@ -16,6 +16,8 @@ from treeleak.core.message import Kind, Message
 
 GRACE = 2.0
 """Seconds after the limit when a step is broken off; those that look at the clock end before."""
+LATE = 1.0
+"""The same for a step that is not all there is."""
 _AGAIN = 0.25
 """Seconds until a step that caught the alarm is told again."""
 _LOOK = 0.05
@@ -215,7 +217,7 @@ class Clock:
                 signal.setitimer(signal.ITIMER_REAL, left, interval)
 
     @contextmanager
-    def cut_short(self, grace: float) -> Iterator[None]:
+    def cut_short(self, grace: float = LATE) -> Iterator[None]:
         """Leave off what runs within, as :meth:`enforced` does, and go on with what it had."""
         try:
             with self.enforced(grace):

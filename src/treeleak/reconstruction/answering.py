@@ -45,8 +45,6 @@ DISAGREE = Kind(
     "the chains do not agree{yet} (R-hat = {disagreement}; samples are worth {worth:number} that "
     "are independent): {told}",
 )
-_LATE = 1.0
-"""Seconds after which a step is broken off that is not all there is."""
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
 _AGREED = 1.2
@@ -117,7 +115,7 @@ class Task:
             if clash is None and (counted or hidden or open_number):
                 answer = attack(evidence, geometry, clock, self.seed, given)
                 if population is None and given.parts is None:
-                    with clock.cut_short(_LATE):
+                    with clock.cut_short():
                         answer = by_order(answer, evidence, self.draws, clock, self.seed)
             else:
                 whole = not len(known.others)

@@ -47,8 +47,6 @@ _LEAST = 1e-300
 _AT_HAND = 1e-5
 """Seconds kept for each row and tree, at most half of the time: rows at hand are the answer of an
 attack that runs out of time."""
-_LATE = 1.0
-"""Seconds after the limit when what is left open is no longer weighed."""
 _TO_WRITE = 10.0
 """Seconds that writing rows may take beyond the limit."""
 _DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
@@ -133,13 +131,13 @@ def _answer(
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
         own = clock.part(min(last, clock.left))
         several = None
-        with suppress(NotCovered), own.cut_short(_LATE):
+        with suppress(NotCovered), own.cut_short():
             several = several_datasets(
                 problem.evidence, pairs, values, given, found, rows, own, seed
             )
         if several is not None:
             return replace(several, numbers=numbers | several.numbers)
-    with clock.cut_short(_LATE):
+    with clock.cut_short():
         if not found.misfit and not found.proved.all():
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:

@@ -37,8 +37,6 @@ _TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
 """Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
-_LATE = 1.0
-"""Seconds after the limit when what does not look at the clock is left off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +91,7 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
         return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
     seen = _Seen(clock, settled)
     # What lies between two looks at the clock may take long.
-    with clock.cut_short(_LATE):
+    with clock.cut_short():
         return _searched(problem, expected, clock, seed, seen)
     if seen.best is None:
         raise OutOfTime
@@ -122,7 +120,7 @@ def _searched(
     few, u = fewer(likely, last.u, _HARDLY)
     few, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
-    with clock.cut_short(_LATE):
+    with clock.cut_short():
         while best.misfit and not clock.stopped:
             best = _sharpened(few, u, last.multipliers, best, expected, attempt + 1, clock, seen)
             best = _repaired(likely, best, clock, seed + attempt)
@@ -149,7 +147,7 @@ def _proved(
     choice = problem.columns_of(found.pair)
     likely = likely | (problem.column == choice[problem.owner])
     certain, same = np.zeros(problem.n_open, dtype=bool), np.ones(problem.n_open, dtype=bool)
-    with clock.cut_short(_LATE):
+    with clock.cut_short():
         certain = _certain(problem, choice, likely, multipliers, clock)
         solver = RowSolver(problem)
         if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:

@@ -37,8 +37,6 @@ from treeleak.side_information.given import NOTHING, Given
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
-_LATE = 1.0
-"""Seconds after which a step is broken off that is not all there is."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
 _WHOLE = 5.0
@@ -69,7 +67,7 @@ def squares(
     first = of_cells(evidence, partition, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
-    with clock.cut_short(_LATE):
+    with clock.cut_short():
         return _by_sums(evidence, partition, first, clock, seed)
     return first
 
