@@ -16,6 +16,7 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.tables import compas_sample
+from helpers.tables_of import dataset
 from test_known import check_form
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
@@ -31,6 +32,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
+from treeleak.verification.counts import check_rows
 
 
 def walked(case: Drawn, distinct: bool = True, seed: int = 0) -> Answer | None:
@@ -38,14 +40,6 @@ def walked(case: Drawn, distinct: bool = True, seed: int = 0) -> Answer | None:
     evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b, use_distinct=distinct)
     answer = attack_for(evidence)(evidence, evidence.geometry, Clock(60.0), seed)
     return None if answer.samples is None else answer
-
-
-def tables_of(atoms: np.ndarray, answer: Answer, case: Drawn) -> np.ndarray:
-    """Rows of numbered atoms, each with the first value that it stands for; the class last."""
-    values = answer.values
-    chosen = values.first[atoms]
-    X = values.rows(chosen[:, :-1], case.release.n_features)
-    return np.column_stack([X, chosen[:, -1] - values.start[-2]])
 
 
 def standing(table: np.ndarray, case: Drawn) -> bytes:
@@ -69,12 +63,12 @@ def test_chains_visit_datasets_that_meet_the_counts_and_all_of_them(seed: int) -
     assume(found is not None)
     assert found is not None
     every = {np.ascontiguousarray(case.places(table)).tobytes() for table in found}
-    samples = answer.samples
-    drawn = [tables_of(samples.numbered(k), answer, case) for k in range(len(samples))]
+    samples, n = answer.samples, case.release.n_features
+    drawn = [dataset(samples.numbered(k), answer, n) for k in range(len(samples))]
     seen = {standing(table, case) for table in drawn}
     assert seen <= every
     assert answer.likeliest is not None
-    assert standing(tables_of(answer.likeliest, answer, case), case) in every
+    assert standing(dataset(answer.likeliest, answer, n), case) in every
     # Of few arrangements none is out of reach; but the rarest may not be drawn.
     assert len(every) > 4 or len(seen) > len(every) / 2
 
@@ -91,6 +85,11 @@ def test_the_answer_says_how_far_it_errs(shallow) -> None:
     error = treeleak.metrics.reconstruction_error(result.X, X, schema)
     assert error < 0.8 * treeleak.metrics.random_baseline(X, schema, 20, 0).mean
     assert 0.5 * error < result.expected_error < 2.0 * error
+    # The dataset that comes with it meets every count.
+    assert result.between_datasets
+    values, y = result.most_likely
+    codes = np.searchsorted(forest.classes_, y)
+    assert check_rows(to_release(forest), values.to_numpy(), codes, result.draws.counts).ok
 
 
 def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:

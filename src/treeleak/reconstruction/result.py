@@ -26,6 +26,9 @@ RECONSTRUCTION_VERSION: Literal[1] = 1
 
 Space = Literal["model", "input"]
 
+_MET_BY_SEVERAL = ("exact counts", "exact totals", "known bootstrap draws")
+"""Evidence that datasets meet whole or not at all."""
+
 MEANING: Mapping[str, str] = {
     "unique": "the only dataset that meets the counts, under this schema",
     "feasible": "meets every count exactly; other datasets do too",
@@ -197,8 +200,8 @@ class Reconstruction:
 
     @property
     def between_datasets(self) -> bool:
-        """Whether the rows lie between datasets that meet exact counts: `most_likely` meets all."""
-        return self.status == "likely" and self.evidence == "exact counts"
+        """Whether the rows lie between datasets that meet all counts: `most_likely` meets all."""
+        return self.status == "likely" and self.evidence in _MET_BY_SEVERAL
 
     @property
     def meaning(self) -> str:
