@@ -130,6 +130,39 @@ def test_a_point_that_is_accepted_or_a_clock_that_stops_ends_the_fit():
     assert len(nothing.chosen) == 0
 
 
+@examples(200, fast=30)
+@given(SEEDS)
+def test_both_ways_to_leave_columns_out_end_above_zero_and_not_above_the_start(seed):
+    rng = np.random.default_rng(seed)
+    A, b = some_matrix(rng)
+    gram, right = A.T @ A + 1e-9 * np.eye(A.shape[1]), A.T @ b
+    start = rng.exponential(size=len(right)) * (rng.random(len(right)) < 0.7)
+    free = int(rng.integers(0, 3))
+    at = np.flatnonzero((start > 0) | (np.arange(len(start)) < free))
+
+    def height(x):
+        return x @ (gram @ x) / 2 - right @ x
+
+    one = least_squares._all_at_once(gram, right, start, at, free, Clock(60.0))
+    for found in (one, least_squares._one_by_one(gram, right, start, at, free, Clock(60.0))):
+        if found is None:
+            continue
+        left, values = found
+        assert (values[free:] >= 0).all()
+        x = np.zeros(len(start))
+        x[left] = values
+        assert height(x) <= height(start) + 1e-9 * (1 + abs(height(start)))
+        # No other numbers of these columns are better.
+        np.testing.assert_allclose(
+            (gram @ x - right)[left], 0.0, atol=1e-5 * (1 + abs(right).max())
+        )
+    stopped = Clock(60.0)
+    stopped.stop()
+    assert least_squares._all_at_once(gram, right, start, at, free, stopped) is None
+    left, values = least_squares._one_by_one(gram, right, start, at, free, stopped)
+    assert (left.tolist(), values.tolist()) == (at.tolist(), start[at].tolist())
+
+
 def test_columns_that_are_nearly_alike_are_told_apart_in_few_rounds():
     rng = np.random.default_rng(0)
     A = rng.random((60, 20))

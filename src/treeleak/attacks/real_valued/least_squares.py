@@ -3,8 +3,8 @@
 Minimise |A x - b|^2 over x >= 0 by active sets: a pool holds the columns in use and the most
 promising others; columns outside of it are weighed by the residual, and the best join. Within the
 pool the problem is solved exactly: descent by coordinates shows which columns are in use, a
-Cholesky factor gives their numbers, and those that would fall below zero leave it one by one
-(Lawson and Hanson 1974, their inner loop). Columns may be all but parallel: each solution is drawn,
+Cholesky factor gives their numbers, and those that would fall below zero leave it: all at once, or,
+where that leads up, one by one (Lawson and Hanson 1974, their inner loop). Columns may be all but parallel: each solution is drawn,
 very slightly, to the one before (a proximal step), so that the factor exists and the sequence still
 ends at a solution of the problem itself.
 """
@@ -132,7 +132,7 @@ def fit(
         new = np.argpartition(-worth, most - 1)[:most] if most else np.zeros(0, dtype=np.int64)
         new = new[worth[new] > max(_LEAST * worth.max(initial=0.0), nothing)]
         inside[pool.chosen] = False
-        pool = pool.tidy().joined(new, matrix.take(new), b)
+        pool = pool.tidy().joined(new, matrix.take(new), b, clock)
         inside[pool.chosen] = True
         rounds += 1
 
@@ -167,7 +167,7 @@ class _Pool:
         assert self.gram is not None  # noqa: S101 (so it begins)
         c, x, before = self.rows @ b, self.x, np.inf
         while not clock.stopped:
-            x = _solved(self.gram, c, x, self.n_free)
+            x = _solved(self.gram, c, x, self.n_free, clock)
             residual = b - self.rows.T @ x
             length = float(np.sqrt(residual @ residual))
             more = (self.rows @ residual)[x <= 0] > least[x <= 0]
@@ -176,7 +176,7 @@ class _Pool:
             before = length
         return replace(self, x=x)
 
-    def joined(self, new: IntArray, rows: csr_array, b: FloatArray) -> _Pool:
+    def joined(self, new: IntArray, rows: csr_array, b: FloatArray, clock: Clock) -> _Pool:
         """Take up new columns, and solve."""
         dense = rows.T.toarray()
         old = (self.rows @ self.rows.T).toarray() if self.gram is None else self.gram
@@ -184,12 +184,14 @@ class _Pool:
         gram = np.block([[old, across], [across.T, rows @ dense]])
         every = vstack([self.rows, rows], format="csr")
         start = np.append(self.x, np.zeros(len(new)))
-        x = _solved(gram, every @ b, start, self.n_free)
+        x = _solved(gram, every @ b, start, self.n_free, clock)
         return _Pool(np.append(self.chosen, new), every, x, self.n_free, gram)
 
 
-def _solved(gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int) -> FloatArray:
-    """Minimise x'Gx / 2 - c'x over x >= 0, drawn to ``start``."""
+def _solved(
+    gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int, clock: Clock
+) -> FloatArray:
+    """Minimise x'Gx / 2 - c'x over x >= 0, drawn to ``start``, or come as far as there is time."""
     pull = _PULL * gram.diagonal() + 1e-300
     # Not the products themselves: those of the pool stay as they are.
     near = gram.copy()
@@ -200,27 +202,58 @@ def _solved(gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int) -> 
     used = x > 0
     used[:n_free] = True
     at = np.flatnonzero(used)
+    found = _all_at_once(near, right, x, at, n_free, clock)
+    at, now = found or _one_by_one(near, right, x, at, n_free, clock)
+    x[:] = 0
+    x[at] = now
+    return x
+
+
+def _all_at_once(
+    gram: FloatArray, right: FloatArray, x: FloatArray, start: IntArray, n_free: int, clock: Clock
+) -> tuple[IntArray, FloatArray] | None:
+    """Leave out all that fall below zero, until none does; None if that ends above ``x``."""
+    then, at = np.zeros(len(x)), start
+    while len(at):
+        if clock.stopped:
+            return None
+        aim = solve(_factor(gram, at), len(at), right[at])
+        below = aim < 0
+        below[:n_free] = False
+        if not below.any():
+            then[at] = aim
+            break
+        at = at[~below]
+    step = then[start] - x[start]
+    # f(y) - f(x) = (y - x)' (G (x + y) / 2 - c): no digits are lost to f itself.
+    rise = step @ (gram[np.ix_(start, start)] @ (x[start] + then[start]) / 2 - right[start])
+    return None if rise > 0 else (at, then[at])
+
+
+def _one_by_one(
+    gram: FloatArray, right: FloatArray, x: FloatArray, at: IntArray, n_free: int, clock: Clock
+) -> tuple[IntArray, FloatArray]:
+    """Leave out those first that reach zero first: no step leads up."""
     now = x[at]
-    factor, size = _factor(near, at), len(at)
-    while size:
+    if clock.stopped:
+        return at, now
+    factor, size = _factor(gram, at), len(at)
+    while size and not clock.stopped:
         aim = solve(factor, size, right[at])
         below = aim < 0
         below[:n_free] = False
         if not below.any():
-            now = aim
-            break
+            return at, aim
         gone, now = _towards(now, aim, below)
         if len(gone) * _AT_ONCE > size:
             at, now = np.delete(at, gone), np.delete(now, gone)
-            factor, size = _factor(near, at), len(at)
+            factor, size = _factor(gram, at), len(at)
             continue
         for i in gone[::-1].tolist():
             drop(factor, size, i)
             size -= 1
         at, now = np.delete(at, gone), np.delete(now, gone)
-    x[:] = 0
-    x[at] = now
-    return x
+    return at, now
 
 
 def _towards(now: FloatArray, aim: FloatArray, below: BoolArray) -> tuple[IntArray, FloatArray]:

@@ -49,6 +49,9 @@ _SHARE, _RAW_SHARE = 0.4, 0.8
 other one says next to nothing."""
 _LATE = 0.5
 """Seconds after the time is up when worlds are no longer held against each other."""
+_WRITTEN, _MOST_WRITING = 1e6, 0.2
+"""Rows times trees that are written as an answer in a second, for which time is left; and the
+largest share of the time for that."""
 _PROOF_SHARE = 0.5
 """Share of the time that is left for a proof."""
 _LONGER, _LEAST_PROOF = 2.0, 2.0
@@ -114,10 +117,12 @@ def _by_cells(
         partition = enumerated(evidence, geometry, clock)
     except OutOfTime:
         return Answer("unknown", values)
-    search, proved = Search(evidence, partition, clock, seed), False
-    counted = isinstance(evidence, LossSums)
+    counted, proved = isinstance(evidence, LossSums), False
+    writing = evidence.n_rows * len(geometry.release.trees) / _WRITTEN if counted else 0.0
+    part = clock.part(clock.left - min(writing, _MOST_WRITING * clock.left))
+    search = Search(evidence, partition, part, seed)
     found = search.found() if counted else rows_from_steps(search)
-    if found is None and clock.stopped:
+    if found is None and part.stopped:
         return Answer("unknown", values)
     if found is None:
         raise NotCovered(UNEXPLAINED)
