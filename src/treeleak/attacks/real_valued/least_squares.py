@@ -4,9 +4,9 @@ Minimise |A x - b|^2 over x >= 0 by active sets: a pool holds the columns in use
 promising others; columns outside of it are weighed by the residual, and the best join. Within the
 pool the problem is solved exactly: descent by coordinates shows which columns are in use, a
 Cholesky factor gives their numbers, and those that would fall below zero leave it: all at once, or,
-where that leads up, one by one (Lawson and Hanson 1974, their inner loop). Columns may be all but parallel: each solution is drawn,
-very slightly, to the one before (a proximal step), so that the factor exists and the sequence still
-ends at a solution of the problem itself.
+where that leads up, one by one (Lawson and Hanson 1974, their inner loop). Columns may be all but
+parallel: each solution is drawn, very slightly, to the one before (a proximal step), so that the
+factor exists and the sequence still ends at a solution of the problem itself.
 """
 
 from __future__ import annotations
