@@ -183,6 +183,21 @@ def test_the_settings_of_the_splitter_are_read():
     assert to_release(ExtraTreesRegressor(bootstrap=True, **few).fit(X, X[:, 0])).splitting is None
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [{"max_depth": 2**40}, {"max_depth": -1}, {"min_samples_split": 2**40},
+     {"max_features_": 10**7}, {"max_features_": 0}],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_no_splitter_takes_are_not_read(lie):
+    X = np.random.default_rng(0).integers(0, 2, (40, 4)).astype(float)
+    model = RandomForestClassifier(2, random_state=0).fit(X, X[:, 0])
+    assert to_release(model).splitting is not None
+    for tree in model.estimators_:
+        vars(tree).update(lie)
+    assert to_release(model).splitting is None
+
+
 def case(seed, n=90):
     """Rows of a group of columns and of single ones, of which few decide."""
     rng = np.random.default_rng(seed)

@@ -14,6 +14,8 @@ _CRITERIA = ("gini", *(name for name in SQUARED if name != "friedman_mse"))
 _ZERO = ("min_weight_fraction_leaf", "min_impurity_decrease", "ccp_alpha", "monotonic_cst")
 _DEEPEST = 2**31 - 1
 """What scikit-learn takes for no limit."""
+_MOST_COLUMNS = 10**6
+"""Beyond these bounds a file was not written by scikit-learn."""
 
 
 def splitting_of(trees: Sequence[StoredObject]) -> Splitting | None:
@@ -34,8 +36,9 @@ def _of(tree: StoredObject) -> Splitting | None:
         and tree.get("max_leaf_nodes") is None
         and not any(given(tree.get(name)) for name in _ZERO)
     )
-    if not plain or columns is None or columns < 1 or least is None or leaf != 1:
+    level = _DEEPEST if deepest is None else whole(deepest)
+    if not plain or columns is None or level is None or least is None or leaf != 1:
         return None
-    if deepest is not None and (whole(deepest) or 0) < 1:
+    if not (1 <= columns <= _MOST_COLUMNS and 1 <= level <= _DEEPEST and least <= _DEEPEST):
         return None
-    return Splitting(columns, max(least, 2), None if deepest == _DEEPEST else deepest)
+    return Splitting(columns, max(least, 2), None if level == _DEEPEST else level)
