@@ -10,12 +10,10 @@ import gc
 import multiprocessing as mp
 from collections.abc import Sequence
 from importlib import import_module
-from math import inf
 
 from treeleak.attacks.known_draws.listing import compile_loops
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
-from treeleak.core.clock import Clock
 
 HALVES = (
     {
@@ -41,7 +39,7 @@ What both halves need stands first in one, and last in the other, which finds it
 
 def narrow_leaves() -> None:
     """Compile what narrows the leaves of rows where no grid is listed."""
-    compile_loops(Clock(inf))
+    compile_loops()
 
 
 def sums_of_leaves() -> None:

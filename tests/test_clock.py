@@ -7,6 +7,7 @@ import json
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from experiments.benchmarks.mutation_seeds import releases
+from helpers.patient import work
 from treeleak.auditing import run
 from treeleak.auditing.assessors import counts, exposure, singled_out
 from treeleak.cli.application import app
@@ -112,6 +114,25 @@ def test_what_is_done_once_for_all_is_not_broken_off(module: str):
     with pytest.raises(TimeUp), Clock(0.01).enforced(0.3):
         both()
     assert ended == [True]
+
+
+def test_compiling_in_another_thread_is_waited_for():
+    clock, ended = Clock(0.01), []
+
+    def compiling() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(work, 0.6).result()
+        ended.append(clock.stopped)
+
+    def both() -> None:
+        clock.part(5).once(compiling)
+        busy()
+
+    with pytest.raises(TimeUp), clock.enforced(0):
+        both()
+    assert ended[0]
+    # Its seconds are given back.
+    assert clock.limit > 0.6
 
 
 def test_an_inner_limit_leaves_the_outer_one_as_it_was():

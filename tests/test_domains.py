@@ -110,7 +110,7 @@ def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
 
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
-    compile_loops(Clock(60.0))
+    compile_loops()
     modules = (domain_kernels, box_kernels, row_kernels)
     every = [value for module in modules for value in vars(module).values()]
     loops = [loop for loop in every if hasattr(loop, "signatures")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,7 @@ class Task:
             evidence = replace(evidence, draws=evidence.draws[:, known.others])
             counted = int(evidence.drawn.sum())
         given = Given(known.parts(geometry, rows=hidden), population)
-        # Loaded once for all, which is not held against the time.
-        before = clock.seconds
-        attack = attack_for(evidence, self.method)
-        clock.forgive(clock.seconds - before)
+        attack = clock.once(partial(attack_for, evidence, self.method))
         open_number = isinstance(evidence, LeafSteps)
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):

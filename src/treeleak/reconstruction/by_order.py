@@ -66,7 +66,7 @@ def by_order(
     groups = groups_of(geometry, leaf, draws.counts, alike)
     if groups is None or any(not len(group.atoms) for group in groups):
         return answer
-    compile_loops(clock)
+    clock.once(compile_loops)
     costs = CLASSES if release.classes else TARGETS
     clock.tell("replaying the order of columns", 0.0)
     rng = np.random.default_rng(seed)

@@ -105,9 +105,8 @@ def listed(domains: Domains, clock: Clock) -> Listing:
     return _listed(domains, 0, clock)[0] if listing is None else listing
 
 
-def compile_loops(clock: Clock) -> None:
-    """Compile what narrows, lists and fits: once for all, so it is not held against the time."""
-    begin = clock.seconds
+def compile_loops() -> None:
+    """Compile what narrows, lists and fits."""
     stump = Tree(
         feature=np.array([0, LEAF, LEAF]),
         threshold=np.array([0.5, np.nan, np.nan]),
@@ -130,7 +129,6 @@ def compile_loops(clock: Clock) -> None:
     reaction(problem, begun.u)
     certain_rows(problem, begun.choice, begun.multipliers)
     problem.suspicion(problem.descended(begun.choice, Clock(np.inf)))
-    clock.forgive(clock.seconds - begin)
 
 
 def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArray]:

@@ -290,9 +290,8 @@ def _sampled(chain: Chain, clock: Clock) -> tuple[list[FloatArray], IntArray]:
     return [own / own.sum() for own in sums], np.array(worlds)
 
 
-def compile_loops(clock: Clock) -> None:
-    """Compile what replays trees: once for all, so it is not held against the time."""
-    begin = clock.seconds
+def compile_loops() -> None:
+    """Compile what replays trees."""
     one, rows, bits = np.ones(1), np.zeros(1, dtype=np.int64), np.ones((1, 1), dtype=bool)
     splits = Splits(
         np.arange(2), rows, rows - 1, rows, 1, one, np.ones((1, 1)), np.ones((1, 1)),
@@ -304,7 +303,6 @@ def compile_loops(clock: Clock) -> None:
     move(rows, bits[0], bits[0], y, splits, paths)
     costs_of_candidates(rows, bits[0], bits, among, y, splits, paths, TARGETS)
     all_costs(splits, TARGETS)
-    clock.forgive(clock.seconds - begin)
 
 
 def _nearest(group: Group, atoms: IntArray) -> int:

@@ -164,7 +164,7 @@ def _unlisted(
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
     try:
-        compile_loops(clock)
+        clock.once(compile_loops)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, given)

@@ -139,11 +139,10 @@ def drawn_between(
     numbered over all attributes, the class last. They miss a few counts. None where thresholds are
     no such middles, or the time is too short.
     """
-    begin = clock.seconds
     states = [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
     flat = middles.log_share(states[0], constraints.n_classes)
-    walk_between(middles.splits, middles.standing(walkers[0], 0), flat, 0, 1.0, 1.0)
-    clock.forgive(clock.seconds - begin)
+    first = middles.standing(walkers[0], 0)
+    clock.once(partial(walk_between, middles.splits, first, flat, 0, 1.0, 1.0))
     begin, limit = clock.seconds, _SHARE * clock.left
     moves = -(-_MOVES * constraints.n_rows // _STEPS)
     drawn: list[tuple[float, IntArray]] = []

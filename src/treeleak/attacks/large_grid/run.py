@@ -125,7 +125,7 @@ def by_walking(
     the time was up. No row is proved: of cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
-    _compiled(constraints, clock)
+    clock.once(lambda: Walker.started(constraints, 0).walked(0, _SEARCH))
     cells = f"generated: {why}"
     seen: list[Found] = []
     try:
@@ -156,13 +156,6 @@ def by_walking(
         ordered=not constraints.exchangeable,
         cells=cells,
     )
-
-
-def _compiled(constraints: RowConstraints, clock: Clock) -> None:
-    """Compile what walks, which is done once for all, and not held against the time."""
-    begin = clock.seconds
-    Walker.started(constraints, 0).walked(0, _SEARCH)
-    clock.forgive(clock.seconds - begin)
 
 
 def _walked_until_met(

@@ -71,9 +71,7 @@ def affordable(
 ) -> Plan:
     """Take fewer chains, then shorter walks, where the time left would not do."""
     chain = Chain.started(target, None if prior is None else as_kernel_prior(prior), seed)
-    start = clock.seconds
-    chain, _ = chain.walked(1 / target.n_rows, clock)
-    clock.forgive(clock.seconds - start)
+    chain, _ = clock.once(partial(chain.walked, 1 / target.n_rows, clock))
     start, trial = clock.seconds, max(_TRIAL / target.n_rows, 1.0)
     chain.walked(trial, clock)
     stage = (clock.seconds - start) / trial * plan.sweeps

@@ -84,9 +84,7 @@ def real_valued(
     values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    begin = clock.seconds
-    compile_all()  # once for all, which is not held against the time
-    clock.forgive(clock.seconds - begin)
+    clock.once(compile_all)
     if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
     interval = any(atom.interval for part in geometry.parts for atom in part.atoms)

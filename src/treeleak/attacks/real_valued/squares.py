@@ -109,9 +109,7 @@ def _answered(
 def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
     """Find whole numbers of rows of cells that meet all counts and sums."""
     geometry, n = partition.geometry, partition.n_cells
-    begin = clock.seconds
-    compile_all()  # once for all, which is not held against the time
-    clock.forgive(clock.seconds - begin)
+    clock.once(compile_all)
     leaf = np.tile(partition.signature, (2, 1))
     tried: set[bytes] = set()
     good: list[IntArray] = []
