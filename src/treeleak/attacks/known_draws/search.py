@@ -123,7 +123,7 @@ def _searched(
     with clock.cut_short():
         while best.misfit and not clock.stopped:
             best = _sharpened(few, u, last.multipliers, best, expected, attempt + 1, clock, seen)
-            best = _repaired(likely, best, clock, seed + attempt)
+            best = _repaired(likely, best, expected, clock, seed + attempt, seen)
             best = _combined(few, best, clock, seed + attempt)
             attempt += 1
             best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
@@ -216,10 +216,17 @@ def _sharpened(
     return best
 
 
-def _repaired(problem: RowProblem, best: Found, clock: Clock, seed: int) -> Found:
+def _repaired(
+    problem: RowProblem,
+    best: Found,
+    expected: FloatArray | None,
+    clock: Clock,
+    seed: int,
+    seen: _Seen,
+) -> Found:
     """Open the rows at which counts are missed, hold the others, and solve for those."""
     stage = "repairing the rows at which counts are missed"
-    shares = iter(_SUSPECT)
+    shares, opened = iter(_SUSPECT), 0
     while best.misfit and not clock.stopped:
         choice = problem.descended(problem.columns_of(best.pair), clock)
         if (misfit := problem.misfit(choice)) < best.misfit:
@@ -230,14 +237,16 @@ def _repaired(problem: RowProblem, best: Found, clock: Clock, seed: int) -> Foun
             break
         clock.tell(stage, 0.9, best.misfit)
         suspect = problem.suspicion(choice) >= share
-        if suspect.sum() < 2:
+        if suspect.sum() <= max(opened, 1):
             continue
+        opened = int(suspect.sum())
         held = problem.column == choice[problem.owner]
-        pair, misfit = _opened(problem, suspect[problem.owner] | held, best, clock, seed)
+        alive = suspect[problem.owner] | held
+        pair, misfit = _opened(problem, alive, best, expected, clock, seed, seen)
         if misfit < best.misfit:
             best = replace(best, pair=pair, misfit=misfit)
             clock.record(misfit)
-            shares = iter(_SUSPECT)
+            shares, opened = iter(_SUSPECT), 0
     return best
 
 
@@ -274,8 +283,15 @@ def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found
 
 
 def _opened(
-    problem: RowProblem, alive: BoolArray, best: Found, clock: Clock, seed: int
+    problem: RowProblem,
+    alive: BoolArray,
+    best: Found,
+    expected: FloatArray | None,
+    clock: Clock,
+    seed: int,
+    seen: _Seen,
 ) -> tuple[IntArray, int]:
+    """Choose among some candidates: by a fit, the integer solver, or the reaction once more."""
     try:
         part = problem.only(alive).narrowed(clock)
         if not part.n_open:
@@ -286,6 +302,11 @@ def _opened(
             choice = solver.solve(clock, _TRY, seed, hint=f.choice)
             if choice is not None:
                 return part.complete(choice), part.misfit(choice)
+        if f.misfit and not clock.stopped:
+            few, u = fewer(part, f.u, _HARDLY)
+            fitted = replace(best, pair=part.complete(f.choice), misfit=f.misfit)
+            sharp = _sharpened(few, u, f.multipliers, fitted, expected, 1, clock, seen)
+            return sharp.pair, sharp.misfit
         return part.complete(f.choice), f.misfit
     except Unmet:
         return best.pair, best.misfit
