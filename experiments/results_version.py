@@ -161,7 +161,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "datasets stay possible, confidences are those of rows in their places.",
         ),
         28: (
-            ("boosted", "boosted-models", "boosted-settings"),
+            ("boosted", "boosted-models"),
             "Fits of sums leave out many kinds of rows at once: they come further in their time. "
             "Of large tables there is an answer where there was none: time is left to write it.",
         ),

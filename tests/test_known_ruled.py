@@ -177,7 +177,7 @@ def test_boxes_are_as_likely_as_their_points():
 
 
 def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
-    monkeypatch.setattr(run, "compile_loops", lambda _: None)
+    monkeypatch.setattr(run, "compile_loops", lambda: None)
     monkeypatch.setattr(listing, "_CAPS", (1,))
     X, y = some_values(RULED[0], 80, np.random.default_rng(0)), np.arange(80) % 2
     ruled = Schema(RULED[0].attributes, [Linear({"age": 1, "smokes": 1}, high=5.0)])
