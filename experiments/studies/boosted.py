@@ -170,13 +170,18 @@ def there(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def quick_settings() -> list[dict[str, Any]]:
-    """The last value of each setting on COMPAS, and one statistic alone of one small model."""
+    """The last value of each setting on COMPAS, and statistics alone of one seed."""
     last = {(m, s, values[-1]) for m, own in SETTINGS.items() for s, values in own.items()}
+
+    def alone(p: Parameters) -> bool:
+        small = p["n_rows"] == SMALL[0] or p["model"] not in LEFT_MODELS
+        return small or (p["table"] == "adult" and p["setting"] == "counts and leaf values")
+
     return [
         p
         for p in there(settings_grid())
         if (p["table"] == "compas" and (p["model"], p["setting"], p["value"]) in last)
-        or (p["setting"] in LEFT and p["n_rows"] == SMALL[0] and p["seed"] == 0)
+        or (p["setting"] in LEFT and p["seed"] == 0 and alone(p))
     ]
 
 
