@@ -40,9 +40,8 @@ _ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
 def _once_for_all(frame: FrameType | None) -> bool:
     """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
     while frame is not None:
-        if frame.f_code is Clock.once.__code__ or str(frame.f_globals.get("__name__")).startswith(
-            _ONCE
-        ):
+        module = str(frame.f_globals.get("__name__"))
+        if frame.f_code is Clock.once.__code__ or module.startswith(_ONCE):
             return True
         frame = frame.f_back
     return False

@@ -154,15 +154,22 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
 Noise = DiscreteLaplace | Laplace | Gaussian | LabelNoise
 
 
+MOST_COLUMNS, MOST_OF_A_SPLITTER = 10**6, 2**31 - 1
+"""Columns that a node looks at, at most, and the greatest of the splitter's other settings."""
+
+
 class Splitting(Declared, frozen=True):
     """How scikit-learn's splitter best looked for the cut of each node, depth first."""
 
     most_columns: Annotated[
-        int, says("Columns that a node looks at, if one of them parts its rows.", ge=1, le=10**6)
+        int,
+        says("Columns that a node looks at, if one of them parts its rows.", ge=1, le=MOST_COLUMNS),
     ]
-    least_rows: Annotated[int, says("Rows below which no node is split.", ge=2, le=2**31 - 1)] = 2
+    least_rows: Annotated[
+        int, says("Rows below which no node is split.", ge=2, le=MOST_OF_A_SPLITTER)
+    ] = 2
     deepest: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Annotated[int, Meta(ge=0, le=MOST_OF_A_SPLITTER)] | None,
         says("Level below which no node is split; the root is at level 0."),
     ] = None
 

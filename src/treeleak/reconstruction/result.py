@@ -16,6 +16,7 @@ from treeleak.core.declared import plain
 from treeleak.core.errors import NotCovered
 from treeleak.core.given import Place
 from treeleak.core.private import dataclass
+from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.posterior import Expectation, Posterior
 from treeleak.release.draws.recompute import Draws
@@ -26,7 +27,7 @@ RECONSTRUCTION_VERSION: Literal[1] = 1
 
 Space = Literal["model", "input"]
 
-_MET_BY_SEVERAL = ("exact counts", "exact totals", "known bootstrap draws")
+_MET_BY_SEVERAL = (ExactCounts.kind, ExactTotals.kind, KnownDraws.kind)
 """Evidence that datasets meet whole or not at all."""
 
 MEANING: Mapping[str, str] = {

@@ -117,8 +117,7 @@ def _searched(
     pair = likely.complete(last.choice)
     best = Found(pair, last.misfit, settled, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
-    few, u = fewer(likely, last.u, _HARDLY)
-    few, u = (few, u) if few.n_open else (likely, last.u)
+    few, u = _to_sharpen(likely, last.u)
     attempt = 0
     with clock.cut_short():
         while best.misfit and not clock.stopped:
@@ -175,6 +174,12 @@ def _certain(
             part, clock, start=multipliers, evaluations=_SECOND, beyond=_BEYOND * turn
         ).multipliers
     return certain
+
+
+def _to_sharpen(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
+    """Set unlikely candidates aside, but none where each row would have one left."""
+    few, own = fewer(problem, u, _HARDLY)
+    return (few, own) if few.n_open else (problem, u)
 
 
 def _sharpened(
@@ -303,7 +308,7 @@ def _opened(
             if choice is not None:
                 return part.complete(choice), part.misfit(choice)
         if f.misfit and not clock.stopped:
-            few, u = fewer(part, f.u, _HARDLY)
+            few, u = _to_sharpen(part, f.u)
             fitted = replace(best, pair=part.complete(f.choice), misfit=f.misfit)
             sharp = _sharpened(few, u, f.multipliers, fitted, expected, 1, clock, seen)
             return sharp.pair, sharp.misfit

@@ -221,6 +221,8 @@ def _all_at_once(
         below = aim < 0
         below[:n_free] = False
         if not below.any():
+            if len(at) == len(start):
+                return at, aim
             then[at] = aim
             break
         at = at[~below]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treeleak.formats.release import MOST_COLUMNS, MOST_OF_A_SPLITTER
 from treeleak.release.adapters.sklearn.attributes import given, whole
 from treeleak.release.adapters.sklearn.node_targets import SQUARED
 from treeleak.release.splitting import Splitting
@@ -14,8 +15,6 @@ _CRITERIA = ("gini", *(name for name in SQUARED if name != "friedman_mse"))
 _ZERO = ("min_weight_fraction_leaf", "min_impurity_decrease", "ccp_alpha", "monotonic_cst")
 _DEEPEST = 2**31 - 1
 """What scikit-learn takes for no limit."""
-_MOST_COLUMNS = 10**6
-"""Beyond these bounds a file was not written by scikit-learn."""
 
 
 def splitting_of(trees: Sequence[StoredObject]) -> Splitting | None:
@@ -39,6 +38,8 @@ def _of(tree: StoredObject) -> Splitting | None:
     level = _DEEPEST if deepest is None else whole(deepest)
     if not plain or columns is None or level is None or least is None or leaf != 1:
         return None
-    if not (1 <= columns <= _MOST_COLUMNS and 1 <= level <= _DEEPEST and least <= _DEEPEST):
+    # What a release file would not hold was not written by scikit-learn.
+    most = MOST_OF_A_SPLITTER
+    if not (1 <= columns <= MOST_COLUMNS and 1 <= level <= most and least <= most):
         return None
     return Splitting(columns, max(least, 2), None if level == _DEEPEST else level)
