@@ -220,8 +220,12 @@ def _by_variance(
     if np.isnan(variance).all():
         return low, high
     mean = said.mean_left
-    # A variance of zero is the difference of sums that were rounded.
-    noise = _DOUBLE * (_STEPS + said.n) * (mean**2 + np.nanmax(variance))
+    # A variance is the difference of sums that were rounded, one child's those of its parent less
+    # the other's.
+    of_parent = partial(_at_parents, release)
+    squares = of_parent(said.n * (mean**2 + np.maximum(variance, 0)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = _DOUBLE * (_STEPS + of_parent(said.n)) * squares / said.n
     for t in range(leaf.shape[1]):
         at, d = leaf[:, t], times[:, t]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -232,3 +236,18 @@ def _by_variance(
         low = np.where(told, np.fmax(low, centre - near), low)
         high = np.where(told, np.fmin(high, centre + near), high)
     return low, high
+
+
+def _at_parents(release: Release, each: FloatArray) -> FloatArray:
+    """Add up what leaves (rows of A) hold over all leaves below the parent of each."""
+    begin, found = 0, []
+    for tree in release.trees:
+        leaves = tree.leaves
+        below, parent = np.zeros(tree.n_nodes), np.zeros(tree.n_nodes, dtype=np.int64)
+        below[leaves] = each[begin : begin + len(leaves)]
+        begin += len(leaves)
+        for v in np.flatnonzero(tree.feature >= 0)[::-1]:  # children stand behind their parents
+            two = [tree.left[v], tree.right[v]]
+            below[v], parent[two] = below[two].sum(), v
+        found.append(below[parent[leaves]])
+    return np.concatenate(found)
