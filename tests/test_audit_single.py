@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
-from helpers.releases import counted_as
+from helpers.ferry import LIST_X, TOY, TOY_SCHEMA, TOY_X, TOY_Y
+from helpers.releases import counted_as, tree_of
 from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app
@@ -24,12 +25,9 @@ from treeleak.cli.tables import Tables
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
 from treeleak.release import (
-    AllRows,
     Condition,
     DecisionRule,
-    Release,
     RuleList,
-    Tree,
     to_release,
     write_rules,
 )
@@ -46,25 +44,6 @@ def is_(column, value=1, negated=False):
     return Condition(column, (value,), negated=negated)
 
 
-# Ferry 2024, Figure 1 with Table I, and Table IV.
-TOY_SCHEMA = Schema([Ordinal("a1", 10, 15), Binary("a2"), Ordinal("a3", 1, 3)])
-TOY_X = pd.DataFrame({"a1": [12, 14, 11, 14], "a2": [0, 1, 1, 0], "a3": [3, 2, 2, 1]})
-TOY_Y = [0, 0, 1, 1]
-TOY = Release(
-    trees=(
-        Tree(
-            feature=np.array([2, -1, 0, -1, -1]),
-            threshold=np.array([1.5, np.nan, 11.5, np.nan, np.nan]),
-            left=np.array([1, -1, 3, -1, -1]),
-            right=np.array([2, -1, 4, -1, -1]),
-            missing_left=np.zeros(5, dtype=bool),
-        ).with_counts(counts=np.array([[2.0, 2], [0, 1], [2, 1], [0, 1], [2, 0]])),
-    ),
-    feature_names=("a1", "a2", "a3"),
-    classes=(0, 1),
-    sampling=AllRows(),
-    n_rows=4,
-)
 LIST = RuleList(
     ("a1", "a2", "a3"),
     (False, True),
@@ -73,9 +52,6 @@ LIST = RuleList(
         DecisionRule((is_("a3"),), False, (2, 0)),
     ),
     DecisionRule((), True, (0, 1)),
-)
-LIST_X = pd.DataFrame(
-    [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]], columns=["a1", "a2", "a3"]
 )
 LIST_Y = [True, True, False, False, True]
 
@@ -249,16 +225,8 @@ def test_labels_that_a_tree_without_counts_does_not_know_are_a_mismatch():
 
 def test_what_rows_show_of_untested_columns_goes_before_what_a_tree_suggests():
     X = pd.DataFrame({"a": [0, 0, 1, 1], "n": [1, 2, 3, 4]})
-    leaf = TOY.trees[0]
-    stump = replace(
-        leaf,
-        feature=np.array([0, -1, -1]),
-        threshold=np.array([0.5, np.nan, np.nan]),
-        left=np.array([1, -1, -1]),
-        right=np.array([2, -1, -1]),
-        missing_left=np.zeros(3, bool),
-        statistics=Statistics.counting(ROWS, np.array([[2.0, 2], [2, 0], [0, 2]])),
-    )
+    counts = Statistics.counting(ROWS, np.array([[2.0, 2], [2, 0], [0, 2]]))
+    stump = tree_of((0, 0.5), None, None, statistics=counts)
     only_a = replace(TOY, trees=(stump,), feature_names=("a", "n"))
     alone = left_by_tree(only_a)
     assert alone.row_bits == 2

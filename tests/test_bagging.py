@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import spread
 from helpers.grids import cuts_for, some_rows
-from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree, tree_of
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.solvers.program import SCALE
 from treeleak.core.clock import Clock
@@ -26,7 +26,6 @@ from treeleak.evidence import HiddenDraws
 from treeleak.metrics import bagging_bound, likeliest_draws, reconstruction_error
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
-from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema
 from treeleak.side_information.given import KnownParts
 
@@ -92,13 +91,7 @@ def test_the_papers_program_with_the_rows_given_finds_draws_of_the_same_likeliho
 
 def stump(column):
     """A tree that tests one column."""
-    return Tree(
-        np.array([column, -1, -1]),
-        np.array([0.5, np.nan, np.nan]),
-        np.array([1, -1, -1]),
-        np.array([2, -1, -1]),
-        np.zeros(3, dtype=bool),
-    )
+    return tree_of((column, 0.5), None, None)
 
 
 def test_what_a_tested_column_of_a_drawn_row_fixes_and_the_rest_is_wrong():

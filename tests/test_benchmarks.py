@@ -34,10 +34,11 @@ from experiments.results_version import RESULTS_VERSION
 from experiments.store import Run, Store
 from experiments.studies.dp_runs import not_answered
 from experiments.studies.ferry import SIZES, SUPPORTS, TREES
+from helpers.releases import tree_of
 from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
-from treeleak.release import AllRows, Release, Tree
+from treeleak.release import AllRows, Release
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 
 pytestmark = pytest.mark.slow
@@ -401,13 +402,8 @@ def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
 
 def test_rows_behind_noise_are_counted_with_and_without_leaves_that_none_reaches(monkeypatch):
     # The right child of the left child asks for a = 0 and a = 1.
-    tree = Tree(
-        np.array([0, 0, -1, -1, -1]),
-        np.array([0.5, 0.5, np.nan, np.nan, np.nan]),
-        np.array([1, 2, -1, -1, -1]),
-        np.array([4, 3, -1, -1, -1]),
-        np.zeros(5, dtype=bool),
-    ).with_counts(counts=np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float))
+    counts = np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float)
+    tree = tree_of((0, 0.5), (0, 0.5), None, None, None).with_counts(counts=counts)
     release = Release((tree,), ("a",), (0, 1), AllRows(), None)
     monkeypatch.setattr(n_rows, "_forest", lambda *_: release)
     monkeypatch.setattr(n_rows, "draft_schema", lambda _: Schema([Binary("a")]))

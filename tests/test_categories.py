@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeleak
 from helpers.grids import cuts_for, shuffled, some_rows
-from helpers.releases import counted, leaves_of, mixed, random_tree
+from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak.auditing.assessors.leaf_words import LeafWords
 from treeleak.core.errors import BadSchema
 from treeleak.release import to_release
@@ -29,10 +29,8 @@ TINY = Schema([Categorical("c", values=(0, 1, 2, 5), missing=True), Ordinal("n",
 
 def stump(codes, column=0, missing_left=False) -> Tree:
     sets = CategorySets(np.zeros(len(codes), dtype=np.int64), np.array(codes, dtype=np.int64))
-    return Tree(
-        np.array([column, -1, -1]), np.full(3, np.nan), np.array([1, -1, -1]),
-        np.array([2, -1, -1]), np.array([missing_left, False, False]), categories=sets,
-    )  # fmt: skip
+    missing = np.array([missing_left, False, False])
+    return tree_of((column, np.nan), None, None, missing_left=missing, categories=sets)
 
 
 def release_of(*trees, names=("c",), **more) -> Release:
@@ -72,11 +70,8 @@ def test_leaves_name_their_categories():
     assert [words.say(0, leaf) for leaf in (1, 2)] == [
         "c is one of x, z", "c is none of x, z or missing"
     ]  # fmt: skip
-    both = Tree(
-        np.array([0, 0, -1, -1, -1]), np.array([np.nan, 3.5, np.nan, np.nan, np.nan]),
-        np.array([1, 2, -1, -1, -1]), np.array([4, 3, -1, -1, -1]), np.zeros(5, dtype=bool),
-        categories=CategorySets(np.zeros(2, dtype=np.int64), np.array([3, 7])),
-    )  # fmt: skip
+    sets = CategorySets(np.zeros(2, dtype=np.int64), np.array([3, 7]))
+    both = tree_of((0, np.nan), (0, 3.5), None, None, None, categories=sets)
     words = LeafWords(release_of(both), Schema([Ordinal("c", 0, 9)]))
     assert words.say(0, 3) == "c is one of 3, 7, c > 3.5"
 

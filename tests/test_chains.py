@@ -17,7 +17,7 @@ from helpers.brute_force import released_counts, rows_in
 from helpers.cases import Drawn, some_parts
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas
-from helpers.releases import bootstrap_draws, counted, drawn, random_tree
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree, tree_of
 from helpers.walks import frequencies, written
 from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
@@ -34,7 +34,6 @@ from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.given import KnownParts
 
@@ -63,11 +62,8 @@ def uneven():
 
     A row may then leave a leaf that the other comes to.
     """
-    tests = np.array([0, -1, 1, -1, -1])
-    children = np.array([1, -1, 3, -1, -1]), np.array([2, -1, 4, -1, -1])
-    cut = np.where(tests < 0, np.nan, 0.5)
-    one = Tree(tests, cut, *children, np.zeros(5, dtype=bool))
-    trees = [one, replace(one, feature=np.where(tests < 0, -1, 1 - tests)), one]
+    one, other = (tree_of((a, 0.5), None, (1 - a, 0.5), None, None) for a in (0, 1))
+    trees = [one, other, one]
     X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), np.array([0, 0, 0])
     b = np.array([[1, 2, 0], [3, 1, 1], [0, 1, 1]])
     return Drawn(drawn(trees, PAIRED.columns, X, y, 2, b), PAIRED, b, X, y, False)

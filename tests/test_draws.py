@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.random import sample_without_replacement
 
 from helpers.examples import examples, spread
+from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
@@ -23,7 +24,6 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap
-from treeleak.release.tree import Tree
 
 MODELS = Path(__file__).parent / "models"
 RECORDED = {
@@ -62,13 +62,7 @@ def tabled(indices, n_rows):
 
 
 def stump(n_draws, distinct):
-    return Tree(
-        feature=np.array([-1]),
-        threshold=np.array([np.nan]),
-        left=np.array([-1]),
-        right=np.array([-1]),
-        missing_left=np.array([False]),
-    ).with_counts(
+    return tree_of(None).with_counts(
         totals=np.array([float(n_draws)]),
         distinct=None if distinct is None else np.array([distinct]),
     )

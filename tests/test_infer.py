@@ -11,28 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release import to_release
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema, suggest_schema
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
-from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 
 def make_release(thresholds: dict[str, list[float]], **options) -> Release:
     """A release whose trees are stumps, one for each threshold."""
     trees = tuple(
-        Tree(
-            feature=np.array([f, -1, -1]),
-            threshold=np.array([t, np.nan, np.nan]),
-            left=np.array([1, -1, -1]),
-            right=np.array([2, -1, -1]),
-            missing_left=np.zeros(3, dtype=bool),
-        )
-        for f, cuts in enumerate(thresholds.values())
-        for t in cuts
+        tree_of((f, t), None, None) for f, cuts in enumerate(thresholds.values()) for t in cuts
     )
     options = {"maybe_missing": frozenset(), "one_hot": {}} | options
     return Release(trees, tuple(thresholds), (), AllRows(), None, **options)

@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn
 from helpers.models import points_of, sides, some_values
+from helpers.releases import tree_of
 from treeleak import NotCovered, reconstruct
 from treeleak.attacks.known_draws import leaf_boxes, listing, run
 from treeleak.core.clock import Clock
@@ -20,7 +21,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import DRAWS
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import Tree
 from treeleak.schema import (
     AtMost,
     Binary,
@@ -116,13 +117,7 @@ def test_rules_rule_out_nothing_true_in_many(monkeypatch):
 
 
 def stump(feature: int, left: int, right: int) -> Tree:
-    return Tree(
-        feature=np.array([feature, LEAF, LEAF]),
-        threshold=np.array([0.5, np.nan, np.nan]),
-        left=np.array([1, LEAF, LEAF]),
-        right=np.array([2, LEAF, LEAF]),
-        missing_left=np.zeros(3, dtype=bool),
-    ).with_counts(
+    return tree_of((feature, 0.5), None, None).with_counts(
         DRAWS,
         counts=np.array([[left + right], [left], [right]], dtype=float),
         distinct=np.array([left + right, left, right]),

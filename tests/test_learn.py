@@ -33,7 +33,7 @@ from sklearn.utils import estimator_checks
 import treeleak.learn.forest as module
 from helpers.examples import examples
 from helpers.noise import fits
-from helpers.releases import assert_same
+from helpers.releases import assert_same, tree_of
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
@@ -44,7 +44,6 @@ from treeleak.release.check_schema import check_schema
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows
-from treeleak.release.tree import Tree
 from treeleak.schema import (
     AtMost,
     Attribute,
@@ -291,13 +290,8 @@ def test_it_learns():
 
 def test_votes_are_shares_of_counts_not_below_zero():
     forest = fitted(*table(5), n_estimators=2, max_depth=1)
-    stump = Tree(
-        np.array([1, -1, -1]),
-        np.array([0.5, np.nan, np.nan]),
-        np.array([1, -1, -1]),
-        np.array([2, -1, -1]),
-        np.zeros(3, dtype=bool),
-    ).with_counts(counts=np.array([[0.0, 0.0], [-3.0, 5.0], [1.0, 3.0]]))
+    counts = np.array([[0.0, 0.0], [-3.0, 5.0], [1.0, 3.0]])
+    stump = tree_of((1, 0.5), None, None).with_counts(counts=counts)
     nothing = stump.with_counts(counts=np.array([[0.0, 0.0], [-3.0, 0.0], [-1.0, -1.0]]))
     forest.trees_ = [stump, nothing]
     rows = np.array([[20, 0, 1, 0, 0], [20, 1, 0, 1, 0]])

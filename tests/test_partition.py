@@ -13,7 +13,7 @@ from helpers.brute_force import as_multiset, equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled
-from helpers.releases import counted, drawn, leaves_of, mixed, random_tree
+from helpers.releases import counted, drawn, leaves_of, mixed, random_tree, tree_of
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (
@@ -57,13 +57,8 @@ def forest(schema, seed, n_trees=2, depth=3, float_type="float32", sets=False) -
 
 
 def stump(threshold, feature=0, missing_left=False) -> Tree:
-    return Tree(
-        feature=np.array([feature, -1, -1]),
-        threshold=np.array([threshold, np.nan, np.nan]),
-        left=np.array([1, -1, -1]),
-        right=np.array([2, -1, -1]),
-        missing_left=np.array([missing_left, False, False]),
-    )
+    missing = np.array([missing_left, False, False])
+    return tree_of((feature, threshold), None, None, missing_left=missing)
 
 
 def expand(geometry, point) -> np.ndarray:

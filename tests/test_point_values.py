@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.examples import examples
 from helpers.grids import all_points
-from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree
+from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree, tree_of
 from treeleak.datasets import load_adult
 from treeleak.partition import Geometry
 from treeleak.reconstruction.granularity import Grid, grid_behind
@@ -26,7 +26,6 @@ from treeleak.release import Release, to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows
-from treeleak.release.tree import Tree
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
@@ -183,15 +182,9 @@ def test_no_value_leaves_its_interval_and_no_count_changes(case):
 
 def stumps(*cuts: float) -> Release:
     """Trees of one test of one column each."""
-    trees = [
-        Tree(
-            np.array([0, -1, -1]), np.array([cut, np.nan, np.nan]), np.array([1, -1, -1]),
-            np.array([2, -1, -1]), np.zeros(3, dtype=bool),
-        )
-        for cut in cuts
-    ]  # fmt: skip
+    trees = tuple(tree_of((0, cut), None, None) for cut in cuts)
     return Release(
-        tuple(trees), ("a",), (), AllRows(), None, float_type="float32", thresholds_are="midpoints"
+        trees, ("a",), (), AllRows(), None, float_type="float32", thresholds_are="midpoints"
     )
 
 

@@ -18,7 +18,9 @@ from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, Rand
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from helpers.examples import examples
+from helpers.ferry import LIST_X, TOY, TOY_SCHEMA, TOY_X, TOY_Y
 from helpers.older import needs_counted_gaps
+from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import (
@@ -38,41 +40,20 @@ from treeleak.uncertainty import ProbabilisticDataset, from_rows, from_rule_list
 
 J48 = Path(__file__).parent / "models" / "j48"
 
-# Ferry 2024, table I and figure 1: a1 from 10 to 15, a2 0 or 1, a3 from 1 to 3.
-FERRY = Schema([Ordinal("a1", 10, 15), Binary("a2"), Ordinal("a3", 1, 3)])
-ROWS = pd.DataFrame({"a1": [12, 14, 11, 14], "a2": [0, 1, 1, 0], "a3": [3, 2, 2, 1]})
-LABELS = [0, 0, 1, 1]
-
-BINARY = pd.DataFrame(
-    [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]], columns=["a1", "a2", "a3"]
-)
-BINARY_LABELS = [1, 1, 0, 0, 1]
+LIST_Y = [1, 1, 0, 0, 1]
 
 
 def stump(
     counts: list[list[float]], threshold: float = 0.5, names: tuple[str, ...] = ("a",), **more: Any
 ) -> Release:
     """A tree of one test, of the first column."""
-    tree = Tree(
-        np.array([0, -1, -1]),
-        np.array([threshold, np.nan, np.nan]),
-        np.array([1, -1, -1]),
-        np.array([2, -1, -1]),
-        np.array([False, False, False]),
-    ).with_counts(counts=np.array(counts, dtype=float))
+    tree = tree_of((0, threshold), None, None).with_counts(counts=np.array(counts, dtype=float))
     n = int(sum(counts[0]))
     return Release((tree,), names, (0, 1), AllRows(), **{"n_rows": n} | more)
 
 
 def figure_1() -> ProbabilisticDataset:
-    nodes = Tree(
-        np.array([2, -1, 0, -1, -1]),
-        np.array([1.5, np.nan, 11.5, np.nan, np.nan]),
-        np.array([1, -1, 3, -1, -1]),
-        np.array([2, -1, 4, -1, -1]),
-        np.zeros(5, dtype=bool),
-    ).with_counts(counts=np.array([[2, 2], [0, 1], [2, 1], [0, 1], [2, 0]], dtype=float))
-    return from_tree(Release((nodes,), ("a1", "a2", "a3"), (0, 1), AllRows(), 4), FERRY)
+    return from_tree(TOY, TOY_SCHEMA)
 
 
 def values_in(data: ProbabilisticDataset, group: int) -> list[set[float]]:
@@ -110,7 +91,7 @@ def test_ferrys_tree_cell_by_cell() -> None:
     assert values_in(data, 1) == [{10, 11}, {0, 1}, {2, 3}]
     assert values_in(data, 2) == [{12, 13, 14, 15}, {0, 1}, {2, 3}]
     assert data.dist() == pytest.approx(0.736, abs=5e-4)
-    assert data.dist(ROWS) == pytest.approx(data.dist(), abs=1e-12)
+    assert data.dist(TOY_X) == pytest.approx(data.dist(), abs=1e-12)
     # x3 alone: a1 is one of two out of six.
     x3 = replace(data, counts=np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]]))
     cell = 3 * x3.dist() - 1 - math.log(2) / math.log(3)
@@ -118,14 +99,14 @@ def test_ferrys_tree_cell_by_cell() -> None:
     assert data.points == (12, 8, 16)
     assert data.n_worlds == 12 * 8 * 16**2
     assert data.dist_g() == pytest.approx(math.log(12 * 8 * 16**2) / (4 * math.log(36)))
-    assert data.contains(ROWS, LABELS)
-    assert not data.contains(ROWS, [0, 1, 0, 1])
+    assert data.contains(TOY_X, TOY_Y)
+    assert not data.contains(TOY_X, [0, 1, 0, 1])
 
 
 def test_the_tree_that_scikit_learn_grows_on_ferrys_rows_is_the_papers() -> None:
-    grown = (DecisionTreeClassifier(random_state=s).fit(ROWS, LABELS) for s in range(50))
+    grown = (DecisionTreeClassifier(random_state=s).fit(TOY_X, TOY_Y) for s in range(50))
     data = next(
-        from_tree(m, FERRY) for m in grown if m.tree_.feature.tolist() == [2, -2, 0, -2, -2]
+        from_tree(m, TOY_SCHEMA) for m in grown if m.tree_.feature.tolist() == [2, -2, 0, -2, -2]
     )
     assert data.points == (12, 8, 16)
     assert data.dist() == pytest.approx(figure_1().dist())
@@ -166,8 +147,8 @@ def test_ferrys_rule_list_cell_by_cell() -> None:
     assert held == [[[1, 1, 0], [1, 1, 1]], [[*p, 1] for p in joint], [[*p, 0] for p in joint]]
     assert data.n_worlds == 2**2 * 3**2 * 3
     assert data.dist_g() == pytest.approx(math.log2(108) / 15)
-    assert data.contains(BINARY, BINARY_LABELS)
-    assert not data.contains(BINARY.assign(a1=[1, 1, 1, 1, 1]), BINARY_LABELS)
+    assert data.contains(LIST_X, LIST_Y)
+    assert not data.contains(LIST_X.assign(a1=[1, 1, 1, 1, 1]), LIST_Y)
 
 
 # What is refused.
@@ -197,13 +178,8 @@ def test_supports_of_rules_must_add_up() -> None:
 
 def test_rows_in_a_leaf_that_nothing_reaches_are_infeasible() -> None:
     # Two tests of the same 0/1 column of a group, on the way to one leaf.
-    tree = Tree(
-        np.array([0, -1, 1, -1, -1]),
-        np.array([0.5, np.nan, 0.5, np.nan, np.nan]),
-        np.array([1, -1, 3, -1, -1]),
-        np.array([2, -1, 4, -1, -1]),
-        np.zeros(5, dtype=bool),
-    ).with_counts(counts=np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float))
+    counts = np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float)
+    tree = tree_of((0, 0.5), None, (1, 0.5), None, None).with_counts(counts=counts)
     release = Release((tree,), ("a", "b"), (0, 1), AllRows(), 3)
     free = Schema.from_columns(["a", "b"])
     assert from_tree(release, free).n_rows == 3
@@ -331,7 +307,7 @@ def test_columns_without_bounds_are_refused_by_name(bounds: tuple[float, float])
 
 
 def models_that_are_refused() -> list[tuple[Any, str]]:
-    X, y = BINARY, BINARY_LABELS
+    X, y = LIST_X, LIST_Y
     tree = DecisionTreeClassifier()
     return [
         (RandomForestClassifier(3).fit(X, y), "3 trees"),
@@ -346,11 +322,11 @@ def models_that_are_refused() -> list[tuple[Any, str]]:
 
 
 def test_of_a_regression_tree_leaves_are_known_and_no_class() -> None:
-    tree = DecisionTreeRegressor(max_depth=1, random_state=0).fit(BINARY, [0.5, 0.5, 0, 0, 0])
-    data = from_tree(tree, Schema.from_columns(BINARY))
+    tree = DecisionTreeRegressor(max_depth=1, random_state=0).fit(LIST_X, [0.5, 0.5, 0, 0, 0])
+    data = from_tree(tree, Schema.from_columns(LIST_X))
     assert data.classes == ()
-    assert data.contains(BINARY)
-    assert data.support.tolist() == np.bincount(tree.apply(BINARY))[1:].tolist()
+    assert data.contains(LIST_X)
+    assert data.support.tolist() == np.bincount(tree.apply(LIST_X))[1:].tolist()
     assert data.dist_g() == pytest.approx(2 / 3)
     X, y = data.sample(1)[0]
     assert data.contains(X)
@@ -361,10 +337,10 @@ def test_of_a_regression_tree_leaves_are_known_and_no_class() -> None:
 @pytest.mark.parametrize(("model", "why"), models_that_are_refused())
 def test_other_models_are_refused_with_the_reason(model: Any, why: str) -> None:
     if not why:
-        assert from_tree(model, Schema.from_columns(BINARY)).contains(BINARY, BINARY_LABELS)
+        assert from_tree(model, Schema.from_columns(LIST_X)).contains(LIST_X, LIST_Y)
         return
     with pytest.raises(NotCovered, match=why):
-        from_tree(model, Schema.from_columns(BINARY))
+        from_tree(model, Schema.from_columns(LIST_X))
 
 
 def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path) -> None:
@@ -372,20 +348,20 @@ def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path)
     with pytest.raises(NotCovered, match="give X and y"):
         from_rule_list(bare)
     with pytest.raises(BadInput, match="labels without rows"):
-        from_rule_list(bare, y=BINARY_LABELS)
+        from_rule_list(bare, y=LIST_Y)
     with pytest.raises(BadInput, match="rows without labels"):
-        from_rule_list(bare, X=BINARY)
+        from_rule_list(bare, X=LIST_X)
     with pytest.raises(BadInput, match="labels without rows"):
         from_tree(stump([[1, 1], [0, 1], [1, 0]]), Schema([Binary("a")]), y=[1])
     with pytest.raises(BadInput, match="5 rows with 2 labels"):
-        from_rule_list(bare, X=BINARY, y=[0, 1])
+        from_rule_list(bare, X=LIST_X, y=[0, 1])
     with pytest.raises(BadInput, match="label 7 is no class"):
-        from_rule_list(bare, X=BINARY, y=[0, 1, 7, 0, 0])
+        from_rule_list(bare, X=LIST_X, y=[0, 1, 7, 0, 0])
     with pytest.raises(BadInput, match="lack 2 columns of the model: 'a1', 'a3'"):
-        from_rule_list(bare, X=BINARY[["a2"]], y=BINARY_LABELS)
-    counted = from_rule_list(bare, X=BINARY, y=BINARY_LABELS)
+        from_rule_list(bare, X=LIST_X[["a2"]], y=LIST_Y)
+    counted = from_rule_list(bare, X=LIST_X, y=LIST_Y)
     assert counted.counts.tolist() == [[1, 3, 0], [1, 0, 0]]
-    write_rules(bare.counted(BINARY, BINARY_LABELS), tmp_path / "rules.json")
+    write_rules(bare.counted(LIST_X, LIST_Y), tmp_path / "rules.json")
     assert from_rule_list(tmp_path / "rules.json").n_worlds == counted.n_worlds
     with pytest.raises(BadModel, match=r"none\.json"):
         from_rule_list(tmp_path / "none.json")
@@ -407,11 +383,11 @@ def test_rows_are_counted_by_the_schema() -> None:
 
 def test_rules_of_a_set_that_overlap_are_counted_together() -> None:
     said = rules(rule(one("a1")), rule(one("a2")), default=None, ordered=False)
-    data = from_rule_list(said, X=BINARY, y=BINARY_LABELS)
+    data = from_rule_list(said, X=LIST_X, y=LIST_Y)
     assert data.names == ("covered", "default")
     assert data.points == (6, 2)
     assert data.counts.tolist() == [[2, 3, 0], [0, 0, 0]]
-    assert data.contains(BINARY, BINARY_LABELS)
+    assert data.contains(LIST_X, LIST_Y)
 
 
 def test_the_nearest_world_of_many_rules_is_found_by_few_changes() -> None:
@@ -428,24 +404,24 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
     data = figure_1()
     for ask in (data.contains, data.distance, data.dist):
         with pytest.raises(BadInput, match="'a3'"):
-            ask(ROWS[["a1", "a2"]])
+            ask(TOY_X[["a1", "a2"]])
         with pytest.raises(BadInput, match=r"row 1 of the rows: column 'a2'"):
-            ask(ROWS.assign(a2=["1", "many", None, "0"]))
+            ask(TOY_X.assign(a2=["1", "many", None, "0"]))
         with pytest.raises(BadInput, match=r"row 1 of the rows: column 'a2'"):
-            ask(ROWS.assign(a2=[0, [1], [0, 1], 1]))
+            ask(TOY_X.assign(a2=[0, [1], [0, 1], 1]))
         with pytest.raises(BadInput, match="'a1' stands twice"):
-            ask(ROWS.set_axis(["a1", "a1", "a3"], axis=1))
+            ask(TOY_X.set_axis(["a1", "a1", "a3"], axis=1))
     with pytest.raises(BadInput, match=r"row 1.*'a1'"):
-        data.dist(ROWS.assign(a1=[12, 99, 11, 14]))
+        data.dist(TOY_X.assign(a1=[12, 99, 11, 14]))
     with pytest.raises(BadInput, match="4 rows have no distance to 3"):
-        data.dist(ROWS.iloc[:3])
+        data.dist(TOY_X.iloc[:3])
     with pytest.raises(BadInput, match="4 rows have 2 labels"):
-        data.contains(ROWS, [0, 1])
-    for none in (ROWS[[]], ROWS[[]].assign(nonsense=1)):
+        data.contains(TOY_X, [0, 1])
+    for none in (TOY_X[[]], TOY_X[[]].assign(nonsense=1)):
         with pytest.raises(BadInput, match="no columns that the model has"):
             data.membership(none)
     with pytest.raises(BadInput, match="4 records have 2 labels"):
-        data.membership(ROWS, [0, 1])
+        data.membership(TOY_X, [0, 1])
     with pytest.raises(BadInput, match="columns names none"):
         data.expectation(lambda t: 1.0, [])
     with pytest.raises(BadInput, match="no column 'b'"):
@@ -456,7 +432,7 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
         data.expectation(lambda t: [1.0], ["a1"])
     with pytest.raises(BadInput, match="n must be 0 or more"):
         data.sample(-1)
-    for other in (ROWS, None, [1]):
+    for other in (TOY_X, None, [1]):
         with pytest.raises(BadInput, match="is no probabilistic dataset"):
             data.merge(other)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="is no probabilistic dataset"):
@@ -466,10 +442,10 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
 
 
 def test_columns_that_the_model_lacks_are_ignored() -> None:
-    data, more = figure_1(), ROWS.assign(nonsense="x")
-    assert data.contains(more, LABELS)
+    data, more = figure_1(), TOY_X.assign(nonsense="x")
+    assert data.contains(more, TOY_Y)
     assert data.distance(more) == 0
-    assert data.membership(more).equals(data.membership(ROWS))
+    assert data.membership(more).equals(data.membership(TOY_X))
     grouped = Schema([OneHot("g", ("a1", "a2", "a3"))])
     said = from_rule_list(rules(rule(one("a1"), counts=(1, 0))), grouped)
     with pytest.raises(BadInput, match="'a1', which is no whole attribute"):
@@ -478,19 +454,19 @@ def test_columns_that_the_model_lacks_are_ignored() -> None:
 
 def test_datasets_of_other_attributes_are_not_combined() -> None:
     data = figure_1()
-    wider = Schema([Ordinal("a1", 10, 20), *FERRY.attributes[1:]])
+    wider = Schema([Ordinal("a1", 10, 20), *TOY_SCHEMA.attributes[1:]])
     for other, why in (
-        (from_rows(ROWS, wider, LABELS), "'a1'.*'high': 15.*'high': 20"),
-        (from_rows(ROWS[["a1", "a2"]], Schema(FERRY.attributes[:2]), LABELS), "3 attributes"),
+        (from_rows(TOY_X, wider, TOY_Y), "'a1'.*'high': 15.*'high': 20"),
+        (from_rows(TOY_X[["a1", "a2"]], Schema(TOY_SCHEMA.attributes[:2]), TOY_Y), "3 attributes"),
     ):
         for combine in (data.dist, data.compatibility, data.merge):
             with pytest.raises(BadInput, match=why):
                 combine(other)
-    binary = Schema.from_columns(BINARY)
+    binary = Schema.from_columns(LIST_X)
     ruled = Schema(binary.attributes, [AtMost(("a1", "a2"), 2)])
     with pytest.raises(BadInput, match="only one of the datasets has the rule"):
-        from_rows(BINARY, binary).dist(from_rows(BINARY, ruled))
-    shorter = from_rows(ROWS.iloc[:3], FERRY)
+        from_rows(LIST_X, binary).dist(from_rows(LIST_X, ruled))
+    shorter = from_rows(TOY_X.iloc[:3], TOY_SCHEMA)
     for measure in (data.dist, data.compatibility):
         with pytest.raises(BadInput, match=r"4 rows .* 3 rows"):
             measure(shorter)
@@ -535,12 +511,12 @@ def test_what_is_certain_is_at_no_distance_from_itself() -> None:
 
 def test_a_table_says_no_more_than_its_rows() -> None:
     data = figure_1()
-    sure = from_rows(ROWS, FERRY, LABELS)
-    assert data.dist(sure) == pytest.approx(data.dist(ROWS)) == pytest.approx(data.dist())
+    sure = from_rows(TOY_X, TOY_SCHEMA, TOY_Y)
+    assert data.dist(sure) == pytest.approx(data.dist(TOY_X)) == pytest.approx(data.dist())
     assert data.compatibility(sure) == 0
     merged = data.merge(sure)
     assert merged.dist() == 0
-    assert merged.contains(ROWS, LABELS)
+    assert merged.contains(TOY_X, TOY_Y)
 
 
 def test_merging_takes_classes_in_any_order_and_some_that_one_release_lacks() -> None:
@@ -670,24 +646,24 @@ def test_rules_with_bounds_on_one_side_on_both_and_beyond_the_domain(
 
 
 def test_models_without_column_names_take_columns_in_order() -> None:
-    X = BINARY.set_axis([0, 1, 2], axis=1)
-    data = from_tree(DecisionTreeClassifier().fit(X.to_numpy(), BINARY_LABELS))
+    X = LIST_X.set_axis([0, 1, 2], axis=1)
+    data = from_tree(DecisionTreeClassifier().fit(X.to_numpy(), LIST_Y))
     for rows in (X, X.to_numpy()):
-        assert data.contains(rows, BINARY_LABELS)
-        assert data.distance(rows, BINARY_LABELS) == 0
+        assert data.contains(rows, LIST_Y)
+        assert data.distance(rows, LIST_Y) == 0
         assert data.dist(rows) == pytest.approx(data.dist())
     assert data.membership(X)["possible"].all()
     with pytest.raises(BadInput, match="no columns that the model has"):
-        data.membership(BINARY.set_axis(["p", "q", "r"], axis=1)[["p"]])
+        data.membership(LIST_X.set_axis(["p", "q", "r"], axis=1)[["p"]])
     with pytest.raises(Mismatch, match="lack 3 columns"):
-        figure_1().membership(BINARY.set_axis(["p", "q", "r"], axis=1))
+        figure_1().membership(LIST_X.set_axis(["p", "q", "r"], axis=1))
 
 
 @pytest.mark.parametrize("names", [["", " ", "\n"], ['"', "a;b", "ä"], [0, 1, 2]])
 def test_odd_column_names(names: list[Any]) -> None:
-    X = BINARY.set_axis(names, axis=1)
+    X = LIST_X.set_axis(names, axis=1)
     schema = Schema.from_columns(map(str, names))
-    data = from_rows(X, schema, BINARY_LABELS)
+    data = from_rows(X, schema, LIST_Y)
     assert data.contains(X.iloc[[3, 4, 0, 1, 2]])
     assert len(data.groups) == 5
     assert data.membership(X.iloc[:1])["probability"][0] == 1
@@ -699,14 +675,14 @@ def test_odd_column_names(names: list[Any]) -> None:
     ids=["bool", "int", "str", "float", "words"],
 )
 def test_labels_of_any_type(label: Any) -> None:
-    y = [label(v) for v in BINARY_LABELS]
-    data = from_tree(DecisionTreeClassifier().fit(BINARY, y), Schema.from_columns(BINARY))
-    assert data.contains(BINARY, y)
+    y = [label(v) for v in LIST_Y]
+    data = from_tree(DecisionTreeClassifier().fit(LIST_X, y), Schema.from_columns(LIST_X))
+    assert data.contains(LIST_X, y)
     (X, drawn), *_ = data.sample()
     assert data.contains(X, drawn)
     assert set(drawn) == set(y)
-    assert not data.contains(BINARY, y[::-1])
-    assert data.merge(from_rows(BINARY, Schema.from_columns(BINARY), y)).contains(BINARY, y)
+    assert not data.contains(LIST_X, y[::-1])
+    assert data.merge(from_rows(LIST_X, Schema.from_columns(LIST_X), y)).contains(LIST_X, y)
 
 
 def test_no_rows_at_all() -> None:
@@ -912,11 +888,11 @@ def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
 
 def test_rows_are_held_against_groups_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treeleak.uncertainty.questions.AT_ONCE", 7)
-    tree = DecisionTreeClassifier(random_state=0).fit(BINARY, BINARY_LABELS)
-    data = from_tree(tree, Schema.from_columns(BINARY))
-    assert data.contains(BINARY, BINARY_LABELS)
-    assert not data.contains(BINARY, BINARY_LABELS[::-1])
-    assert not data.contains(1 - BINARY)
+    tree = DecisionTreeClassifier(random_state=0).fit(LIST_X, LIST_Y)
+    data = from_tree(tree, Schema.from_columns(LIST_X))
+    assert data.contains(LIST_X, LIST_Y)
+    assert not data.contains(LIST_X, LIST_Y[::-1])
+    assert not data.contains(1 - LIST_X)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
-from helpers.releases import counted, leaves_of, mixed, random_tree
+from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak import (
     BadInput,
     BadSchema,
@@ -57,7 +57,6 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.release import Release
 from treeleak.release.sampling import UnknownSampling
-from treeleak.release.tree import Tree
 from treeleak.verification.counts import check_rows
 
 
@@ -432,14 +431,7 @@ def test_missing_values_come_back_as_missing():
 def test_a_test_against_the_highest_value_parts_known_from_missing():
     X = pd.DataFrame({"a": [0.0, 1.0, np.nan]})
     schema = Schema([Binary("a", missing=True)])
-    tree = Tree(
-        feature=np.array([0, -1, -1]),
-        threshold=np.array([1.0, np.nan, np.nan]),
-        left=np.array([1, -1, -1]),
-        right=np.array([2, -1, -1]),
-        missing_left=np.zeros(3, dtype=bool),
-    )
-    release = counted([tree], ["a"], X.to_numpy(), np.array([0, 0, 1]), 2)
+    release = counted([tree_of((0, 1.0), None, None)], ["a"], X.to_numpy(), np.array([0, 0, 1]), 2)
     result = reconstruct(release, schema)
     check_against_brute_force(result, release, schema)
     assert result.X["a"].isna().sum() == 1

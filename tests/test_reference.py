@@ -29,6 +29,7 @@ from helpers.releases import (
     random_tree,
     summed,
     tampered,
+    tree_of,
 )
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
@@ -278,19 +279,12 @@ def test_known_draws_give_the_rows_back_in_their_order():
     assert label.tolist() == y.tolist()
 
 
-def stump():
-    rng = np.random.default_rng(0)
-    while (tree := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
-        pass
-    return tree
-
-
 def of_stump(X, draws, n_classes=1, y=None):
     """Known draws of a single test of a single binary column."""
     b = np.array([draws], dtype=np.uint8)
     X = np.array(X, dtype=float)[:, None]
     y = np.zeros(len(X), dtype=int) if y is None else np.array(y)
-    return drawn([stump()], ["a"], X, y, n_classes, b), b
+    return drawn([tree_of((0, 0.5), None, None)], ["a"], X, y, n_classes, b), b
 
 
 def test_rows_that_miss_distinct_counts_are_not_called_feasible():
@@ -498,8 +492,8 @@ def test_interval_literals_say_what_literals_of_atoms_say(kind, missing):
 def test_only_single_columns_that_ascend_have_interval_literals():
     ordered = atoms_between(Ordinal("x", 0, 9), [1.5, 3.5])
     falling = replace(ordered, atoms=ordered.atoms[::-1])
-    other = replace(stump(), feature=np.array([1, -1, -1]))
-    release = Release((stump(), other), ("a", "b", "c"), (), AllRows(), None)
+    trees = tuple(tree_of((column, 0.5), None, None) for column in (0, 1))
+    release = Release(trees, ("a", "b", "c"), (), AllRows(), None)
     (group,) = Geometry.of(release, Schema([OneHot("g", ["a", "b", "c"])])).parts
     wide = replace(ordered, columns=np.arange(2))
     for part in (falling, wide, group):

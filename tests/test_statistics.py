@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.grids import all_points, cuts_for, schemas, some_rows
-from helpers.releases import followed, mixed, random_tree
+from helpers.releases import followed, mixed, random_tree, tree_of
 from treeleak.core.errors import BadModel, BadSchema, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
@@ -42,10 +42,7 @@ LEAF = np.array([True, False, False])
 
 
 def stump(*entries: NodeStatistic, cut: float = 0.5, **more) -> Tree:
-    return Tree(
-        np.array([0, -1, -1]), np.array([cut, np.nan, np.nan]), np.array([1, -1, -1]),
-        np.array([2, -1, -1]), np.zeros(3, dtype=bool), Statistics(entries), **more,
-    )  # fmt: skip
+    return tree_of((0, cut), None, None, statistics=Statistics(entries), **more)
 
 
 def release_of(*trees: Tree, classes=(0, 1), **more) -> Release:

@@ -32,10 +32,11 @@ from experiments.studies.draft_dp import (
     TABLE_7,
 )
 from experiments.studies.published import read_published
+from helpers.releases import tree_of
 from helpers.tables import shared_file, small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets.draft import draft_schema
-from treeleak.release import AllRows, Release, Tree
+from treeleak.release import AllRows, Release
 from treeleak.release.noise.laws import Laplace
 
 pytestmark = pytest.mark.slow
@@ -69,11 +70,7 @@ def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypat
 
 def forest_of(counts, noise=None):
     """One tree that tests column a, so that leaf 1 holds a = 0, leaf 2 holds a = 1."""
-    feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]])
-    cut = np.array([0.5, np.nan, np.nan])
-    tree = Tree(feature, cut, left, right, np.zeros(3, dtype=bool)).with_counts(
-        counts=np.array(counts, dtype=float)
-    )
+    tree = tree_of((0, 0.5), None, None).with_counts(counts=np.array(counts, dtype=float))
     return Release((tree,), ("a", "b", "c"), (0, 1), AllRows(), None, noise)
 
 

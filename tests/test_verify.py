@@ -18,7 +18,7 @@ from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
-from helpers.releases import counted, drawn, leaves_of, random_tree, summed
+from helpers.releases import counted, drawn, leaves_of, random_tree, summed, tree_of
 from treeleak.core.clock import Clock
 from treeleak.core.errors import Mismatch
 from treeleak.release import to_release
@@ -129,11 +129,8 @@ def test_rows_that_were_drawn_are_counted_as_often(seed, distinct):
 
 def of_stump():
     """Rows 0, 1, 1 on a single test, drawn 2, 1, 1 times."""
-    rng = np.random.default_rng(0)
-    while (tree := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
-        pass
     X, y, b = np.array([[0.0], [1.0], [1.0]]), np.array([0, 1, 1]), np.array([[2, 1, 1]])
-    return drawn([tree], ["a"], X, y, 2, b), X, y, b
+    return drawn([tree_of((0, 0.5), None, None)], ["a"], X, y, 2, b), X, y, b
 
 
 def test_the_order_of_rows_matters_where_draws_differ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,21 @@ def mixed(tree: Tree, rng: np.random.Generator, *, categories: bool) -> Tree:
     threshold = tree.threshold.copy()
     threshold[chosen] = np.nan
     return replace(tree, threshold=threshold, categories=CategorySets(*np.array(sets).T))
+
+
+def tree_of(*nodes: tuple[int, float] | None, **more: Any) -> Tree:
+    """A tree of tests of a column against a number, each before its children; None is a leaf."""
+    feature, threshold = np.array([node or (-1, np.nan) for node in nodes]).T
+    left, right = np.full((2, len(nodes)), -1)
+    half: list[int] = []
+    for v in range(1, len(nodes)):
+        if nodes[v - 1] is not None:
+            left[v - 1] = v
+            half.append(v - 1)
+        else:
+            right[half.pop()] = v
+    told = {"missing_left": np.zeros(len(nodes), dtype=bool)} | more
+    return Tree(feature.astype(np.int64), threshold, left, right, **told)
 
 
 def random_tree(rng: np.random.Generator, cuts: Sequence[Sequence[float]], depth: int) -> Tree:
