@@ -9,6 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak as tl
+from helpers.tables import compas_sample
 from treeleak import metrics
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.exact.learned_worlds import Learned
@@ -17,9 +18,7 @@ from treeleak.verification.counts import check_rows
 
 
 def forest_of(n_trees: int, depth: int, seed: int = 1, n_rows: int = 40):
-    data = tl.datasets.load_compas()
-    X = data.X.sample(n_rows, random_state=seed)
-    y = data.y[X.index]
+    X, y, data = compas_sample(n_rows, seed=seed)
     model = RandomForestClassifier(n_trees, max_depth=depth, bootstrap=False, random_state=seed)
     return data, X, y, model.fit(X, y)
 

@@ -19,6 +19,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from helpers.tables import compas_sample
 from treeleak.report import render_html
 
 if TYPE_CHECKING:
@@ -111,9 +112,7 @@ def hostile_audit() -> treeleak.Audit:
 
 
 def plain_audit() -> treeleak.Audit:
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(60, random_state=0)
-    y = data.y[X.index]
+    X, y, data = compas_sample(60, seed=0)
     forest = RandomForestClassifier(n_estimators=10, random_state=42).fit(X, y)
     control = data.X.drop(X.index).sample(200, random_state=1)
     found = treeleak.audit(forest, X, y, schema=data.schema, control=control)
@@ -125,9 +124,8 @@ def tree_audit() -> treeleak.Audit:
     """An audit without training rows, of one tree."""
     from sklearn.tree import DecisionTreeClassifier
 
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(80, random_state=3)
-    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, data.y[X.index])
+    X, y, data = compas_sample(80)
+    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, y)
     return treeleak.audit(tree, schema=data.schema)
 
 
@@ -299,10 +297,9 @@ def test_pages_of_rows_turn_with_the_keyboard(reports, opened):
 
 
 def test_the_rows_shown_are_those_rebuilt(opened, tmp_path):
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(12, random_state=5)
-    forest = RandomForestClassifier(n_estimators=3, random_state=1).fit(X, data.y[X.index])
-    found = treeleak.audit(forest, X, data.y[X.index], schema=data.schema, bootstrap="hidden")
+    X, y, data = compas_sample(12, seed=5)
+    forest = RandomForestClassifier(n_estimators=3, random_state=1).fit(X, y)
+    found = treeleak.audit(forest, X, y, schema=data.schema, bootstrap="hidden")
     path = tmp_path / "report.html"
     path.write_text(render_html(found, "internal"), encoding="utf-8")
     page = opened(path).page

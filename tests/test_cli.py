@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import run
+from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
 
@@ -35,9 +36,8 @@ def save(folder, X, y, **options):
 
 @pytest.fixture(scope="module")
 def compas():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(40, random_state=1)
-    return X, data.y[X.index], data.schema
+    X, y, data = compas_sample(40, seed=1)
+    return X, y, data.schema
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
 
-import treeleak
 from helpers.hurried import hurry
+from helpers.tables import compas_sample
 
 ROOT = Path(__file__).parents[1]
 SMALL = {"defences.py": ["--rows", "30", "--seconds", "2"]}
@@ -86,10 +86,9 @@ def decide(folder: Path, command: str) -> int:
 
 
 def repository(folder: Path, **options: object) -> Path:
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(100, random_state=0)
+    X, y, data = compas_sample(100, seed=0)
     forest = RandomForestClassifier(bootstrap=False, random_state=0, **options)
-    skops.io.dump(forest.fit(X, data.y[X.index]), folder / "model.skops")
+    skops.io.dump(forest.fit(X, y), folder / "model.skops")
     (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
     page = (ROOT / "docs" / "github-action.md").read_text(encoding="utf-8")
     policy = page.split("```toml\n")[1].split("```")[0]

@@ -12,8 +12,8 @@ import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
-import treeleak
 from helpers.examples import spread
+from helpers.tables import compas_sample
 from treeleak.cli import app
 
 NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; main()"
@@ -24,9 +24,7 @@ NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; ma
 def folder(tmp_path, monkeypatch):
     """A model with its schema and training rows, in the folder where the user is."""
     monkeypatch.chdir(tmp_path)
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(30, random_state=0)
-    y = data.y[X.index]
+    X, y, data = compas_sample(30, seed=0)
     skops.io.dump(RandomForestClassifier(5, random_state=0).fit(X, y), "model.skops")
     (tmp_path / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
     X.assign(again=y).to_csv("train.csv", index=False)

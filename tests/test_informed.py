@@ -22,6 +22,7 @@ from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import counted, counted_as, leaves_of, random_tree, summed
+from helpers.tables import compas_sample
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
@@ -503,9 +504,7 @@ def test_the_schema_is_taken_from_the_model_if_none_is_given():
 
 
 def test_the_audit_of_one_missing_row_says_how_far_it_is():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(40, random_state=0)
-    y = data.y[X.index]
+    X, y, data = compas_sample(40, seed=0)
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
     told = []
     treeleak.informed_audit(model, X, y, data.schema, 5, progress=told.append)

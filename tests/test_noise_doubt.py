@@ -14,6 +14,7 @@ import treeleak
 from helpers.examples import examples
 from helpers.noise import noise_drawn
 from helpers.releases import stumps
+from helpers.tables import compas_sample
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
 from treeleak.reconstruction.remarks import of_noise
@@ -266,9 +267,8 @@ def test_names_of_all_classes_that_a_leaf_holds():
 
 
 def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(300, random_state=6)
-    forest = RandomForestClassifier(50, random_state=6).fit(X, data.y[X.index])
+    X, y, _ = compas_sample(300, seed=6)
+    forest = RandomForestClassifier(50, random_state=6).fit(X, y)
     whole = to_release(forest)
     trees = []
     for tree in whole.trees:
@@ -276,16 +276,15 @@ def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
         statistics = Statistics.counting(LABELS, named, present=tree.is_leaf)
         trees.append(replace(tree, statistics=statistics))
     bare = replace(whole, trees=tuple(trees), noise=LabelNoise("present", 1.0))
-    left = noise_left(bare, X.to_numpy(), data.y[X.index].to_numpy())
+    left = noise_left(bare, X.to_numpy(), y.to_numpy())
     assert left.compared
     assert left.doubt is None
 
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=0)
-    return X, compas.y[X.index], compas.schema
+    X, y, compas = compas_sample(60, seed=0)
+    return X, y, compas.schema
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-import treeleak
+from helpers.tables import compas_sample
 
 # From the first line on, so that imports are watched, too.
 WATCHED = """
@@ -53,9 +53,7 @@ def watched(script, *arguments):
 def folder(tmp_path_factory):
     """A small forest with its schema and rows, and a tree as a pickle."""
     folder = tmp_path_factory.mktemp("offline")
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(30, random_state=0)
-    y = data.y[X.index]
+    X, y, data = compas_sample(30, seed=0)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     skops.io.dump(forest, folder / "model.skops")
     (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")

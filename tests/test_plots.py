@@ -12,6 +12,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from helpers.tables import compas_sample
 from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
 from treeleak.report import plots
@@ -21,12 +22,11 @@ mpl.use("Agg")
 
 @pytest.fixture(scope="module")
 def audited():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
+    X, y, compas = compas_sample(60)
     forest = RandomForestClassifier(3, max_depth=4, bootstrap=False, random_state=0)
-    forest.fit(X, compas.y[X.index])
+    forest.fit(X, y)
     return treeleak.audit(
-        forest, X, compas.y[X.index], schema=compas.schema, groups=["age", "priors"], time_limit=5
+        forest, X, y, schema=compas.schema, groups=["age", "priors"], time_limit=5
     )
 
 

@@ -13,15 +13,14 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
 from treeleak.cli import app
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    y = compas.y[X.index]
+    X, y, compas = compas_sample(60)
     folder = tmp_path_factory.mktemp("record of Ann Smith")
     skops.io.dump(DecisionTreeClassifier(max_depth=2).fit(X, y), folder / "model.skops")
     X.assign(label=y).to_csv(folder / "train.csv", index=False)
@@ -90,9 +89,7 @@ def test_time_threat_readers_and_review_are_told(told):
 
 @pytest.mark.slow
 def test_what_somebody_knows_is_in_the_sentence():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(40, random_state=0)
-    y = compas.y[X.index]
+    X, y, compas = compas_sample(40, seed=0)
     tree = DecisionTreeClassifier(max_depth=2).fit(X, y)
     plain = treeleak.audit(tree).provenance.threat_model
     assert plain == "An adversary who holds the model (white box), and knows nothing else."

@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.examples import spread
+from helpers.tables import compas_sample
 from treeleak.cli import app
 from treeleak.core.percent import percent
 from treeleak.core.plain import plain, shortened
@@ -164,9 +165,8 @@ def test_what_was_asked_for_names_no_category_that_few_have(canary):
 
 
 def test_the_ends_of_a_spread_speak_of_single_leaves():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(60, random_state=3)
-    tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, data.y[X.index])
+    X, y, data = compas_sample(60)
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, y)
     audit = treeleak.audit(tree, schema=data.schema)
     every = {str(q) for q in audit.uncertainty.quantiles}
     assert set(audit.to_dict("internal")["uncertainty"]["quantiles"]) == every
@@ -196,10 +196,9 @@ def test_the_internal_edition_holds_them(canary):
 
 @pytest.fixture(scope="module")
 def found():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(40, random_state=0)
-    forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, data.y[X.index])
-    return treeleak.audit(forest, X, data.y[X.index], schema=data.schema)
+    X, y, data = compas_sample(40, seed=0)
+    forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, y)
+    return treeleak.audit(forest, X, y, schema=data.schema)
 
 
 @pytest.mark.slow
@@ -257,9 +256,8 @@ def test_a_ruling_answers_the_first_question(found):
 
 
 def test_rows_that_are_proved_together_are_not_said_to_leak():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(80, random_state=3)
-    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, data.y[X.index])
+    X, y, data = compas_sample(80)
+    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, y)
     sheet = sheet_of(treeleak.audit(tree, schema=data.schema))
     assert sheet.verdict.startswith("no leak shown")
     assert sheet.answers[1].answer == "The attacks disclosed no single row."
@@ -405,11 +403,9 @@ OLD_WORDS = (
 
 @pytest.mark.slow
 def test_a_report_speaks_the_words_of_privacy_people():
-    data = treeleak.datasets.load_compas()
-    X = data.X.sample(80, random_state=0)
-    y, schema = data.y[X.index], data.schema
+    X, y, data = compas_sample(80, seed=0)
     tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
-    audit = treeleak.audit(tree, X, y, schema=schema, time_limit=20)
+    audit = treeleak.audit(tree, X, y, schema=data.schema, time_limit=20)
     out = Console(width=80, record=True, file=io.StringIO())
     render(audit, out)
     page = render_html(audit, "internal")

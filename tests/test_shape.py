@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import held_against
@@ -31,9 +32,8 @@ from treeleak.report import render
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=1)
-    return X, compas.y[X.index], compas.X.drop(X.index).head(600), compas.schema
+    X, y, compas = compas_sample(60, seed=1)
+    return X, y, compas.X.drop(X.index).head(600), compas.schema
 
 
 def trained(data, epsilon, seed=0):
