@@ -9,10 +9,9 @@ import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.core.errors import BadInput, BadSchema
 
 X = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
@@ -93,7 +92,7 @@ def test_what_is_given_has_types(function):
 def test_a_report_of_another_ending_is_refused(tmp_path):
     skops.io.dump(DecisionTreeClassifier().fit(X, Y), tmp_path / "m.skops")
     report = tmp_path / "r.txt"
-    result = CliRunner().invoke(app, ["audit", str(tmp_path / "m.skops"), "--report", str(report)])
+    result = run("audit", tmp_path / "m.skops", "--report", report)
     assert result.exit_code == 2
     assert "name it r.html" in result.stderr
     assert not report.exists()

@@ -4,6 +4,7 @@ import io
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,15 +13,14 @@ import skops.io
 from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from typer.testing import CliRunner
 
 import treeleak
+from helpers import cli
 from helpers.documents import valid
 from helpers.ferry import LIST_X, TOY, TOY_SCHEMA, TOY_X, TOY_Y
 from helpers.releases import counted_as, tree_of
 from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
-from treeleak.cli import app
 from treeleak.cli.tables import Tables
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
@@ -71,8 +71,7 @@ def printed(audit):
     return " ".join(console.export_text().split())
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "80"})
+run = partial(cli.run, env={"COLUMNS": "80"})
 
 
 # ---------------------------------------------------------------------------------------- trees

@@ -12,14 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import treeleak
 from experiments.benchmarks.mutation_seeds import releases
+from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
 from treeleak.auditing.assessors import counts, exposure, singled_out
-from treeleak.cli.application import app
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.reconstruction import Reconstruction, answering
@@ -217,6 +216,6 @@ def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeyp
     path = tmp_path / "model.json"
     write_release(release, path)
     monkeypatch.setattr(run, "reconstruct", late)
-    done = CliRunner().invoke(app, ["audit", str(path), "--time-limit", "30"])
+    done = cli.run("audit", path, "--time-limit", 30)
     assert done.exit_code == 3
     assert "Not assessed: the time limit of 30 s was reached" in done.stdout

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from treeleak import demo
-from treeleak.cli import app
 from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import Schema
@@ -108,11 +107,11 @@ def test_it_is_told_in_80_columns(made):
 @pytest.mark.slow
 def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["demo", "--out", "here"])
+    result = run("demo", "--out", "here")
     assert result.exit_code == 0
     hint = result.stdout.split("Try it yourself")[1].replace("\\\n", " ").splitlines()[1:4]
     for line in hint:
-        assert CliRunner().invoke(app, line.split()[1:]).exit_code == 0, line
+        assert run(*line.split()[1:]).exit_code == 0, line
     folder = tmp_path / "here"
     rows, train = (pd.read_csv(folder / f"{name}.csv") for name in ("rows", "train"))
     assert (rows.to_numpy() == train.to_numpy()).all()
@@ -153,7 +152,7 @@ def test_the_report_is_opened_where_somebody_can_see_it(
     stdout = SimpleNamespace(isatty=lambda: terminal)
     system = SimpleNamespace(stdout=stdout, stderr=sys.stderr, platform="linux")
     monkeypatch.setattr("treeleak.cli.files.sys", system)
-    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), *options])
+    result = run("demo", "--out", tmp_path, *options)
     assert result.exit_code == 0
     assert pages == [(tmp_path / demo.REPORT).as_uri()] * opened
 

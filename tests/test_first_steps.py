@@ -10,11 +10,10 @@ import sys
 import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
-from typer.testing import CliRunner
 
+from helpers.cli import run
 from helpers.examples import spread
 from helpers.tables import compas_sample
-from treeleak.cli import app
 
 NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; main()"
 """The command under the name that it is installed by."""
@@ -175,7 +174,7 @@ def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, sai
         content = "\n".join(content((folder / "train.csv").read_text())).encode()
     if content is not None:
         (folder / "wrong").write_bytes(content)
-    result = CliRunner().invoke(app, arguments)
+    result = run(*arguments)
     assert result.exit_code == 2, result.output
     for piece in said:
         assert piece in result.stderr
@@ -186,7 +185,7 @@ def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, sai
 def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):
     monkeypatch.setattr("treeleak.audit", lambda *a, **k: pytest.fail("work was done"))
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
-    result = CliRunner().invoke(app, ["audit", "model.skops", "--json", "folder/audit.json"])
+    result = run("audit", "model.skops", "--json", "folder/audit.json")
     assert result.exit_code == 2
     assert "folder/audit.json: you may not write in folder: choose another" in result.stderr
 
@@ -292,21 +291,19 @@ def _codes(text):
 @pytest.mark.slow
 def test_quiet_leaves_results_and_errors(folder):
     loud, quiet = (
-        CliRunner().invoke(app, ["reconstruct", "model.skops", "--out", f"{name}.csv", *more])
+        run("reconstruct", "model.skops", "--out", f"{name}.csv", *more)
         for name, more in (("loud", []), ("quiet", ["--quiet"]))
     )
     assert "The bootstrap samples are known from" in loud.stderr
     assert quiet.stderr.splitlines() == [loud.stderr.splitlines()[0].replace("loud", "quiet")]
     assert (folder / "loud.csv").read_bytes() == (folder / "quiet.csv").read_bytes()
-    refused = CliRunner().invoke(app, ["audit", "none.skops", "--quiet"])
+    refused = run("audit", "none.skops", "--quiet")
     assert refused.stderr.startswith("treeleak: none.skops: No such file")
 
 
 @pytest.mark.slow
 def test_quiet_takes_nothing_from_an_audit(folder):
-    loud, quiet = (
-        CliRunner().invoke(app, ["audit", "model.skops", *more]) for more in ([], ["--quiet"])
-    )
+    loud, quiet = (run("audit", "model.skops", *more) for more in ([], ["--quiet"]))
     # Both tell when and how long they ran.
     when = r"\(\d+\.\d s\)|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?( UTC|Z)?"
     assert re.sub(when, "", loud.stdout) == re.sub(when, "", quiet.stdout)
@@ -314,6 +311,6 @@ def test_quiet_takes_nothing_from_an_audit(folder):
 
 
 def test_quiet_schema_keeps_its_remarks_in_the_file(folder):
-    result = CliRunner().invoke(app, ["schema", "model.skops", "--out", "own.toml", "--quiet"])
+    result = run("schema", "model.skops", "--out", "own.toml", "--quiet")
     assert (result.exit_code, result.stderr) == (0, "")
     assert (folder / "own.toml").read_text().startswith("# ")

@@ -10,19 +10,14 @@ import pytest
 import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.release import read_model
 
 X = pd.DataFrame({"priors": [0, 1] * 10, "sex": [0, 0, 1, 1] * 5})
 Y = [0, 1] * 10
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def zipped(path, *members):

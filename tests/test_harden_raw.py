@@ -12,10 +12,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.hardening import ways
 
@@ -93,7 +92,7 @@ def test_a_file_is_hardened_and_measured_with_the_rows_of_its_pipeline(saved):
 def test_the_command_line_takes_the_rows_of_a_pipeline(saved):
     files = [str(saved / name) for name in ("m.skops", "out.skops", "train.csv")]
     arguments = ["--out", files[1], "--train", files[2], "--label", "y", "--time-limit", str(AMPLE)]
-    result = CliRunner().invoke(app, ["harden", files[0], *arguments, "--quiet"])
+    result = run("harden", files[0], *arguments, "--quiet")
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
     assert "at least 5 rows in a leaf" in said

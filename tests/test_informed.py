@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
@@ -26,7 +26,6 @@ from helpers.tables import compas_sample
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
-from treeleak.cli import app
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
@@ -512,7 +511,7 @@ def test_the_audit_of_one_missing_row_says_how_far_it_is():
 
 
 def test_the_help_says_what_is_covered():
-    said = " ".join(CliRunner().invoke(app, ["informed", "--help"]).output.split())
+    said = " ".join(run("informed", "--help").output.split())
     for limit in ("saw every row", "bootstrap forests with exact counts, if", "2^26 pairs"):
         assert limit in said
 

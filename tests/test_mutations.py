@@ -12,15 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import treeleak
 from experiments.benchmarks.mutation_formats import FORMATS
 from experiments.benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
 from experiments.benchmarks.mutations import FAULTS, Case, run
+from helpers import cli
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.cli.application import app
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict
 
@@ -64,11 +63,7 @@ def test_files_that_nobody_changed_are_read(name: str, tmp_path: Path):
 
 def audited(model: Path, *options: str | Path) -> tuple[int, str]:
     """Exit status and what was said on the error stream, without what nobody foresaw."""
-    done = CliRunner().invoke(
-        app, ["audit", str(model), *map(str, options), "--quiet", "--time-limit", "5"]
-    )
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
+    done = cli.run("audit", model, *options, "--quiet", "--time-limit", 5)
     return done.exit_code, done.stderr
 
 

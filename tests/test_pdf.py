@@ -8,10 +8,9 @@ import stat
 import pytest
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.core.errors import BadInput
 from treeleak.report import pdf
 
@@ -29,8 +28,7 @@ def folder(tmp_path_factory):
 
 
 def audit(folder, report, *more):
-    arguments = ["audit", folder / "m.skops", "--report", report, "--quiet", *more]
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return run("audit", folder / "m.skops", "--report", report, "--quiet", *more)
 
 
 def browser(path, lines):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import AdaBoostRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.documents import valid
 from helpers.examples import examples
 from helpers.tables import compas_sample
@@ -24,7 +24,6 @@ from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
-from treeleak.cli import app
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Reader
 from treeleak.core.percent import percent
@@ -523,7 +522,7 @@ def gate(files, limits, *more, train=True, model="model.skops"):
     policy.write_text(f'name = "Gate"\n[limits]\n{limits}\n')
     rows = ["--train", files / "train.csv", "--label", "label"] if train else []
     arguments = ["audit", files / model, "--schema", files / "schema.toml", *rows]
-    return CliRunner().invoke(app, [str(a) for a in (*arguments, "--policy", policy, *more)])
+    return run(*arguments, "--policy", policy, *more)
 
 
 def test_the_gate_on_the_command_line(files):

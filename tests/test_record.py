@@ -9,13 +9,12 @@ from dataclasses import replace
 import pytest
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
-from treeleak.cli import app
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,7 @@ def told(files):
             "--policy", files / "policy.toml", "--json", out, "--report", page, f"--{edition}",
             "--time-limit", "30",
         ]  # fmt: skip
-        shown = CliRunner().invoke(app, [str(a) for a in arguments])
+        shown = run(*arguments)
         assert shown.exit_code in (0, 4), shown.output
         found[edition] = valid(json.loads(out.read_text()))
     return found | {"page": page.read_text(), "terminal": shown.stdout}

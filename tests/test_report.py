@@ -23,12 +23,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.examples import spread
 from helpers.tables import compas_sample
-from treeleak.cli import app
 from treeleak.core.percent import percent
 from treeleak.core.plain import plain, shortened
 from treeleak.report import render, render_html
@@ -56,10 +55,6 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append(data)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 # -------------------------------------------------------------------------------------- canaries

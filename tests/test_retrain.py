@@ -11,13 +11,12 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.documents import valid
 from helpers.hurried import walk_less
 from helpers.tables import compas_sample
-from treeleak.cli import app
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening import retrain as module
@@ -196,7 +195,7 @@ def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     rows = ["--train", "train.csv", "--label", "label", "--schema", "schema.toml"]
     command = ["harden", "model.skops", "--out", "hard.skops", "--force", "--json", "h.json"]
-    told = CliRunner().invoke(app, [*command, *rows, "--time-limit", "60"])
+    told = run(*command, *rows, "--time-limit", "60")
     assert "What another training would save" in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 80
     document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
@@ -205,7 +204,7 @@ def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch)
     assert whats[-1] == "differential privacy, epsilon 1"
     for more in ([*rows, "--no-retrain"], []):
         few = ["--steps", "sizes", "--time-limit", "60"]
-        without = CliRunner().invoke(app, [*command, *more, *few])
+        without = run(*command, *more, *few)
         assert "another training" not in without.stdout
         document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
         assert document["retraining"] is None

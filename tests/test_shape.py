@@ -10,16 +10,15 @@ import pandas as pd
 import pytest
 import skops.io
 from rich.console import Console
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import held_against
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.cli import app
 from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
@@ -224,17 +223,15 @@ def test_the_command_line_end_to_end(data, few_guesses, tmp_path, monkeypatch):
     (tmp_path / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
     X.assign(label=y).to_csv("train.csv", index=False)
 
-    def run(*arguments):
-        return CliRunner().invoke(app, [*arguments, "--schema", "schema.toml"])
-
+    given = ("--schema", "schema.toml")
     beside = ("--train", "train.csv", "--label", "label", "--n-rows", "60", "--json", "a.json")
-    result = run("audit", "dp.skops", *beside)
+    result = run("audit", "dp.skops", *given, *beside)
     assert result.exit_code == 0, result.output
     document = valid(json.loads((tmp_path / "a.json").read_text()))
     assert document["verdict"] == LEAK
     assert document["measurement"]["shape"]["n_guesses"] == 4
     skops.io.dump(trained(data, 5.0), "dp.skops")
-    result = run("reconstruct", "dp.skops", "--out", "likely.csv")
+    result = run("reconstruct", "dp.skops", *given, "--out", "likely.csv")
     assert result.exit_code == 0, result.output
     rows = len(pd.read_csv("likely.csv"))
     assert f"Training set: {rows} rows (95 %: " in result.stderr

@@ -33,12 +33,11 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
+from helpers.cli import run
 from helpers.examples import examples
 from helpers.older import made, sklearn_since
-from treeleak.cli import app
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
 from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_file
@@ -692,10 +691,6 @@ def test_an_earlier_model_of_other_units_is_refused():
     later, earlier = forest(X, y), forest(X.iloc[:10], y[:10])
     with pytest.raises(NotCovered, match="encodes or scales 'age__age' in another way"):
         treeleak.reconstruct(later, earlier=earlier)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def test_the_command_line_writes_the_columns_of_the_input(tmp_path):

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 from treeleak.cli import app
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
+def run(*arguments, **how):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], **how)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
