@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -231,21 +231,25 @@ TABLE_3 = _study(
     figures=no_figures,
 )
 
-# -------------------------------------------------------------------- figure 2: error against trees
+# ------------------------------------------------------------ figures 2 and 4: error against trees
 
 _DRAWS = {"none": "no bootstrap", "hidden": "bootstrap, draws hidden", "known": "draws known"}
 
 
-def _errors(runs: pd.DataFrame, keys: Sequence[str], name: str, title: str) -> list[Table]:
-    """Mean error and time of each point; the paper prints no numbers for it."""
+def _errors(runs: pd.DataFrame, name: str, title: str) -> list[Table]:
     own = runs.assign(depth=[_depth(d) for d in runs.depth])
-    grouped = own.groupby(list(keys), sort=False)
-    frame = grouped.agg(
-        error=("error", "mean"), guess=("guess", "mean"), seconds=("seconds", "mean"),
-        runs=("seed", "size"), unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
-    ).reset_index()  # fmt: skip
+    keys = ["dataset", "bootstrap", "depth", "n_trees"]
     note = "The paper draws these points and prints no numbers for them."
-    return [Table(name, title, frame, note)]
+    return [Table(name, title, _means(own, keys, guess=("guess", "mean")), note)]
+
+
+def _means(runs: pd.DataFrame, keys: list[str], **more: tuple[str, str]) -> pd.DataFrame:
+    """Mean error and time of each point, with more columns between them."""
+    grouped = runs.groupby(keys, sort=False)
+    return grouped.agg(
+        error=("error", "mean"), **more, seconds=("seconds", "mean"), runs=("seed", "size"),
+        unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
+    ).reset_index()  # fmt: skip
 
 
 def _by_depth(ax: Axes, runs: pd.DataFrame) -> None:
@@ -267,45 +271,47 @@ def _finished(figure: Figure, axes: Any) -> Figure:
     return figure
 
 
-def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> Figure:
+def _against_trees(runs: pd.DataFrame, columns: Sequence[str]) -> Figure:
     """Error against the number of trees, a line for each depth."""
     own = runs.assign(depth=[_depth(d) for d in runs.depth])
     with styled():
-        figure, axes = panels(len(rows), len(columns))
-        for line, dataset in zip(axes, rows, strict=True):
+        figure, axes = panels(len(DATASETS), len(columns))
+        for line, dataset in zip(axes, DATASETS, strict=True):
             for ax, draws in zip(line, columns, strict=True):
                 _by_depth(ax, own[(own.dataset == dataset) & (own.bootstrap == draws)])
                 ax.set_title(f"{NAMES[dataset]}, {_DRAWS[draws]}")
         return _finished(figure, axes)
 
 
-FIGURE_2 = _study(
-    name="draft-figure-2",
-    what="figure 2: error against the number of trees, by depth",
-    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "hidden"))),
-    quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0))
-    + list(_cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0)),
-    tables=lambda runs: _errors(
-        runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-2",
-        "DRAFT, figure 2: mean error",
-    ),
-    figures=lambda runs: {"draft-figure-2": _against_trees(runs, DATASETS, ("none", "hidden"))},
+def _error_study(
+    number: int,
+    what: str,
+    title: str,
+    draws: tuple[str, str],
+    quick: Callable[[], list[dict[str, Any]]],
+) -> Study:
+    name = f"draft-figure-{number}"
+    return _study(
+        name=name,
+        what=f"figure {number}: {what}",
+        full=lambda: list(_cross(SEEDS, TREES, DEPTHS, draws)),
+        quick=quick,
+        tables=lambda runs: _errors(runs, name, f"DRAFT, figure {number}: {title}"),
+        figures=lambda runs: {name: _against_trees(runs, draws)},
+    )
+
+
+FIGURE_2 = _error_study(
+    2, "error against the number of trees, by depth", "mean error", ("none", "hidden"),
+    lambda: [
+        *_cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0),
+        *_cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0),
+    ],
 )  # fmt: skip
-
-
-# ---------------------------------------------------------------- figure 4: draws known
-
-
-FIGURE_4 = _study(
-    name="draft-figure-4",
-    what="figure 4: error without bootstrap beside that with draws known",
-    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "known"))),
-    quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
-    tables=lambda runs: _errors(
-        runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-4",
-        "DRAFT, figure 4: mean error without bootstrap, and with draws known",
-    ),
-    figures=lambda runs: {"draft-figure-4": _against_trees(runs, DATASETS, ("none", "known"))},
+FIGURE_4 = _error_study(
+    4, "error without bootstrap beside that with draws known",
+    "mean error without bootstrap, and with draws known", ("none", "known"),
+    lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
 )  # fmt: skip
 
 
@@ -429,12 +435,7 @@ def _growth(runs: pd.DataFrame) -> list[Table]:
 
 
 def exponent(sizes: pd.Series[Any], seconds: pd.Series[Any]) -> float:
-    """Fit the power of the sizes with which seconds grow: the slope of their logarithms.
-
-    Parameters
-    ----------
-    sizes, seconds : Series
-    """
+    """Fit the power of the sizes with which seconds grow: the slope of their logarithms."""
     return float(np.polyfit(np.log(sizes.astype(float)), np.log(seconds.astype(float)), 1)[0])
 
 
@@ -521,14 +522,7 @@ def _partly(seeds: Sequence[int], what: str, limit: float, every: int = 1) -> li
 
 
 def _partial_table(runs: pd.DataFrame, name: str, title: str) -> list[Table]:
-    frame = (
-        runs.groupby(["dataset", "known"], sort=False)
-        .agg(
-            error=("error", "mean"), sd=("error", "std"), seconds=("seconds", "mean"),
-            runs=("seed", "size"), unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
-        )
-        .reset_index()
-    )  # fmt: skip
+    frame = _means(runs, ["dataset", "known"], sd=("error", "std"))
     note = "Error of what was not known. The paper prints no numbers for it."
     return [Table(name, title, frame, note)]
 
@@ -549,43 +543,39 @@ def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figur
     return {name: figure}
 
 
-def _partial_warm(p: Parameters) -> Parameters:
-    return {**p, "dataset": "compas", "known": 1 if p["what"] == "attributes" else 0.1, "seed": 0}
+def _partial_study(
+    name: str,
+    where: str,
+    parts: str,
+    what: str,
+    every: int,
+    label: str,
+    seconds: Callable[[Parameters], float],
+) -> Study:
+    return _study(
+        name=name,
+        what=f"{where}: error of the rest where some {parts} are known",
+        full=lambda: _partly(SEEDS, what, LIMIT),
+        quick=lambda: _partly([0], what, 5.0, every),
+        run=attack_knowing,
+        tables=lambda runs: _partial_table(runs, name, f"DRAFT, {where}: some {parts} known"),
+        figures=lambda runs: _partial_drawn(runs, name, label),
+        seconds=seconds,
+        warm=lambda p: {
+            **p, "dataset": "compas", "known": 1 if what == "attributes" else 0.1, "seed": 0,
+        },
+        experiment="",
+    )  # fmt: skip
 
 
-FIGURE_5 = Study(
-    name="draft-figure-5",
-    paper=PAPER,
-    what="figure 5: error of the rest where some attributes are known",
-    full=lambda: _partly(SEEDS, "attributes", LIMIT),
-    quick=lambda: _partly([0], "attributes", 5.0, every=3),
-    run=attack_knowing,
-    tables=lambda runs: _partial_table(
-        runs, "draft-figure-5", "DRAFT, figure 5: some attributes known"
-    ),
-    figures=lambda runs: _partial_drawn(runs, "draft-figure-5", "attributes known"),
-    seconds=lambda p: min(20.0, float(p["time_limit"])),
-    warm=_partial_warm,
-    check=have_tables,
-    needs=NEEDS,
-)
-
-KNOWN_EXAMPLES = Study(
-    name="draft-known-examples",
-    paper=PAPER,
-    what="appendix D: error of the rest where some rows are known",
-    full=lambda: _partly(SEEDS, "examples", LIMIT),
-    quick=lambda: _partly([0], "examples", 5.0, every=2),
-    run=attack_knowing,
-    tables=lambda runs: _partial_table(
-        runs, "draft-known-examples", "DRAFT, appendix D: some rows known"
-    ),
-    figures=lambda runs: _partial_drawn(runs, "draft-known-examples", "share of the rows known"),
-    seconds=lambda p: min(20.0 * (1.0 - float(p["known"])) + 0.5, float(p["time_limit"])),
-    warm=_partial_warm,
-    check=have_tables,
-    needs=NEEDS,
-)
+FIGURE_5 = _partial_study(
+    "draft-figure-5", "figure 5", "attributes", "attributes", 3, "attributes known",
+    lambda p: min(20.0, float(p["time_limit"])),
+)  # fmt: skip
+KNOWN_EXAMPLES = _partial_study(
+    "draft-known-examples", "appendix D", "rows", "examples", 2, "share of the rows known",
+    lambda p: min(20.0 * (1.0 - float(p["known"])) + 0.5, float(p["time_limit"])),
+)  # fmt: skip
 
 STUDIES: Sequence[Study] = (
     TABLE_2, TABLE_3, TABLE_4, FIGURE_2, FIGURE_4, FIGURE_5, KNOWN_EXAMPLES, TABLES_6_TO_8,
