@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.data import NAMES, NEEDS, have_tables
+from experiments.data import NAMES, NEEDS
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -22,7 +23,6 @@ from experiments.studies.dp_cells import (
     DATASETS,
     FORESTS,
     LIMIT,
-    PAPER,
     RATIO,
     SEEDS,
     beside_published,
@@ -88,9 +88,8 @@ def _accuracies(runs: pd.DataFrame) -> list[Table]:
     return [Table("draft-dp-table-5", title, pd.DataFrame(lines), note)]
 
 
-TABLE_5 = Study(
+TABLE_5 = dp_study(
     name="draft-dp-table-5",
-    paper=PAPER,
     what="table V: accuracy of private forests and of scikit-learn's",
     full=lambda: _learners(range(20)),
     quick=lambda: _learners(range(2)),
@@ -98,8 +97,7 @@ TABLE_5 = Study(
     tables=_accuracies,
     figures=no_figures,
     seconds=lambda p: 1.0 if p["dataset"] == "compas" else 1.5,
-    check=have_tables,
-    needs=NEEDS,
+    warm=None,
 )
 
 # ----------------------------------------------- table VII, figures 10 and 11: growth with N
@@ -308,14 +306,12 @@ BUDGETS = (0.1, 1.0, 5.0, 10.0, 20.0, 30.0, 1000.0)
 _TARGETS = 100
 
 
-def informed_grid(
-    seeds: Sequence[int], budgets: Sequence[float], n_targets: int = _TARGETS
-) -> list[dict[str, Any]]:
+def informed_grid(seeds: Sequence[int], budgets: Sequence[float]) -> list[dict[str, Any]]:
     """Cross the parameters of appendix G, seed by seed."""
     return [
         {
             "dataset": dataset, "epsilon": epsilon, "seed": seed, "mechanism": "draft-dp",
-            "n_targets": n_targets, "n_trees": 10, "depth": 5,
+            "n_targets": _TARGETS, "n_trees": 10, "depth": 5,
         }
         for seed in seeds for epsilon in budgets for dataset in DATASETS
     ]  # fmt: skip
@@ -350,14 +346,12 @@ def _missing_row(runs: pd.DataFrame) -> list[Table]:
     return [Table("draft-dp-figure-13", title, pd.DataFrame(lines), note)]
 
 
-def _missing_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    lines: Mapping[str, Mapping[str, str]] = {
-        "13": {"error": "treeleak", "majority": "majority of each column"},
-        "14": {"inliers": "inliers", "outliers": "outliers"},
-        "16": {"perfect_inliers": "inliers", "perfect_outliers": "outliers"},
-    }
+def against_budget(
+    runs: pd.DataFrame, figures: Mapping[int, Mapping[str, str]]
+) -> dict[str, Figure]:
+    """Draw figures of these numbers: a line for each value of runs, by its name, over epsilon."""
     out = {}
-    for number, values in lines.items():
+    for number, values in figures.items():
         with styled():
             figure, axes = panels(1, len(DATASETS))
             for ax, dataset in zip(axes[0], DATASETS, strict=True):
@@ -366,25 +360,35 @@ def _missing_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                     band(ax, own[value].mean(), own[value].std(), k, label)
                 ax.set(title=NAMES[dataset], xscale="log", xlabel="epsilon")
             from_zero(axes)
-            axes[0, 0].set_ylabel("share without an error" if number == "16" else "mean error")
+            perfect = "perfect_inliers" in values
+            axes[0, 0].set_ylabel("share without an error" if perfect else "mean error")
             legend_below(figure, axes[0, 0])
         out[f"draft-dp-figure-{number}"] = figure
     return out
 
 
-FIGURE_13 = Study(
+PERFECT = {"perfect_inliers": "inliers", "perfect_outliers": "outliers"}
+_MISSING = {
+    13: {"error": "treeleak", "majority": "majority of each column"},
+    14: {"inliers": "inliers", "outliers": "outliers"},
+    16: PERFECT,
+}
+
+informed_study = partial(
+    dp_study,
+    warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
+)
+"""A study of the one missing row."""
+
+FIGURE_13 = informed_study(
     name="draft-dp-figure-13",
-    paper=PAPER,
     what="figures 13, 14 and 16: an adversary who knows all rows but one",
     full=lambda: informed_grid(range(10), BUDGETS),
     quick=lambda: informed_grid([0], (0.1, 5.0, 30.0)),
     run=informed_attack,
     tables=_missing_row,
-    figures=_missing_drawn,
+    figures=lambda runs: against_budget(runs, _MISSING),
     seconds=lambda p: {"compas": 4.0, "default_credit": 7.0, "adult": 9.0}[p["dataset"]],
-    warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
-    check=have_tables,
-    needs=NEEDS,
 )
 
 STUDIES: Sequence[Study] = (

@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.data import NAMES, NEEDS, have_tables
-from experiments.drawing import from_zero, legend_below, panels, styled
-from experiments.studies.dp_cells import DATASETS, PAPER
 from experiments.studies.dp_runs import informed_forest
-from experiments.studies.draft_dp import BUDGETS, band, informed_grid
+from experiments.studies.draft_dp import (
+    BUDGETS,
+    PERFECT,
+    against_budget,
+    informed_grid,
+    informed_study,
+)
 from experiments.studies.network import Floats, train
 from experiments.studies.published import read_published
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table, verdict
@@ -33,9 +36,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.datasets import Dataset
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.individual import Individual
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PAIRS = 1_600
 """Shadow forests; the paper's number."""
@@ -206,40 +206,20 @@ def _beside_published(runs: pd.DataFrame) -> list[Table]:
     ]
 
 
-def _drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    """Figure 15: the network's errors of inliers and outliers; figure 17: its perfect rows."""
-    of_network = {"error": "all", "inliers": "inliers", "outliers": "outliers", "exact": "exact"}
-    of_rows = {"perfect_inliers": "inliers", "perfect_outliers": "outliers"}
-    named = {"15": (of_network, "mean error"), "17": (of_rows, "share without an error")}
-    out = {}
-    for number, (values, label) in named.items():
-        with styled():
-            figure, axes = panels(1, len(DATASETS))
-            for ax, dataset in zip(axes[0], DATASETS, strict=True):
-                own = runs[runs.dataset == dataset].groupby("epsilon")
-                for k, (value, name) in enumerate(values.items()):
-                    band(ax, own[value].mean(), own[value].std(), k, name)
-                ax.set(title=NAMES[dataset], xscale="log", xlabel="epsilon")
-            from_zero(axes)
-            axes[0, 0].set_ylabel(label)
-            legend_below(figure, axes[0, 0])
-        out[f"draft-dp-figure-{number}"] = figure
-    return out
-
+_OF_NETWORK = {
+    15: {"error": "all", "inliers": "inliers", "outliers": "outliers", "exact": "exact"},
+    17: PERFECT,
+}
 
 STUDIES: Sequence[Study] = (
-    Study(
+    informed_study(
         name="draft-dp-figure-15",
-        paper=PAPER,
         what="figures 13, 15 and 17: a reconstructor network beside the exact posterior",
         full=lambda: informed_grid(range(10), BUDGETS),
         quick=lambda: informed_grid([0], (0.1, 20.0, 1000.0)),
         run=against_network,
         tables=_beside_published,
-        figures=_drawn,
+        figures=lambda runs: against_budget(runs, _OF_NETWORK),
         seconds=lambda p: {"compas": 7.0, "default_credit": 10.0, "adult": 12.0}[p["dataset"]],
-        warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
-        check=have_tables,
-        needs=NEEDS,
     ),
 )
