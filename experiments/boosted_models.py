@@ -151,14 +151,7 @@ def stripped(release: Release, library: str, left: str) -> Release:
 
 
 def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Record:
-    """Train, attack, measure.
-
-    Parameters
-    ----------
-    case : Case
-    settings : mapping
-        Parameters of the model beside those in ``MODELS``.
-    """
+    """Train with these settings beside those in ``MODELS``, attack, measure."""
     release, X, y, other, other_y = trained(case, settings)
     if case.left != ALL:
         release = stripped(release, MODELS[case.model][0], case.left)

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def render_tables(tables: Iterable[Table], console: Console) -> None:
-    """Print tables.
-
-    Parameters
-    ----------
-    tables : iterable of Table
-    console : rich.console.Console
-    """
+    """Print tables."""
     for table in tables:
         out = RichTable(title=Text(table.title), box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in table.frame:

@@ -193,13 +193,7 @@ def _share(right: np.ndarray) -> float | None:
 
 
 def missed(floor: Any, run: Any) -> list[str]:
-    """Name what a run misses of its floor; a claim that is proved and false always is.
-
-    Parameters
-    ----------
-    floor, run : named tuples
-        Lines of :func:`floors` and of the runs.
-    """
+    """Name what a run misses of its floor; a claim that is proved and false always is."""
     verified = run.status in ("unique", "feasible") and run.misfit == 0
     claims = {
         "answered": pd.notna(run.labels),

@@ -105,13 +105,7 @@ def warm(case: Case) -> Case:
 
 
 def missed(floor: Any, run: Any) -> list[str]:
-    """Name what a run misses of its floor.
-
-    Parameters
-    ----------
-    floor, run : named tuples
-        Lines of :func:`floors` and of the runs.
-    """
+    """Name what a run misses of its floor."""
     out = []
     if isinstance(floor.figure, str) and not getattr(run, floor.figure) >= floor.share:
         out.append(f"{floor.figure} {floor.share:g}")

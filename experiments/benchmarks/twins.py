@@ -101,12 +101,7 @@ class Cuts:
 
 
 def twin(model: Any, X: pd.DataFrame, y: IntArray, schema: Schema, seed: int) -> FloatArray:
-    """Draw another table for which the model is the same.
-
-    Returns
-    -------
-    float array, shape (n_rows, n_columns)
-    """
+    """Draw another table for which the model is the same."""
     release = replace(to_release(model), feature_names=tuple(X.columns))
     partition, cell = cells_of(release, schema, X)
     geometry = partition.geometry

@@ -34,13 +34,7 @@ _PUBLISHED_FOR = "XGB"
 
 
 def attack(parameters: Parameters) -> Record:
-    """Train a boosted model on a raw table, rebuild its rows, and measure.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Fields of :class:`~experiments.attempt.Case`.
-    """
+    """Train a boosted model on a raw table, as a Case says, rebuild its rows, and measure."""
     return run(Case(**parameters))
 
 

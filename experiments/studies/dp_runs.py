@@ -75,24 +75,12 @@ def attack(parameters: Parameters) -> Record:
 
 
 def attack_and_score(parameters: Parameters) -> Record:
-    """Attack, and add the forest's accuracy and the error of a random guess.
-
-    Parameters
-    ----------
-    parameters : mapping
-        As for :func:`attack`.
-    """
+    """Do as :func:`attack`, and add the forest's accuracy and the error of a random guess."""
     return _scored(_attacked(parameters), parameters["seed"])
 
 
 def attack_closely(parameters: Parameters) -> Record:
-    """Attack, score, and measure row by row and against other draws of the population.
-
-    Parameters
-    ----------
-    parameters : mapping
-        As for :func:`attack`.
-    """
+    """Attack, score, and measure row by row and against other draws of the population."""
     own = _attacked(parameters)
     record = _scored(own, parameters["seed"]) | dict.fromkeys(ROW_BY_ROW)
     if own.result is None or own.result.X is None:
@@ -141,13 +129,7 @@ def informed_attack(parameters: Parameters) -> Record:
 
 
 def informed_forest(parameters: Parameters) -> tuple[Dataset, IntArray, DPForestClassifier]:
-    """Train the forest that the informed adversary has: its table, its rows, and itself.
-
-    Parameters
-    ----------
-    parameters : mapping
-        As for :func:`informed_attack`.
-    """
+    """Train the forest that the informed adversary has: its table, its rows, and itself."""
     p, data = parameters, draft(parameters["dataset"])
     rng = np.random.default_rng(p["seed"])
     chosen = rng.choice(len(data.X), INFORMED_ROWS[p["dataset"]], replace=False)
@@ -183,13 +165,7 @@ def accuracy(parameters: Parameters) -> Record:
 
 
 def paper_forest(parameters: Parameters) -> Release:
-    """Load one of the paper's forests, with its noise or with noise that only this run has.
-
-    Parameters
-    ----------
-    parameters : mapping
-        As for :func:`attack`.
-    """
+    """Load one of the paper's forests, with its noise or with noise that only this run has."""
     p = parameters
     n_trees, depth, epsilon, seed = p["n_trees"], p["depth"], p["epsilon"], p["seed"]
     path = forest_path(p["dataset"])
@@ -213,16 +189,7 @@ def forest_path(dataset: str) -> Path:
 
 
 def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Release:
-    """Add the paper's noise, int(Lap(n_trees / epsilon)), to the counts of the leaves.
-
-    Parameters
-    ----------
-    release : Release
-        With exact counts.
-    epsilon : float
-        Of the forest; its trees share it.
-    rng : Generator
-    """
+    """Add the paper's noise, int(Lap(n_trees / epsilon)), to exact counts of the leaves."""
     law = Laplace(epsilon / len(release.trees), "towards zero")
     trees = []
     for tree in release.trees:
@@ -234,14 +201,7 @@ def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Re
 
 
 def log_likelihood(release: Release, X: pd.DataFrame, y: pd.Series[Any]) -> float:
-    """Log probability of the noise, should these be the training rows; 0 without noise.
-
-    Parameters
-    ----------
-    release : Release
-    X : DataFrame
-    y : Series
-    """
+    """Log probability of the noise, should these be the training rows; 0 without noise."""
     if release.noise is None:
         return 0.0
     rows = X[list(release.feature_names)].to_numpy(dtype=float)
@@ -256,26 +216,14 @@ def log_likelihood(release: Release, X: pd.DataFrame, y: pd.Series[Any]) -> floa
 
 
 def known_names(data: Dataset, known: int, seed: int) -> list[str]:
-    """Columns of so many attributes, chosen by the seed; of fewer, they are among these.
-
-    Parameters
-    ----------
-    data : Dataset
-    known, seed : int
-    """
+    """Columns of so many attributes, chosen by the seed; of fewer, they are among these."""
     attributes = data.schema.attributes
     chosen = np.random.default_rng(seed).permutation(len(attributes))[:known]
     return [column for a in sorted(chosen) for column in attributes[a].columns]
 
 
 def not_answered(status: str, seconds: float) -> Record:
-    """Record a run whose answer is not there.
-
-    Parameters
-    ----------
-    status : str
-    seconds : float
-    """
+    """Record a run whose answer is not there."""
     return {"status": status, "seconds": seconds, **dict.fromkeys(_MEASURED)}
 
 

@@ -117,10 +117,6 @@ def train(
     hidden : sequence of int
         Units of each hidden layer.
     how : Training, optional
-
-    Returns
-    -------
-    Network
     """
     how = how or Training()
     inputs, outputs = inputs.astype(np.float32), outputs.astype(np.float32)

@@ -92,24 +92,10 @@ def by_network(
     budget: float,
     seed: int,
 ) -> IntArray:
-    """Rebuild missing rows by a network.
+    """Rebuild missing rows by a network: zeros and ones, shape (n_targets, n_columns).
 
-    Parameters
-    ----------
-    forest : DPForestClassifier
-    data : Dataset
-        All rows, those that the forest was not trained on included.
-    chosen : int array
-        Rows that it was trained on.
-    targets : int array
-        Which of these are the missing ones, each by itself.
-    budget : float
-        Epsilon of one tree, of which the law of the noise follows.
-    seed : int
-
-    Returns
-    -------
-    array of 0 and 1, shape (n_targets, n_columns)
+    The forest was trained on the ``chosen`` rows of ``data``; ``targets`` says which of these are
+    the missing ones, each by itself. ``budget`` is epsilon of one tree, as the law of the noise.
     """
     rng = np.random.default_rng([seed, 1])
     values = data.X[list(forest.feature_names_in_)]
