@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.documents import check_damaged, check_unreadable, put
 from helpers.examples import examples
 from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
@@ -451,13 +452,8 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
     ],
 )
 def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):
-    data = stump()
-    at = data
-    for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
     with pytest.raises(BadModel, match=re.escape(says)):
-        release_from_dict(data)
+        release_from_dict(put(stump(), path, value))
 
 
 def test_what_noise_may_leave_out_gets_its_default():
@@ -514,21 +510,11 @@ def test_a_cycle_beside_the_root_is_refused():
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str):
-    path = tmp_path / "damaged.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadModel, match=says) as error:
-        read_release(path)
-    assert str(path) in str(error.value)
+    check_damaged(read_release, tmp_path, text, says)
 
 
-def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypatch):
-    (tmp_path / "binary.json").write_bytes(b"\x80\x04")
-    for name in ("absent.json", "binary.json"):
-        with pytest.raises(BadModel, match=name):
-            read_release(str(tmp_path / name))
-    monkeypatch.setattr(checked_json, "MOST_JSON_BYTES", 1)
-    with pytest.raises(BadModel, match=r"binary\.json: larger"):
-        read_release(tmp_path / "binary.json")
+def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path):
+    check_unreadable(read_release, tmp_path)
 
 
 def guide_example() -> str:

@@ -21,6 +21,7 @@ from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, random_tree
+from helpers.tables_of import labelled
 from treeleak.attacks.posterior import hidden_draws as hidden
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
@@ -30,7 +31,6 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.datasets import draft_sample, load_compas, load_draft
-from treeleak.evidence import HiddenDraws
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
 from treeleak.reconstruction.run import reconstruct
@@ -46,23 +46,12 @@ SHORT = replace(hidden._PLAN, chains=2, cooling=3, fits=1, between=2, samples=4,
 """Walks long enough to go wrong, and no longer; the same on every machine."""
 
 
-def evidence_of(case, distinct=True, n_rows=None):
-    geometry = Geometry.of(case.release, case.schema)
-    return HiddenDraws(geometry, n_rows or len(case.X), use_distinct=distinct)
-
-
 def attacked(case, distinct=True, seed=0, parts=None, clock=None, plan=SHORT, population=None):
-    evidence = evidence_of(case, distinct)
+    evidence = case.hidden(distinct)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hidden, "affordable", lambda *_: plan)
         given = Given(parts, population)
         return hidden_draws(evidence, evidence.geometry, clock or Clock(60.0), seed, given)
-
-
-def written(answer, values, n_columns):
-    """Rows in the model's columns and their classes, from values numbered through."""
-    table = answer.values.rows(values[:, :-1], n_columns)
-    return table, values[:, -1] - answer.values.start[-2]
 
 
 def check(answer, case, distinct, parts=None):
@@ -73,10 +62,10 @@ def check(answer, case, distinct, parts=None):
     assert not rows.unique
     assert not rows.proved.any()
     assert answer.ordered == (parts is not None)
-    X, y = written(answer, rows.values, release.n_features)
+    X, y = labelled(rows.values, answer, release.n_features)
     assert X.shape == (n_rows, release.n_features)
     check_rows(case, X, y)
-    likelihood = DrawLikelihood.of(evidence_of(case, distinct))
+    likelihood = DrawLikelihood.of(case.hidden(distinct))
     assert rows.misfit == likelihood.missing(rows_in(release, X, y))
     n_open = np.tile(np.diff(values.start), (n_rows, 1))
     if parts is not None:
@@ -87,11 +76,11 @@ def check(answer, case, distinct, parts=None):
     np.testing.assert_array_equal(rows.confidence == 1, n_open == 1)
     rng = np.random.default_rng(0)
     for k in range(len(answer.samples)):
-        check_rows(case, *written(answer, answer.samples.drawn(k, rng), release.n_features))
+        check_rows(case, *labelled(answer.samples.drawn(k, rng), answer, release.n_features))
         if parts is not None:
             assert np.take_along_axis(own, answer.samples.numbered(k), axis=1).all()
     first = np.searchsorted(values.atom_of, answer.likeliest)
-    check_rows(case, *written(answer, first, release.n_features))
+    check_rows(case, *labelled(first, answer, release.n_features))
     assert np.isfinite(answer.samples.log_posterior).all()
     assert answer.numbers["samples"] == len(answer.samples) >= answer.numbers["chains"] > 0
 
@@ -204,7 +193,7 @@ def test_rows_that_are_all_known_are_handed_back(distinct):
     answer = attacked(case, distinct, parts=parts)
     (rows,) = answer.rows
     leaves = equations_of(case.release, case.X)
-    X, y = written(answer, rows.values, case.release.n_features)
+    X, y = labelled(rows.values, answer, case.release.n_features)
     np.testing.assert_array_equal(equations_of(case.release, X), leaves)
     np.testing.assert_array_equal(y, case.y)
     assert rows.misfit == 0
@@ -246,7 +235,7 @@ def compas(n_rows, n_trees, seed=0, n_draws=None, depth=None):
 
 
 def error_of(answer, case):
-    X, _ = written(answer, answer.rows[0].values, case.release.n_features)
+    X, _ = labelled(answer.rows[0].values, answer, case.release.n_features)
     return reconstruction_error(X, case.X)
 
 
@@ -260,8 +249,8 @@ def test_a_forest_gives_its_rows_away(distinct, n_draws):
     assert error_of(answer, case) < 0.3 * random_baseline(case.X, case.schema).mean
     # The middle may miss a count; the likeliest dataset does not.
     first = np.searchsorted(answer.values.atom_of, answer.likeliest)
-    rows = rows_in(case.release, *written(answer, first, case.release.n_features))
-    assert DrawLikelihood.of(evidence_of(case, distinct)).missing(rows) == 0
+    rows = rows_in(case.release, *labelled(first, answer, case.release.n_features))
+    assert DrawLikelihood.of(case.hidden(distinct)).missing(rows) == 0
 
 
 @pytest.mark.slow
@@ -271,7 +260,7 @@ def test_confidence_is_what_comes_true():
         case = compas(15, 4, seed, depth=3)
         answer = attacked(case, plan=LONGER)
         (rows,) = answer.rows
-        X, _ = written(answer, rows.values, case.release.n_features)
+        X, _ = labelled(rows.values, answer, case.release.n_features)
         right = case.X[match_rows(X, case.X)] == X
         for a, part in enumerate(answer.values.parts):
             said += rows.confidence[:, a].tolist()
@@ -304,7 +293,7 @@ def test_one_row_or_two(n_rows, distinct):
     case = Drawn(drawn(trees, ["a", "b"], X, y, 2, b), schema, b, X, y, False)
     answer = attacked(case, distinct)
     check(answer, case, distinct)
-    table = np.column_stack(written(answer, answer.rows[0].values, 2))
+    table = np.column_stack(labelled(answer.rows[0].values, answer, 2))
     assert sorted(table.tolist()) == sorted(np.column_stack([X, y]).tolist())
 
 
@@ -497,11 +486,11 @@ def test_numbers_that_no_draws_give_are_named(leaf, changed, distinct, why):
 
 def test_more_places_with_draws_than_rows_are_named():
     case = one_leaf()
-    evidence = evidence_of(case, distinct=False, n_rows=3)
+    evidence = case.hidden(distinct=False, n_rows=3)
     assert str(evidence.contradiction()) == (
         "tree 1, node 0: it has 4 leaves and classes that count draws, of 3 rows"
     )
-    assert evidence_of(case, distinct=False, n_rows=4).contradiction() is None
+    assert case.hidden(distinct=False, n_rows=4).contradiction() is None
 
 
 # ------------------------------------------------------------------------------------ the clock
@@ -549,7 +538,7 @@ def test_progress_is_told_to_the_end():
 
 def test_little_time_makes_fewer_and_shorter_walks():
     case = some_drawn(8, n_rows=5, tamper=False)
-    evidence = evidence_of(case)
+    evidence = case.hidden()
     values = hidden.values_of(evidence.geometry.parts, len(case.release.classes))
     land = PosteriorTarget.of(
         evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)

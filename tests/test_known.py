@@ -24,14 +24,13 @@ from treeleak.attacks.known_draws import likely, search
 from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
-from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition import GridTooLarge
 from treeleak.release.release import Release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 
 def attacked(case: Drawn, distinct: bool = True, seed: int = 0, clock: Clock | None = None):
-    evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b, use_distinct=distinct)
+    evidence = case.known(distinct)
     attack = attack_for(evidence)
     return attack(evidence, evidence.geometry, clock or Clock(60.0), seed)
 
@@ -133,9 +132,7 @@ def check_against_brute_force(answer: Answer, case: Drawn, distinct: bool) -> st
     return "unique" if unique else "feasible"
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-@seeds(150, fast=10)
-def test_small_forests(distinct, seeds):
+def check_small_forests(distinct, seeds):
     seen = []
     for seed in seeds:
         case = some_drawn(seed)
@@ -143,6 +140,12 @@ def test_small_forests(distinct, seeds):
     assert all(
         seen.count(status) >= len(seeds) / 10 for status in ("unique", "feasible", "infeasible")
     )
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@seeds(150, fast=10)
+def test_small_forests(distinct, seeds):
+    check_small_forests(distinct, seeds)
 
 
 def unlisted(*_):
@@ -154,13 +157,7 @@ def unlisted(*_):
 def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)
-    seen = []
-    for seed in seeds:
-        case = some_drawn(seed)
-        seen.append(check_against_brute_force(attacked(case, distinct, seed), case, distinct))
-    assert all(
-        seen.count(status) >= len(seeds) / 10 for status in ("unique", "feasible", "infeasible")
-    )
+    check_small_forests(distinct, seeds)
 
 
 @pytest.mark.slow

@@ -18,15 +18,8 @@ from helpers.examples import examples
 from helpers.grids import all_points
 from treeleak.attacks.posterior.draw_kernels import TABLED, climb, log_surjection, log_surjections
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
-from treeleak.evidence import HiddenDraws
-from treeleak.partition import Geometry
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def hidden(case, distinct=True, n_rows=None):
-    geometry = Geometry.of(case.release, case.schema)
-    return HiddenDraws(geometry, n_rows or len(case.X), use_distinct=distinct)
 
 
 def likelihood_of(draws, distinct, n_rows):
@@ -70,7 +63,7 @@ def splits(likelihood):
 @examples(60, fast=10)
 def test_the_likelihood_is_the_share_of_the_draws_that_give_the_counts(seed, n, n_trees, distinct):
     case = some_drawn(seed, n_rows=n, n_trees=n_trees, tamper=False)
-    evidence = hidden(case, distinct)
+    evidence = case.hidden(distinct)
     likelihood = DrawLikelihood.of(evidence)
     # What the docstring of HiddenDraws leaves out: N_t! / prod n! and N^-N_t.
     n_draws = case.b.sum(axis=1)

@@ -17,6 +17,7 @@ from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree
+from helpers.tables_of import written
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.known_draws.run import known_draws
 from treeleak.core.clock import Clock
@@ -301,8 +302,7 @@ def answered(attack, evidence, geometry, known=NOTHING, seed=0):
     if not answer.rows:
         return answer, None
     values = np.concatenate([r.values for r in answer.rows])
-    table = answer.values.rows(values[:, :-1], geometry.release.n_features)
-    return answer, np.column_stack([table, values[:, -1] - answer.values.start[-2]])
+    return answer, written(values, answer, geometry.release.n_features)
 
 
 def hamming(table, true):

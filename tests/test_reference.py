@@ -31,6 +31,7 @@ from helpers.releases import (
     tampered,
     tree_of,
 )
+from helpers.tables_of import labelled
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
 from treeleak.attacks.reference.noisy import noise_bound
@@ -79,8 +80,7 @@ def attacked(evidence, method="reference-cp", seed=0):
 def table_of(answer, release):
     """Rows and classes of an answer."""
     (rows,) = answer.rows
-    table = answer.values.rows(rows.values[:, :-1], release.n_features)
-    return table, rows.values[:, -1] - answer.values.start[-2]
+    return labelled(rows.values, answer, release.n_features)
 
 
 def assert_meets_counts(answer, release: Release, schema, b=None):
@@ -210,14 +210,19 @@ def test_known_draws_the_verdict_is_that_of_treeleak(seeds):
     assert verdicts.count("infeasible") >= 0.15 * len(seeds)
 
 
-@examples(40, fast=5)
-@given(schemas(), st.integers(0, 2**32))
-def test_every_kind_of_column_meets_its_counts(schema, seed):
+def three_classes(schema, seed):
+    """Trees, and rows of three classes or none."""
     rng = np.random.default_rng(seed)
     names = shuffled(schema.columns, rng)
     X = some_rows(schema, names, int(rng.integers(0, 7)), rng)
     y = rng.integers(3, size=len(X))
-    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)]
+    return rng, names, [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)], X, y
+
+
+@examples(40, fast=5)
+@given(schemas(), st.integers(0, 2**32))
+def test_every_kind_of_column_meets_its_counts(schema, seed):
+    rng, names, trees, X, y = three_classes(schema, seed)
     release = counted(trees, names, X, y, 3)
     answer = attacked(ExactCounts(Geometry.of(release, schema)))
     assert answer.status == "feasible"
@@ -1124,11 +1129,7 @@ def assert_sorted(answer):
 @examples(30, fast=4)
 @given(schemas(), st.integers(0, 2**32))
 def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, seed):
-    rng = np.random.default_rng(seed)
-    names = shuffled(schema.columns, rng)
-    X = some_rows(schema, names, int(rng.integers(0, 7)), rng)
-    y = rng.integers(3, size=len(X))
-    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)]
+    _, names, trees, X, y = three_classes(schema, seed)
     release = counted(trees, names, X, y, 3)
     answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
     assert answer.status == "feasible"

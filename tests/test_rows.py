@@ -28,8 +28,8 @@ from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import threads
-from treeleak.evidence import KnownDraws, Pairs
-from treeleak.partition import Geometry, enumerate_drawable
+from treeleak.evidence import Pairs
+from treeleak.partition import enumerate_drawable
 
 SEEDS = st.integers(0, 2**32)
 Place = tuple[int, ...]
@@ -40,13 +40,9 @@ def clock() -> Clock:
     return Clock(60.0)
 
 
-def evidence_of(case: Drawn, distinct: bool) -> KnownDraws:
-    return KnownDraws(Geometry.of(case.release, case.schema), case.b, use_distinct=distinct)
-
-
 def listed(case: Drawn, distinct: bool = True) -> tuple[RowProblem, list[Place]]:
     """The problem before any bound, and the place of each of its pairs."""
-    evidence = evidence_of(case, distinct)
+    evidence = case.known(distinct)
     partition = enumerate_drawable(evidence.geometry, evidence.row_sets())
     pairs = Pairs.of(partition)
     leaf = partition.signature[pairs.cell]

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.documents import check_damaged, check_unreadable, put
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     Condition,
     DecisionRule,
     RuleList,
-    checked_json,
     from_corels,
     read_corels,
     read_model,
@@ -394,13 +394,8 @@ FIRST = ("rules", 0, "if", 0)
     ],
 )
 def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):
-    data = example()
-    at = data
-    for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
     with pytest.raises(BadModel, match=re.escape(says)):
-        rules_from_dict(data)
+        rules_from_dict(put(example(), path, value))
 
 
 @pytest.mark.parametrize("keys", [("rules", 0, "then"), ("default", "then"), ("rules", 0, "if")])
@@ -426,21 +421,11 @@ def test_what_must_be_there_is_named_when_absent(keys: tuple):
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str):
-    path = tmp_path / "damaged.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadModel, match=says) as error:
-        read_rules(path)
-    assert str(path) in str(error.value)
+    check_damaged(read_rules, tmp_path, text, says)
 
 
-def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypatch):
-    (tmp_path / "binary.json").write_bytes(b"\x80\x04")
-    for name in ("absent.json", "binary.json"):
-        with pytest.raises(BadModel, match=name):
-            read_rules(str(tmp_path / name))
-    monkeypatch.setattr(checked_json, "MOST_JSON_BYTES", 1)
-    with pytest.raises(BadModel, match=r"binary\.json: larger"):
-        read_rules(tmp_path / "binary.json")
+def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path):
+    check_unreadable(read_rules, tmp_path)
 
 
 def test_many_values_and_bounds_on_one_column_are_checked_in_one_sweep():

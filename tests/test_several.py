@@ -37,7 +37,7 @@ from treeleak.verification.counts import check_rows
 
 def walked(case: Drawn, distinct: bool = True, seed: int = 0) -> Answer | None:
     """What chains answer; None where the search alone proves enough."""
-    evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b, use_distinct=distinct)
+    evidence = case.known(distinct)
     answer = attack_for(evidence)(evidence, evidence.geometry, Clock(60.0), seed)
     return None if answer.samples is None else answer
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.evidence import KnownDraws, evidence_for
+from treeleak.evidence import HiddenDraws, KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.release.release import Release
@@ -103,6 +103,15 @@ class Drawn:
     def seen(self) -> np.ndarray:
         """Rows that some tree drew."""
         return self.b.any(axis=0)
+
+    def known(self, distinct: bool) -> KnownDraws:
+        """Evidence of the draws."""
+        return KnownDraws(Geometry.of(self.release, self.schema), self.b, use_distinct=distinct)
+
+    def hidden(self, distinct: bool = True, n_rows: int | None = None) -> HiddenDraws:
+        """Evidence of somebody who does not know what each tree drew."""
+        geometry = Geometry.of(self.release, self.schema)
+        return HiddenDraws(geometry, n_rows or len(self.X), use_distinct=distinct)
 
     def worlds(self, distinct: bool, most: int = 1000) -> list[np.ndarray] | None:
         """Every table of the rows that some tree drew; None if there are more than ``most``."""
