@@ -27,6 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.models import without_seeds
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
@@ -825,17 +826,14 @@ def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
     assert "trained on 60 rows, these are 59" in short.mismatch
 
 
-def without_seeds(X, y, **options):
-    forest = RandomForestClassifier(**{"random_state": 3, **options}).fit(X, y)
-    for part in (forest, *forest.estimators_):
-        part.random_state = None
-    return forest
+def bare_forest(X, y, **options):
+    return without_seeds(RandomForestClassifier(**{"random_state": 3, **options}).fit(X, y))
 
 
 @pytest.mark.slow
 def test_deleted_seeds_that_are_found_again_are_told_with_the_advice(data):
     X, y, schema = data
-    found = treeleak.audit(without_seeds(X, y), X, y, schema=schema, seed_search=10)
+    found = treeleak.audit(bare_forest(X, y), X, y, schema=schema, seed_search=10)
     assert not any("seeds" in e.what for e in found.inventory)
     assert any("forest seed 3, found by search" in f.text for f in found.findings)
     assert found.measurement.exact_in_order == 1
@@ -855,7 +853,7 @@ HIDDEN = {"bootstrap": "hidden", "time_limit": 20}
 def behind(data):
     """A small forest whose draws are hidden, audited with its training rows."""
     X, y, schema = small(data)
-    model = without_seeds(X, y, n_estimators=30)
+    model = bare_forest(X, y, n_estimators=30)
     return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=60)
 
 
@@ -931,7 +929,7 @@ def silent_on_n(model, distinct):
 @pytest.mark.slow
 def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     X, y, schema = small(data, 24)
-    model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
+    model = bare_forest(X, y, n_estimators=10, max_samples=0.5)
     release = silent_on_n(model, distinct=False)
     found = treeleak.audit(release, X, y, schema=schema, on_mismatch="report", **HIDDEN)
     assert "trained on 12 rows, taken to be the number of draws" in found.mismatch
@@ -944,7 +942,7 @@ def test_a_number_of_rows_that_was_not_told_can_be_given(data):
 @pytest.mark.slow
 def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     X, y, schema = small(data, 24)
-    model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
+    model = bare_forest(X, y, n_estimators=10, max_samples=0.5)
     release = silent_on_n(model, distinct=True)
     counted = count_rows(release)
     low, high = counted.between
@@ -968,7 +966,7 @@ def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
 @pytest.mark.slow
 def test_what_was_given_is_neither_proved_nor_measured(data):
     X, y, schema = small(data)
-    model = without_seeds(X, y, n_estimators=30)
+    model = bare_forest(X, y, n_estimators=30)
     rows = X.iloc[:4].assign(label=y.iloc[:4])
     columns = X[X.columns[:1]]
     found = treeleak.audit(
@@ -1010,7 +1008,7 @@ def test_with_and_without_the_population(data):
     X, y, schema = small(data)
     population = pd.concat([X, 1 - X])
     found = treeleak.audit(
-        without_seeds(X, y, n_estimators=10), X, y, schema=schema, population=population, **HIDDEN
+        bare_forest(X, y, n_estimators=10), X, y, schema=schema, population=population, **HIDDEN
     )
     assert [v.what for v in found.variants] == [
         "without the population",
@@ -1035,8 +1033,8 @@ def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
 @pytest.mark.slow
 def test_an_earlier_model_is_told(data):
     X, y, schema = small(data)
-    model = without_seeds(X, y, n_estimators=10)
-    earlier = without_seeds(X[:8], y[:8], n_estimators=10)
+    model = bare_forest(X, y, n_estimators=10)
+    earlier = bare_forest(X[:8], y[:8], n_estimators=10)
     found = treeleak.audit(model, X, y, schema=schema, earlier=earlier, **HIDDEN)
     assert found.reconstruction.in_earlier.sum() == 8
     told = valid(json.loads(found.to_json("internal")))

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import run
+from helpers.models import without_seeds
 from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
@@ -169,9 +170,7 @@ def stripped(tmp_path_factory, compas):
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("stripped")
     forest = RandomForestClassifier(60, random_state=11).fit(X, y)
-    for part in (forest, *forest.estimators_):
-        part.random_state = None
-    skops.io.dump(forest, folder / "model.skops")
+    skops.io.dump(without_seeds(forest), folder / "model.skops")
     (folder / "schema.toml").write_text(schema.to_toml())
     return folder
 
@@ -234,9 +233,7 @@ def hidden(tmp_path_factory, compas):
     folder = tmp_path_factory.mktemp("hidden")
     for name, n, trees in (("model", 16, 30), ("earlier", 10, 10)):
         forest = RandomForestClassifier(trees, random_state=11).fit(X[:n], y[:n])
-        for part in (forest, *forest.estimators_):
-            part.random_state = None
-        skops.io.dump(forest, folder / f"{name}.skops")
+        skops.io.dump(without_seeds(forest), folder / f"{name}.skops")
     (folder / "schema.toml").write_text(Schema.from_columns(X.columns).to_toml())
     train = X.assign(**{LABEL: y}).reset_index(drop=True)
     train.to_csv(folder / "train.csv", index=False)

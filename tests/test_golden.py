@@ -32,6 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak as tl
+from helpers.models import without_seeds
 from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
 
@@ -90,13 +91,6 @@ def people(n_rows: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:
 
 def forest(n_trees: int, seed: int = 0, **options: Any) -> RandomForestClassifier:
     return RandomForestClassifier(n_trees, random_state=seed, **options)
-
-
-def without_seeds(model: RandomForestClassifier) -> RandomForestClassifier:
-    """Take out of a forest what its draws could be recomputed from."""
-    for part in (model, *model.estimators_):
-        part.random_state = None
-    return model
 
 
 def private(

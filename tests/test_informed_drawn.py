@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import run
+from helpers.models import without_seeds
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.reconstruction.leave_one_out import Asked
 from treeleak.schema import Binary, Schema
@@ -107,8 +108,7 @@ def test_of_a_row_that_no_tree_drew_nothing_is_told():
 def test_seeds_are_searched_for_where_the_file_has_none():
     X, y = table(60, 3)
     forest = forest_of(X, y, 7, 25)
-    for tree in (forest, *forest.estimators_):
-        tree.random_state = None
+    without_seeds(forest)
     known, labels = X.iloc[1:], y[1:]
     guess = treeleak.informed(forest, known, labels, SCHEMA, seed_search=50)
     assert guess.status == "unique"

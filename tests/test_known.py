@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.interrupt import Interrupt
 from helpers.patient import work
 from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from helpers.tables_of import dataset, written
@@ -455,17 +455,11 @@ def test_stopping_at_any_report_loses_no_rows_that_were_better():
 
 
 def test_an_interrupt_keeps_the_best_rows_so_far():
-    sent = []
-
-    def interrupt(progress):
-        if "fitting" in progress.stage and not sent:
-            sent.append(progress)
-            signal.raise_signal(signal.SIGINT)
-
+    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
     case, clock = undecided(), Clock(600.0, interrupt)
     with clock.until_interrupt():
         answer = attacked(case, clock=clock)
-    assert sent
+    assert interrupt.sent
     assert clock.interrupted
     check_form(answer, case, True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import time
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from helpers.cases import Stated
 from helpers.examples import examples, seeds, spread
 from helpers.grids import FEW, columns_of_any_kind
+from helpers.interrupt import Interrupt
 from helpers.older import COUNTS_GAPS
 from helpers.releases import tampered
 from helpers.tables_of import dataset, written
@@ -329,20 +329,14 @@ def test_the_time_limit_is_kept(monkeypatch):
 
 
 def test_an_interrupt_keeps_the_best_rows_so_far():
-    case, sent = impossible(), []
-
-    def interrupt(progress):
-        if progress.misfit and len(sent) < 1:
-            sent.append(progress)
-            signal.raise_signal(signal.SIGINT)
-
+    case, interrupt = impossible(), Interrupt(lambda progress: progress.misfit)
     clock = Clock(600.0, interrupt)
     with clock.until_interrupt():
         answer = walked(case, clock)
-    assert sent
+    assert interrupt.sent
     assert clock.interrupted
     check_form(answer, case)
-    assert 0 < answer.rows[0].misfit <= sent[0].misfit
+    assert 0 < answer.rows[0].misfit <= interrupt.sent[0].misfit
 
 
 def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.examples import spread
+from helpers.models import without_seeds
 from treeleak.cli.application import app
 from treeleak.core.private import _line, dataclass
 from treeleak.report.sheet import sheet_of
@@ -125,8 +126,7 @@ def audited(request):
         "tree": DecisionTreeClassifier(random_state=0),
     }[request.param].fit(X, y)
     if request.param == "hidden":
-        for tree in (model, *model.estimators_):
-            tree.random_state = None
+        without_seeds(model)
     options = {"seed_search": 0, "time_limit": 120, "schema": schema}
     groups = [f"{TEXT}-column"]
     audit = treeleak.audit(model, X, y, groups=groups, sensitive=["illness"], **options)

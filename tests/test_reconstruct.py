@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.interrupt import Interrupt
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak import (
@@ -616,16 +617,10 @@ def test_an_interrupt_keeps_the_best_answer_so_far():
     X, y = small(300, 12, seed=3)
     model = RandomForestClassifier(40, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
     schema = Schema.from_columns(X.columns)
-    sent = []
-
-    def interrupt(progress):
-        if "rebuilding" in progress.stage and not sent:
-            sent.append(progress)
-            signal.raise_signal(signal.SIGINT)
-
+    interrupt = Interrupt(lambda progress: "rebuilding" in progress.stage)
     before = signal.getsignal(signal.SIGINT)
     result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert sent
+    assert interrupt.sent
     assert result.interrupted
     assert len(result.X) == 300
     check_form(result, to_release(model), schema)
@@ -839,17 +834,11 @@ def test_hardly_any_time_for_drawn_rows(limit, depth):
 def test_an_interrupt_keeps_the_drawn_rows_found_so_far():
     X, y = small(200, 8, seed=3)
     model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y)
-    sent = []
-
-    def interrupt(progress):
-        if "fitting" in progress.stage and not sent:
-            sent.append(progress)
-            signal.raise_signal(signal.SIGINT)
-
+    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
     before = signal.getsignal(signal.SIGINT)
     schema = Schema.from_columns(X.columns)
     result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert sent
+    assert interrupt.sent
     assert result.interrupted
     check_drawn(result, to_release(model), X, y)
     assert signal.getsignal(signal.SIGINT) is before

@@ -131,6 +131,13 @@ def sides(release: Release, X: np.ndarray) -> np.ndarray:
     return out
 
 
+def without_seeds(forest: Any) -> Any:
+    """Take out of a forest what its draws could be recomputed from."""
+    for part in (forest, *forest.estimators_):
+        part.random_state = None
+    return forest
+
+
 def alike(case: Drawn, row: np.ndarray, column: int) -> np.ndarray:
     """Values of a column that the trees cannot part from that of a row, itself among them.
 
