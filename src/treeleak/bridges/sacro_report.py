@@ -26,7 +26,7 @@ MOST_BYTES = 64 << 20
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def report_entry(audit: Audit, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any]:
     """Describe an audit as one attack.
 
     Parameters

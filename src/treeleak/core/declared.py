@@ -43,7 +43,6 @@ EXACT_WHOLE = 2**53
 Whole = Annotated[int, Meta(ge=0, le=EXACT_WHOLE - 1)]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Positive = Annotated[float, Meta(ge=0, le=LARGEST)]
 Real = Annotated[int, Meta(ge=-EXACT_WHOLE, le=EXACT_WHOLE)] | Number
 """A number that stays whole if it is."""
 Label = str | bool | int | Number

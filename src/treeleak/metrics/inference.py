@@ -232,7 +232,7 @@ def at_most(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
     return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]
 
 
-def commonest(values: FloatArray, near: float = 0.0) -> float:
+def commonest(values: FloatArray, near: float) -> float:
     """Find the value that is right for most of them, if it may be off by ``near``."""
     told = np.sort(values[~np.isnan(values)])
     if 2 * len(told) < len(values):
@@ -241,7 +241,7 @@ def commonest(values: FloatArray, near: float = 0.0) -> float:
     return float(told[fits.argmax()])
 
 
-def is_right(guess: FloatArray | float, true: FloatArray, near: float = 0.0) -> BoolArray:
+def is_right(guess: FloatArray | float, true: FloatArray, near: float) -> BoolArray:
     """Say which guesses are off by no more than ``near``; missing is right where it is missing."""
     both = np.isnan(guess) & np.isnan(true)
     with np.errstate(invalid="ignore"):

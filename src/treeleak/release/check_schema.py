@@ -22,11 +22,6 @@ ENDLESS = 3.4028234663852886e38
 def check_schema(schema: Schema, release: Release) -> list[str]:
     """Check a schema against what the model says.
 
-    Parameters
-    ----------
-    schema : Schema
-    release : Release
-
     Returns
     -------
     list of str
@@ -83,11 +78,6 @@ def match_levels(release: Release, schema: Schema) -> Release:
     Where both the release and the schema name the labels of a column, a test parts some of the
     release's labels from the others; its new threshold parts the same ones by the schema's codes.
     Labels that only the schema has go where their codes put them: the model says nothing of them.
-
-    Parameters
-    ----------
-    release : Release
-    schema : Schema
 
     Returns
     -------

@@ -178,11 +178,6 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     ``:``, ``=`` and ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at
     most one) among them; without rows, always, as a guess.
 
-    Parameters
-    ----------
-    release : Release
-    X : DataFrame, optional
-
     Returns
     -------
     schema : Schema

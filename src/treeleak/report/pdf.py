@@ -55,18 +55,14 @@ def find_chromium() -> str:
     )
 
 
-def print_page(page: str, chromium: str | None = None) -> bytes:
-    """Print a page.
-
-    ``page``: a whole HTML document. ``chromium``: the browser, looked for unless given. Returns the
-    PDF. Nobody else can read the files in between.
+def print_page(page: str, browser: str) -> bytes:
+    """Print a whole HTML document as PDF. Nobody else can read the files in between.
 
     Raises
     ------
     BadInput
-        If there is no browser, or it prints nothing.
+        If the browser prints nothing.
     """
-    browser = find_chromium() if chromium is None else chromium
     with TemporaryDirectory(prefix="treeleak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         source, target = folder / "report.html", folder / "report.pdf"

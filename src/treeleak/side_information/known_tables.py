@@ -150,18 +150,8 @@ class KnownTables:
     ) -> tuple[Release, Contradiction | None]:
         """Take the known rows that have a place out of the counts of the leaves.
 
-        Parameters
-        ----------
-        release : Release
-            Of the same columns and classes.
-        draws : int array, shape (n_trees, n_rows), or None
-            How often each tree drew each row of the answer; None: once.
-
-        Returns
-        -------
-        Release
-        Contradiction or None
-            A leaf that holds fewer rows than are known to lie in it.
+        ``draws``, of shape (n_trees, n_rows), says how often each tree drew each row of the answer;
+        None: once. A contradiction is a leaf that holds fewer rows than are known to lie in it.
         """
         own = np.flatnonzero(self.placed)
         if not len(own):

@@ -34,7 +34,7 @@ _GIBBS_SHARE, _SINGLE = 0.6, 0.8
 of an attribute, and of the swaps that exchange one."""
 _LIKELY = 1e-6
 """Rows expected at a place from which on it is jumped to."""
-_AT_ONCE, _START_SHARE = 5, 0.15
+_AT_ONCE, _TIMES, _START_SHARE = 5, 12, 0.15
 """Sweeps of EM between two looks at the clock, and the share of the time left that it may take."""
 
 
@@ -226,7 +226,7 @@ def _until(geometry: Geometry) -> NDArray[np.int32]:
 
 
 def start_weights(
-    ground: Ground, likelihood: DrawLikelihood, n_rows: int, clock: Clock, sweeps: int = 60
+    ground: Ground, likelihood: DrawLikelihood, n_rows: int, clock: Clock
 ) -> FloatArray:
     """Rows expected at each grid point if draws were shares: EM, class by class.
 
@@ -243,7 +243,7 @@ def start_weights(
         if not own.any():
             return
         weight, own_rows = valid / valid.sum(), n_rows * own.sum() / likelihood.draws.sum()
-        for k in range(sweeps // _AT_ONCE):
+        for k in range(_TIMES):
             if k and part.stopped:
                 break
             climb(ground.table, own, weight, _AT_ONCE)

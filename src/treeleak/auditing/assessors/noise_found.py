@@ -38,7 +38,7 @@ class NoiseFound:
     """What to attack: where the noise is not there, the counts as they are."""
 
 
-def find_noise(release: Release, X: Any = None, y: Any = None) -> NoiseFound:
+def find_noise(release: Release, X: Any, y: Any) -> NoiseFound:
     """Hold the noise that a release states against its counts, and against training rows.
 
     Raises BadModel if counts contradict each other, or numbers stand beside noisy ones that carry

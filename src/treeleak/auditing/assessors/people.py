@@ -58,7 +58,7 @@ def labels_of(schema: Schema) -> dict[str, Attribute]:
     return found
 
 
-def attribute_of(name: str, schema: Schema, release: Release | None = None) -> Attribute | None:
+def attribute_of(name: str, schema: Schema, release: Release | None) -> Attribute | None:
     """Find the attribute that a column, a group of columns or its label names."""
     labels = labels_of(schema)
     if name in labels:

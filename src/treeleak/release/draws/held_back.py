@@ -14,16 +14,10 @@ from treeleak.core.errors import BadInput
 from treeleak.release.sampling import HeldBack
 
 
-def fitted_rows(held: HeldBack, n_rows: int, labels: Any = None) -> IntArray:
+def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
     """List the rows that trees were fitted to, in the order in which they were.
 
-    Parameters
-    ----------
-    held : HeldBack
-    n_rows : int
-        All rows.
-    labels : sequence, optional
-        Their classes, where these were held back in equal shares.
+    ``labels``: their classes, which are asked for where these were held back in equal shares.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from treeleak.release.pipeline.transformers import (
 from treeleak.release.stored import StoredObject
 
 
-def output_columns(steps: Sequence[Any], columns: Columns | None = None) -> Columns:
+def output_columns(steps: Sequence[Any], columns: Columns | None) -> Columns:
     """Name the columns that come out of some fitted steps.
 
     ``steps``: stored transformers, or ``"passthrough"``, in order. ``columns``: what goes in;

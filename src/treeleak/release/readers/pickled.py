@@ -53,7 +53,7 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     return replace(stored, leftovers=tuple(unread))
 
 
-def read_pickled_values(path: Path, trust_pickle: bool = False) -> Any:
+def read_pickled_values(path: Path, trust_pickle: bool) -> Any:
     """Read arrays, lists and other plain values in a pickle file, as :func:`read_pickle` does.
 
     Raises BadModel: refused without ``trust_pickle``, or damaged.

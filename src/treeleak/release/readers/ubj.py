@@ -29,15 +29,7 @@ _CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read one value, which must be all that there is.
-
-    Parameters
-    ----------
-    data : bytes
-
-    Returns
-    -------
-    dict, list, array, str, int, float, bool or None
+    """Read one value, which must be all that there is: an array, or one that JSON can hold.
 
     Raises
     ------
