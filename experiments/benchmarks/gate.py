@@ -457,22 +457,18 @@ def _(lab: Lab) -> Attempt:
     return lab.attempt({**document, "classes": document["classes"][::-1]})
 
 
-@way("exact: columns renamed")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("exact")
-    return lab.attempt({**document, "columns": [f"x{i}" for i in range(14)]}, schema=False)
+_OF_COLUMNS: Mapping[str, Callable[[Sequence[str]], Doc]] = {
+    "columns renamed": lambda _: {"columns": [f"x{i}" for i in range(14)]},
+    "any column may be missing": lambda columns: {"maybe_missing": columns},
+    "columns said to be one-hot that are not": lambda columns: {"one_hot": {"all": columns}},
+}
 
+for _lie, _said in _OF_COLUMNS.items():
 
-@way("exact: any column may be missing")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("exact")
-    return lab.attempt({**document, "maybe_missing": document["columns"]}, schema=False)
-
-
-@way("exact: columns said to be one-hot that are not")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("exact")
-    return lab.attempt({**document, "one_hot": {"all": document["columns"]}}, schema=False)
+    @way(f"exact: {_lie}")
+    def _(lab: Lab, said: Any = _said) -> Attempt:
+        document = lab.release("exact")
+        return lab.attempt({**document, **said(document["columns"])}, schema=False)
 
 
 @way("exact: one tree made up beside the others")
@@ -598,39 +594,22 @@ def _(lab: Lab) -> Attempt:
 # --------------------------------------------------------------------------------- the schema
 
 
-def _schema_way(name: str, kind: str, change: Callable[[str], str]) -> None:
-    @way(f"{kind}, schema: {name}")
-    def _(lab: Lab) -> Attempt:
-        file = lab.text("other.toml", change(lab.data.schema.to_toml()))
-        more = ["--seed-search", "0"] if kind == "hidden" else []
-        return lab.attempt(lab.release(kind), "--schema", file, *more, schema=False)
-
-
-def _numbers(text: str) -> str:
-    """Every column a whole number from 0 to 1000."""
-    columns = treeleak.datasets.load_compas().schema.columns
-    del text
-    return treeleak.Schema([treeleak.Ordinal(c, 0, 1000) for c in columns]).to_toml()
-
-
-def _binary(text: str) -> str:
-    """Every column by itself."""
-    columns = treeleak.datasets.load_compas().schema.columns
-    del text
-    return treeleak.Schema([treeleak.Binary(c) for c in columns]).to_toml()
-
-
-def _one_group(text: str) -> str:
-    """All columns one group, so that no row is possible that has two of them."""
-    columns = treeleak.datasets.load_compas().schema.columns
-    del text
-    return treeleak.Schema([treeleak.OneHot("all", tuple(columns), at_most_one=True)]).to_toml()
-
+_SCHEMAS: Mapping[str, Callable[[Sequence[str]], list[treeleak.Attribute]]] = {
+    "every column up to 1000": lambda columns: [treeleak.Ordinal(c, 0, 1000) for c in columns],
+    "every column by itself": lambda columns: [treeleak.Binary(c) for c in columns],
+    # So that no row is possible that has two of them.
+    "all columns one group": lambda columns: [treeleak.OneHot("all", columns, at_most_one=True)],
+}
 
 for _kind in ("exact", "hidden", "noisy"):
-    _schema_way("every column up to 1000", _kind, _numbers)
-    _schema_way("every column by itself", _kind, _binary)
-    _schema_way("all columns one group", _kind, _one_group)
+    for _what, _made in _SCHEMAS.items():
+
+        @way(f"{_kind}, schema: {_what}")
+        def _(lab: Lab, kind: str = _kind, made: Any = _made) -> Attempt:
+            other = treeleak.Schema(made(lab.data.schema.columns))
+            file = lab.text("other.toml", other.to_toml())
+            more = ["--seed-search", "0"] if kind == "hidden" else []
+            return lab.attempt(lab.release(kind), "--schema", file, *more, schema=False)
 
 
 # -------------------------------------------------------------------------------- other options

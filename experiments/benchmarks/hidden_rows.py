@@ -42,20 +42,13 @@ Member = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Way:
-    """A way to hide a table.
-
-    Attributes
-    ----------
-    name : str
-    ending : str
-        Of the file.
-    hide : callable
-        Gets a clean, fitted tree, its table, and where to write the file.
-    """
+    """A way to hide a table."""
 
     name: str
     ending: str
+    """Of the file."""
     hide: Hide
+    """Gets a clean, fitted tree, its table, and where to write the file."""
 
 
 def clean(n_rows: int = 40) -> tuple[DecisionTreeClassifier, pd.DataFrame, Any, Any]:
@@ -89,11 +82,7 @@ def _raw(X: pd.DataFrame) -> bytes:
 
 
 def _attribute(name: str, make: Callable[[pd.DataFrame], Any]) -> Hide:
-    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
-        setattr(model, name, make(X))
-        skops.io.dump(model, path)
-
-    return hide
+    return _attributes(lambda X: {name: make(X)})
 
 
 def _attributes(make: Callable[[pd.DataFrame], Mapping[str, Any]]) -> Hide:
@@ -155,10 +144,7 @@ def _zipped(change: Callable[[zipfile.ZipFile, pd.DataFrame], None]) -> Hide:
 
 
 def _bytes(change: Callable[[bytes, pd.DataFrame], bytes]) -> Hide:
-    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
-        path.write_bytes(change(skops.io.dumps(model), X))
-
-    return hide
+    return _pickled(lambda model, X: change(skops.io.dumps(model), X))
 
 
 def _values(schema: dict[str, Any]) -> dict[str, Any]:
@@ -383,18 +369,25 @@ def _put(key: str, make: Callable[[pd.DataFrame], Any]) -> Hide:
 
 def ways() -> Iterator[Way]:
     """List the ways."""
-    for name, hide in _SKOPS.items():
-        yield Way(name, "skops", hide)
-    for name, hide in _PICKLE.items():
-        yield Way(name, "pkl", hide)
-    for name, hide in _JSON.items():
-        yield Way(name, "json", hide)
-    for name, hide in _OTHER.items():
-        yield Way(name, "txt", hide)
+    every = {"skops": _SKOPS, "pkl": _PICKLE, "json": _JSON, "txt": _OTHER}
+    for ending, own in every.items():
+        yield from (Way(name, ending, hide) for name, hide in own.items())
 
 
-def _holding(**more: Any) -> dict[str, Any]:
-    return {"__class__": "mean", "__module__": "numpy", "__id__": 7, **more}
+def _node(name: str, module: str, loader: str, k: int, **more: Any) -> dict[str, Any]:
+    """Describe an object as skops does."""
+    return {
+        "__class__": name, "__module__": module, "__loader__": f"{loader}Node", "__id__": k, **more,
+    }  # fmt: skip
+
+
+def _state(content: dict[str, Any]) -> dict[str, Any]:
+    keys = _node("list", "builtins", "List", 8, content=[_node("str", "builtins", "Type", 9)])
+    return _node("dict", "builtins", "Dict", 6, content=content, key_types=keys)
+
+
+def _mean(loader: str, content: Any) -> dict[str, Any]:
+    return _node("mean", "numpy", loader, 7, content=content)
 
 
 _SKOPS: Mapping[str, Hide] = {
@@ -461,55 +454,21 @@ _SKOPS: Mapping[str, Hide] = {
         "max_depth",
         lambda X: {**_json(2), "content": "2" + "".join(" \t"[int(b)] for b in "".join(_bits(X)))},
     ),
-    "function with content": _put(
-        "criterion", lambda X: _holding(__loader__="FunctionNode", content=_lists(X))
-    ),
+    "function with content": _put("criterion", lambda X: _mean("Function", _lists(X))),
     "method of an object": _put(
         "criterion",
-        lambda X: _holding(__loader__="MethodNode", content={"func": "f", "obj": _json(_lists(X))}),
+        lambda X: _mean("Method", {"func": "f", "obj": _json(_lists(X))}),
     ),
-    "loader that nobody knows": _put(
-        "criterion", lambda X: _holding(__loader__="MyNode", content=_lists(X))
-    ),
+    "loader that nobody knows": _put("criterion", lambda X: _mean("My", _lists(X))),
     "slice": _put(
         "criterion",
-        lambda X: {
-            "__class__": "slice",
-            "__module__": "builtins",
-            "__loader__": "SliceNode",
-            "__id__": 3,
-            "content": {"start": _csv(X), "stop": None, "step": None},
-        },
+        lambda X: _node(
+            "slice", "builtins", "Slice", 3, content={"start": _csv(X), "stop": None, "step": None}
+        ),
     ),
     "object of a class of one's own": _put(
         "splitter",
-        lambda X: {
-            "__class__": "Note",
-            "__module__": "mine",
-            "__loader__": "ObjectNode",
-            "__id__": 5,
-            "content": {
-                "__class__": "dict",
-                "__module__": "builtins",
-                "__loader__": "DictNode",
-                "__id__": 6,
-                "content": {"x": _json(_lists(X))},
-                "key_types": {
-                    "__class__": "list",
-                    "__module__": "builtins",
-                    "__loader__": "ListNode",
-                    "__id__": 8,
-                    "content": [
-                        {
-                            "__class__": "str",
-                            "__module__": "builtins",
-                            "__loader__": "TypeNode",
-                            "__id__": 9,
-                        }
-                    ],
-                },
-            },
-        },
+        lambda X: _node("Note", "mine", "Object", 5, content=_state({"x": _json(_lists(X))})),
     ),
     "key that stands twice": _text(
         lambda t, X: t.replace("{", '{"protocol": ' + json.dumps(_csv(X)) + ",", 1)
