@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.benchmarks.floor_lines import judged, print_refused, runs_of
+from experiments.benchmarks.floor_lines import judged, print_missed, print_refused, runs_of
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
@@ -172,7 +172,4 @@ def main(args: Sequence[str]) -> None:
         store = Records("boosted", given.fresh, given.out)
         own = cases(lines, given.seeds, given.time_limit, given.left or (ALL,))
         found = store.collect((replace(case, groups=given.groups) for case in own), run, warm)
-        n_missed = floor_table(lines, found)
-        CONSOLE.print(
-            f"{n_missed} runs miss their floor" if n_missed else "no run misses its floor"
-        )
+        print_missed(floor_table(lines, found))

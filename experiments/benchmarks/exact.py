@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -49,28 +50,22 @@ class Drawn(Case):
 
 
 def part_deep(seeds: range) -> Iterator[Case]:
-    for dataset in DATASETS:
-        yield from (Case(dataset, 100, None, s) for s in seeds)
+    yield from (Case(dataset, 100, None, s) for dataset, s in product(DATASETS, seeds))
 
 
 def part_shallow(seeds: range) -> Iterator[Case]:
-    for dataset in DATASETS:
-        for depth in (2, 3, 4, 5):
-            yield from (Case(dataset, 100, depth, s) for s in seeds)
+    for dataset, depth, s in product(DATASETS, (2, 3, 4, 5), seeds):
+        yield Case(dataset, 100, depth, s)
 
 
 def part_beside(seeds: range) -> Iterator[Case]:
-    for dataset in DATASETS:
-        for depth in (2, 3):
-            yield from (Case(dataset, 100, depth, s) for s in seeds)
-            yield from (Drawn(dataset, 100, depth, s) for s in seeds)
+    for dataset, depth, kind, s in product(DATASETS, (2, 3), (Case, Drawn), seeds):
+        yield kind(dataset, 100, depth, s)
 
 
 def part_grid(seeds: range) -> Iterator[Case]:
-    for n_trees in (1, 5, 10, 20, 50):
-        for depth in DEPTHS:
-            for dataset in DATASETS:
-                yield from (Case(dataset, n_trees, depth, s) for s in seeds)
+    for n_trees, depth, dataset, s in product((1, 5, 10, 20, 50), DEPTHS, DATASETS, seeds):
+        yield Case(dataset, n_trees, depth, s)
 
 
 def part_large(seeds: range) -> Iterator[Case]:

@@ -30,6 +30,11 @@ def judged(
             yield line, run, missed(line, run)
 
 
+def print_missed(n: int) -> None:
+    """Print how many runs miss their floor."""
+    CONSOLE.print(f"{n} runs miss their floor" if n else "no run misses its floor")
+
+
 def print_refused(runs: pd.DataFrame) -> None:
     """Print why runs were refused."""
     for r in runs[runs.status == "refused"].itertuples():

@@ -594,7 +594,7 @@ def _(lab: Lab) -> Attempt:
 # --------------------------------------------------------------------------------- the schema
 
 
-_SCHEMAS: Mapping[str, Callable[[Sequence[str]], list[treeleak.Attribute]]] = {
+_SCHEMAS: Mapping[str, Callable[[Sequence[str]], list[Any]]] = {
     "every column up to 1000": lambda columns: [treeleak.Ordinal(c, 0, 1000) for c in columns],
     "every column by itself": lambda columns: [treeleak.Binary(c) for c in columns],
     # So that no row is possible that has two of them.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -127,34 +128,28 @@ def _small_limit(dataset: str) -> float:
 
 
 def small(seeds: Iterable[int], distinct: Iterable[bool], limit: float | None) -> Iterator[Case]:
-    for depth in (None, 5, 3):
-        for dataset in DATASETS:
-            for used in distinct:
-                for s in seeds:
-                    yield Case(dataset, depth, s, used, limit or _small_limit(dataset))
+    for depth, dataset, used, s in product((None, 5, 3), DATASETS, distinct, seeds):
+        yield Case(dataset, depth, s, used, limit or _small_limit(dataset))
 
 
 def grid(seeds: Iterable[int], _: Iterable[bool], limit: float | None) -> Iterator[Case]:
     """Drawn counts only, as the paper; seed by seed, so that the first is a grid of its own."""
-    for s in seeds:
-        for n_trees in GRID_TREES:
-            for depth in GRID_DEPTHS:
-                for dataset in DATASETS:
-                    yield Case(dataset, depth, s, False, limit or 4.0, n_trees=n_trees)
+    for s, n_trees, depth, dataset in product(seeds, GRID_TREES, GRID_DEPTHS, DATASETS):
+        yield Case(dataset, depth, s, False, limit or 4.0, n_trees=n_trees)
 
 
 def five_thousand(
     seeds: Iterable[int], distinct: Iterable[bool], limit: float | None
 ) -> Iterator[Case]:
-    for used in distinct:
-        yield from (Case("adult", None, s, used, limit or 170.0, n_rows=5000) for s in seeds)
+    for used, s in product(distinct, seeds):
+        yield Case("adult", None, s, used, limit or 170.0, n_rows=5000)
 
 
 def columns(seeds: Iterable[int], distinct: Iterable[bool], limit: float | None) -> Iterator[Case]:
     for dataset in DATASETS:
-        for used in distinct:
-            for known in range(len(draft(dataset).schema.attributes)):
-                yield from (Case(dataset, None, s, used, limit or 6.0, known=known) for s in seeds)
+        known = range(len(draft(dataset).schema.attributes))
+        for used, n, s in product(distinct, known, seeds):
+            yield Case(dataset, None, s, used, limit or 6.0, known=n)
 
 
 def membership(
@@ -273,17 +268,14 @@ def records(
     return own, other.sample(n=min(others, len(other)), random_state=seed, ignore_index=True)
 
 
-def calibration_error(
-    said: ArrayLike, true: ArrayLike, bins: int = 10, weight: ArrayLike = 1.0
-) -> float:
-    """Expected calibration error: over bins of equal width, |mean said - share true|.
+def calibration_error(said: ArrayLike, true: ArrayLike) -> float:
+    """Expected calibration error: over ten bins of equal width, |mean said - share true|.
 
     Each bin weighs as much as the predictions that it holds.
     """
     said, true = np.asarray(said, dtype=float), np.asarray(true, dtype=float)
-    at, weight = np.minimum((said * bins).astype(np.int64), bins - 1), np.asarray(weight)
-    off = np.abs(np.bincount(at, weights=weight * (said - true))).sum()
-    return float(off / np.broadcast_to(weight, said.shape).sum())
+    at = np.minimum((said * 10).astype(np.int64), 9)
+    return float(np.abs(np.bincount(at, weights=said - true)).sum() / len(said))
 
 
 def pooled(runs: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
@@ -329,8 +321,8 @@ def _published_bootstrap() -> pd.DataFrame | None:
     return theirs[(theirs.method == "cp-sat") & (theirs.bootstrap.astype(str) == "True")]
 
 
-def _of_paper(point: Beside, n: int = 5) -> list[str]:
-    said = f"{point.answered} of {n}" if not np.isnan(point.seconds) else ""
+def _of_paper(point: Beside) -> list[str]:
+    said = f"{point.answered} of 5" if not np.isnan(point.seconds) else ""
     return [number(point.error), said, number(point.seconds, 0)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 
 import numpy as np
 
@@ -38,9 +39,8 @@ class Case:
 
 
 def cases(seeds: range, mechanism: str) -> Iterator[Case]:
-    for dataset in DATASETS:
-        for epsilon in BUDGETS:
-            yield from (Case(dataset, epsilon, s, mechanism) for s in seeds)
+    for dataset, epsilon, s in product(DATASETS, BUDGETS, seeds):
+        yield Case(dataset, epsilon, s, mechanism)
 
 
 def run(case: Case) -> Record:

@@ -24,7 +24,7 @@ import treeleak
 from experiments.benchmarks import seeds as stripped_seeds
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
-from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, statuses
+from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, statuses, verdict
 from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
 from treeleak.datasets import draft_sample
@@ -89,7 +89,7 @@ class Floor:
             good = (runs.in_order >= self.rows).all()
             if fast and not good and runs.in_order.mean() >= self.rows:
                 return "on average"
-        return "met" if fast and good else "NOT met"
+        return verdict(bool(fast and good))
 
 
 FLOORS = {
@@ -119,11 +119,8 @@ def cases(
 ) -> Iterator[Case]:
     """All runs of a part, as its lines are printed."""
     n_rows, depths, limit = SHAPES[part]
-    for dataset in FLOORS[part]:
-        for depth in depths:
-            for used in distinct:
-                for seed in seeds:
-                    yield Case(dataset, n_rows, depth, seed, used, time_limit or limit)
+    for dataset, depth, used, seed in itertools.product(FLOORS[part], depths, distinct, seeds):
+        yield Case(dataset, n_rows, depth, seed, used, time_limit or limit)
 
 
 def side_by_side(seeds: Iterable[int], time_limit: float | None) -> Iterator[Case]:

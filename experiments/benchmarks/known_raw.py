@@ -35,6 +35,7 @@ import pandas as pd
 
 import treeleak
 from experiments.benchmarks import known_raw_sides
+from experiments.benchmarks.floor_lines import print_missed
 from experiments.benchmarks.known_raw_sides import off_the_grid
 from experiments.benchmarks.known_raw_tables import BINARY, TABLES, Sample, sample
 from experiments.benchmarks.options import Options
@@ -274,7 +275,4 @@ def main(args: Sequence[str]) -> None:
     if len(chosen):
         todo = cases(chosen, given.seeds, given.time_limit)
         store = Records("known_raw", given.fresh, given.out)
-        n_missed = floor_table(chosen, store.collect(todo, run, warm))
-        CONSOLE.print(
-            f"{n_missed} runs miss their floor" if n_missed else "no run misses its floor"
-        )
+        print_missed(floor_table(chosen, store.collect(todo, run, warm)))

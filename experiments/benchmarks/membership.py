@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -125,10 +126,8 @@ def cases(
     kinds: Iterable[Kind], tables: Iterable[str], seeds: Iterable[int], limit: float
 ) -> Iterator[Case]:
     """All runs: unlimited depth and depth 3."""
-    for kind in kinds:
-        for dataset in tables:
-            for depth in (None, 3):
-                yield from (Case(kind, dataset, depth, seed, limit) for seed in seeds)
+    for kind, dataset, depth, seed in product(kinds, tables, (None, 3), seeds):
+        yield Case(kind, dataset, depth, seed, limit)
 
 
 def warm(case: Case) -> Case:

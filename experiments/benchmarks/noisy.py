@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -90,12 +91,8 @@ class Case:
 
 def table1(seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
     """Seed by seed, so that the first is a grid of its own."""
-    for s in seeds:
-        for n_trees in TREES:
-            for depth in DEPTHS:
-                for epsilon in EPSILONS:
-                    for dataset in DATASETS:
-                        yield Case(dataset, n_trees, depth, epsilon, s, limit or LIMIT)
+    for s, *cell, dataset in product(seeds, TREES, DEPTHS, EPSILONS, DATASETS):
+        yield Case(dataset, *cell, s, limit or LIMIT)
 
 
 def fresh(seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
@@ -137,10 +134,9 @@ def scale(seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
 
 
 def reference(seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
-    for s in seeds:
-        for dataset in DATASETS:
-            own = Case(dataset, 10, 5, 5.0, s, limit or LIMIT, forest="fresh")
-            yield from (own, replace(own, method="reference-cp", time_limit=limit or 60.0))
+    for s, dataset in product(seeds, DATASETS):
+        own = Case(dataset, 10, 5, 5.0, s, limit or LIMIT, forest="fresh")
+        yield from (own, replace(own, method="reference-cp", time_limit=limit or 60.0))
 
 
 PARTS = {

@@ -33,7 +33,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.attempt import Case
-from experiments.benchmarks.floor_lines import judged, print_refused, runs_of
+from experiments.benchmarks.floor_lines import judged, print_missed, print_refused, runs_of
 from experiments.benchmarks.known_raw_tables import TABLES
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
@@ -156,7 +156,4 @@ def main(args: Sequence[str]) -> None:
     if len(chosen):
         store = Records("raw_boosted", given.fresh, given.out)
         found = store.collect(cases(chosen, given.seeds, given.time_limit), run, warm)
-        n_missed = floor_table(chosen, found)
-        CONSOLE.print(
-            f"{n_missed} runs miss their floor" if n_missed else "no run misses its floor"
-        )
+        print_missed(floor_table(chosen, found))

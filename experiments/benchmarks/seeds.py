@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from sklearn.base import ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
+from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from experiments.data import DATASETS, draft
 from treeleak.core.errors import NotCovered
 from treeleak.datasets import draft_sample
@@ -78,9 +77,8 @@ def run(case: Case) -> Record:
 
 def table(name: str, lines: Iterable[tuple[str, list[Record]]], floor: float | None) -> None:
     """Print one line per set of runs."""
-    out = Table(title=name)
-    for column in ("model", "dataset", "N", "forest seeds", "found", "s median", "s max", "met"):
-        out.add_column(column, justify="left" if column in ("model", "dataset") else "right")
+    columns = "model, dataset, N, forest seeds, found, s median, s max, met"
+    out = new_table(name, columns, "model, dataset")
     for seeds, records in lines:
         case = records[0]["case"]
         seconds = [r["seconds"] for r in records]
@@ -89,16 +87,16 @@ def table(name: str, lines: Iterable[tuple[str, list[Record]]], floor: float | N
         out.add_row(
             case["kind"], case["dataset"], str(case["n_rows"]), seeds,
             f"{found} of {len(records)}", f"{np.median(seconds):.2f}", f"{max(seconds):.2f}",
-            ("met" if met else "NOT met") if floor else "",
+            verdict(met) if floor else "",
         )  # fmt: skip
-    Console(width=120).print(out)
+    CONSOLE.print(out)
 
 
 def collect(store: Records, cases: Iterable[Case]) -> list[Record]:
     return store.collect(cases, run, warm=lambda _: WARM, apart=lambda _: False)
 
 
-def hidden_seeds(store: Records, first: int, runs: int = RUNS) -> list[tuple[str, list[Record]]]:
+def hidden_seeds(store: Records, first: int, runs: int) -> list[tuple[str, list[Record]]]:
     """Search for seeds below BELOW, drawn from ``first``."""
     hidden = np.random.default_rng(first).integers(0, BELOW, runs)
     return [
