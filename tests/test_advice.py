@@ -9,13 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
 from helpers.tables import compas_sample
-from treeleak.auditing.findings.advice import (
-    HARDEN,
-    HARDENING,
-    LEAF_VALUES,
-    OF_HARDENING,
-    SAVED,
-)
+from treeleak.auditing.findings.advice import HARDEN, HARDENING, LEAF_VALUES, OF_HARDENING, SAVED
 
 DOCS = Path(__file__).parent.parent / "docs"
 

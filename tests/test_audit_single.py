@@ -24,13 +24,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli.tables import Tables
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
-from treeleak.release import (
-    Condition,
-    DecisionRule,
-    RuleList,
-    to_release,
-    write_rules,
-)
+from treeleak.release import Condition, DecisionRule, RuleList, to_release, write_rules
 from treeleak.release.infer_schema import infer_rule_schema
 from treeleak.release.readers.release_file import write_release
 from treeleak.release.statistics import ROWS, Statistics
@@ -47,10 +41,7 @@ def is_(column, value=1, negated=False):
 LIST = RuleList(
     ("a1", "a2", "a3"),
     (False, True),
-    (
-        DecisionRule((is_("a1"), is_("a2")), True, (0, 2)),
-        DecisionRule((is_("a3"),), False, (2, 0)),
-    ),
+    (DecisionRule((is_("a1"), is_("a2")), True, (0, 2)), DecisionRule((is_("a3"),), False, (2, 0))),
     DecisionRule((), True, (0, 1)),
 )
 LIST_Y = [True, True, False, False, True]

@@ -541,8 +541,7 @@ def test_of_rows_too_many_to_match_only_an_answer_in_time_is_asked(likelihood, s
 @pytest.mark.parametrize(("off", "said"), [(0.009, "met"), (0.011, "NOT met")])
 def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off, said):
     grid = pd.MultiIndex.from_product(
-        [TREES, SUPPORTS, SIZES, (0, 1)],
-        names=["method", "support", "limit", "seed"],
+        [TREES, SUPPORTS, SIZES, (0, 1)], names=["method", "support", "limit", "seed"]
     ).to_frame(index=False)
     models = grid.assign(dataset="compas", left=0.8, train=0.7)
     runs = grid.rename(

@@ -222,8 +222,7 @@ def test_draws_beyond_a_byte_are_compared_as_they_are():
     case = some_drawn(1, n_rows=3, n_trees=2, tamper=False)
     b = case.b.astype(np.uint16) * 300
     release = replace(
-        case.release,
-        trees=tuple(t.with_counts(counts=t.counts * 300) for t in case.release.trees),
+        case.release, trees=tuple(t.with_counts(counts=t.counts * 300) for t in case.release.trees)
     )
     evidence = known(replace(case, b=b, release=release))
     assert evidence.contradiction() is None

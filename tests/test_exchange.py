@@ -624,8 +624,7 @@ def r_training_set(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("package", "probability"),
-    [("ranger", "FALSE"), ("ranger", "TRUE"), ("randomForest", "FALSE")],
+    ("package", "probability"), [("ranger", "FALSE"), ("ranger", "TRUE"), ("randomForest", "FALSE")]
 )
 def test_forests_from_r_arrive_with_their_counts(tmp_path: Path, package: str, probability: str):
     X, y = r_training_set(tmp_path)

@@ -54,11 +54,7 @@ def lines(change):
 
 
 WRONG = {
-    "model missing": (
-        ["audit", "none.skops"],
-        None,
-        ["none.skops: No such", "check the name"],
-    ),
+    "model missing": (["audit", "none.skops"], None, ["none.skops: No such", "check the name"]),
     "model is a folder": (
         ["audit", "folder"],
         None,
@@ -71,11 +67,7 @@ WRONG = {
     ),
     "text called skops": (["audit", "wrong"], b"hello\n", ["wrong: not a model", "skops.io.dump"]),
     "model empty": (["audit", "wrong"], b"", ["wrong: the file is empty", "save the model again"]),
-    "pickle": (
-        ["audit", "wrong"],
-        pickle.dumps([1]),
-        ["wrong: a pickle", "--trust-pickle"],
-    ),
+    "pickle": (["audit", "wrong"], pickle.dumps([1]), ["wrong: a pickle", "--trust-pickle"]),
     "schema missing": (
         ["audit", "model.skops", "--schema", "none.toml"],
         None,
@@ -158,11 +150,7 @@ WRONG = {
         None,
         ["none/rows.csv: there is no folder none", "make it first"],
     ),
-    "demo into a file": (
-        ["demo", "--out", "train.csv"],
-        None,
-        ["train.csv: File", "choose"],
-    ),
+    "demo into a file": (["demo", "--out", "train.csv"], None, ["train.csv: File", "choose"]),
 }
 
 

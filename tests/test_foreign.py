@@ -129,10 +129,7 @@ def test_a_misspelt_column_of_the_training_rows_is_found():
     [
         ("version = 1\n[[attribut]]\n", "did you mean 'attribute'?"),
         ('version = 1\n[[attribute]]\nkind = "binray"\nname = "a"', "did you mean 'binary'?"),
-        (
-            'version = 1\n[[attribute]]\nkind="ordinal"\nname="a"\nlwo=1',
-            "did you mean 'low'?",
-        ),
+        ('version = 1\n[[attribute]]\nkind="ordinal"\nname="a"\nlwo=1', "did you mean 'low'?"),
     ],
 )
 def test_a_misspelt_key_of_a_schema_is_found(tmp_path, text, said):

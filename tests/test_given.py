@@ -425,11 +425,7 @@ def test_knowledge_that_cannot_be_names_the_known_part():
         ("known_rows", lambda t: t[:2].set_axis(pd.Index([0, 6], name="row")), "6 is no position"),
         ("known_rows", lambda t: t[:2].set_axis(pd.Index([1, 1], name="row")), "1 stands twice"),
         ("known_rows", lambda t: t[:1].set_axis(pd.Index([0.5], name="row")), "0.5 is no position"),
-        (
-            "known_rows",
-            lambda t: t[:2].set_axis(["p", "q"]).assign(b=2),
-            "known_rows, row 0, col",
-        ),
+        ("known_rows", lambda t: t[:2].set_axis(["p", "q"]).assign(b=2), "known_rows, row 0, col"),
     ],
 )
 def test_tables_that_cannot_be_used(name, change, why):

@@ -130,8 +130,7 @@ def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, t
 
 @pytest.mark.parametrize("step", [*DEFAULT, "round=1", "merge=4", "majority"])
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n == "forest" else pytest.mark.slow) for n in KINDS],
+    "name", [pytest.param(n, marks=() if n == "forest" else pytest.mark.slow) for n in KINDS]
 )
 def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
     out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", step)

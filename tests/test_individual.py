@@ -14,12 +14,7 @@ from sklearn.ensemble import IsolationForest
 
 from helpers.examples import examples
 from treeleak.core.errors import BadInput
-from treeleak.metrics import (
-    exact_row_share,
-    individual_errors,
-    partial_error,
-    reconstruction_error,
-)
+from treeleak.metrics import exact_row_share, individual_errors, partial_error, reconstruction_error
 from treeleak.metrics.individual import Group, Individual, find_outliers
 from treeleak.schema import Binary, Numeric, Schema
 

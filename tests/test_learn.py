@@ -44,16 +44,7 @@ from treeleak.release.check_schema import check_schema
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows
-from treeleak.schema import (
-    AtMost,
-    Attribute,
-    Binary,
-    Categorical,
-    Numeric,
-    OneHot,
-    Ordinal,
-    Schema,
-)
+from treeleak.schema import AtMost, Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 SCHEMA = Schema(
     [Ordinal("age", 18, 99), Binary("smoker"), OneHot("job", ("cook", "judge", "other"))]

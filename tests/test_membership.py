@@ -14,13 +14,7 @@ import treeleak
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
-from treeleak.auditing.assessors.membership import (
-    CELLS,
-    CONTROL,
-    POSTERIOR,
-    SAMPLE,
-    membership_of,
-)
+from treeleak.auditing.assessors.membership import CELLS, CONTROL, POSTERIOR, SAMPLE, membership_of
 from treeleak.metrics.membership import (
     Calibration,
     advantage,

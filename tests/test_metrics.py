@@ -23,16 +23,7 @@ from treeleak.metrics import (
     reconstruction_error,
 )
 from treeleak.metrics import matching as module
-from treeleak.schema import (
-    AtMost,
-    Binary,
-    Categorical,
-    Implies,
-    Numeric,
-    OneHot,
-    Ordinal,
-    Schema,
-)
+from treeleak.schema import AtMost, Binary, Categorical, Implies, Numeric, OneHot, Ordinal, Schema
 
 MIXED = Schema(
     [

@@ -110,8 +110,7 @@ def test_draws_bound_the_number_where_a_share_was_drawn():
     within = replace(release, sampling=replace(release.sampling, rows_between=(59, 61)))
     low, high = count_rows(silent(bagged(max_samples=0.5))).between
     told = replace(
-        silent(bagged(max_samples=0.5)),
-        sampling=replace(release.sampling, rows_between=(59, 61)),
+        silent(bagged(max_samples=0.5)), sampling=replace(release.sampling, rows_between=(59, 61))
     )
     assert low < 59
     assert high > 61

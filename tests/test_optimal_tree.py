@@ -164,8 +164,7 @@ def test_damaged_trees_are_refused():
         (StoredObject("x.Tree", {**stored.get("tree_").state, "counts": None}), "counts is no"),
         (
             StoredObject(
-                "x.Tree",
-                {**stored.get("tree_").state, "counts": np.ones((model.tree_.n_nodes, 3))},
+                "x.Tree", {**stored.get("tree_").state, "counts": np.ones((model.tree_.n_nodes, 3))}
             ),
             "counts 3 classes",
         ),

@@ -74,8 +74,7 @@ def test_it_is_printed_apart_and_offline(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
-    [("echo broken >&2; exit 1\n", "broken"), ("exit 0\n", "printed nothing: 0")],
+    ("lines", "said"), [("echo broken >&2; exit 1\n", "broken"), ("exit 0\n", "printed nothing: 0")]
 )
 def test_a_browser_that_prints_nothing_is_an_error(tmp_path, lines, said):
     own = browser(tmp_path / "own", lines)

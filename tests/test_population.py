@@ -249,10 +249,7 @@ GOOD = pd.DataFrame(
         (GOOD.assign(b=["x", "y"]), "column 'b' .* something other than numbers"),
         (GOOD.drop(columns="k"), "lack column 'k'"),
         (GOOD.assign(z=1), r"columns \['y', 'z'\] are none of the model's"),
-        (
-            GOOD.assign(y=["no", "maybe"]),
-            "row 1: column 'y' .* is none of the classes",
-        ),
+        (GOOD.assign(y=["no", "maybe"]), "row 1: column 'y' .* is none of the classes"),
         (GOOD[:0], "there are none"),
         ({}, "there are none"),
         ([1], "must be a table of rows, or a mapping"),

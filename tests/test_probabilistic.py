@@ -23,15 +23,7 @@ from helpers.older import needs_counted_gaps
 from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.release import (
-    AllRows,
-    Condition,
-    DecisionRule,
-    Release,
-    RuleList,
-    Tree,
-    write_rules,
-)
+from treeleak.release import AllRows, Condition, DecisionRule, Release, RuleList, Tree, write_rules
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.arff import read_arff_header
 from treeleak.release.readers.j48 import read_j48

@@ -43,13 +43,7 @@ from treeleak import (
 from treeleak.attacks import attack_for
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.clock import Clock
-from treeleak.datasets import (
-    draft_sample,
-    load_adult,
-    load_compas,
-    load_draft,
-    load_german_credit,
-)
+from treeleak.datasets import draft_sample, load_adult, load_compas, load_draft, load_german_credit
 from treeleak.evidence import KnownDraws
 from treeleak.metrics import exact_row_share
 from treeleak.partition import Geometry

@@ -352,10 +352,7 @@ def zipped(data):
         (
             [
                 *doubled("TupleNode", 2, 60),
-                {
-                    "__loader__": "SetNode",
-                    "content": [{"__loader__": "CachedNode", "__id__": 60}],
-                },
+                {"__loader__": "SetNode", "content": [{"__loader__": "CachedNode", "__id__": 60}]},
             ],
             b"",
         ),

@@ -42,12 +42,7 @@ def greedy_score(y: np.ndarray, met: np.ndarray) -> Fraction:
 
 
 @examples(80, fast=10)
-@given(
-    tables(),
-    st.integers(1, 3),
-    st.sampled_from([0.0, 0.1, 0.3]),
-    st.booleans(),
-)
+@given(tables(), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.3]), st.booleans())
 def test_each_rule_is_the_first_of_the_best(
     rows: Rows, width: int, support: float, negations: bool
 ):

@@ -263,10 +263,7 @@ def test_numpy_values_are_written_as_plain_ones():
     rules = RuleList(("a", "b"), (np.int64(7),), (rule,), DecisionRule((), np.int64(7)))
     described = json.loads(json.dumps(rules_to_dict(rules)))
     assert described["rules"] == [
-        {
-            "if": [{"column": "a", "in": [1, 0.5, "x", 1]}, {"column": "b", "above": 1.0}],
-            "then": 7,
-        }
+        {"if": [{"column": "a", "in": [1, 0.5, "x", 1]}, {"column": "b", "above": 1.0}], "then": 7}
     ]
     strange = RuleList((), ((1, 2),), (), DecisionRule((), (1, 2)))
     with pytest.raises(BadInput, match="class label"):
@@ -356,11 +353,7 @@ FIRST = ("rules", 0, "if", 0)
         ((*FIRST, "upto"), 1, "rule 1: the condition on 'smoker' needs"),
         ((*FIRST, "not"), 1, "rule 1: condition 1: not is 1, must be true or false"),
         (FIRST, {"column": "smoker"}, "rule 1: the condition on 'smoker' needs"),
-        (
-            FIRST,
-            {"column": "smoker", "in": []},
-            "rule 1: condition 1: in is empty",
-        ),
+        (FIRST, {"column": "smoker", "in": []}, "rule 1: condition 1: in is empty"),
         (FIRST, {"column": "smoker", "in": 1}, "rule 1: condition 1: in is 1, must be a list"),
         (
             FIRST,

@@ -290,10 +290,7 @@ def test_a_boosted_model_comes_back_from_a_release_file():
         ({"statistics": {"hessian": [None, 1, 10**400]}}, "node 2: hessian is 1000"),
         ({"statistics": {"hessian": [None, 1, 1e101]}}, "hessian hold a number beyond"),
         ({"statistics": {"hessian by class": [1, 1, 1]}}, "must be a list of 0 numbers"),
-        (
-            {"statistics": {"distinct": [2, 1, 0.5]}},
-            "0.5, must be whole and not negative",
-        ),
+        ({"statistics": {"distinct": [2, 1, 0.5]}}, "0.5, must be whole and not negative"),
         ({"statistics": {"rows": [5, 2, 3]}}, "a quantity stands twice"),
         ({"statistics": {"draws": [5, 2, 2]}}, "node 0: totals hold 5.0, those of its children"),
         ({"statistics": {"draws": [None, -2, 2]}}, "node 1: totals are negative"),

@@ -297,10 +297,7 @@ def test_rows_one_by_one_are_judged_by_their_error_and_their_number():
     both = [(0.12, 0.07), (0.13, 0.07), (0.12, 0.06)]
     made = [tables(TABLE_1, [cell(e) | {"perfect": p}]) for e, p in both]
     said = {n: [m[f"draft-dp-table-3-{n}"].verdict.item() for m in made] for n in PARTS}
-    assert said == {
-        "errors": ["ahead", "BEHIND", "ahead"],
-        "perfect": ["ahead", "ahead", "BEHIND"],
-    }
+    assert said == {"errors": ["ahead", "BEHIND", "ahead"], "perfect": ["ahead", "ahead", "BEHIND"]}
     assert made[0]["draft-dp-table-3-perfect"]["% perfect"].item() == pytest.approx(7)
 
 

@@ -366,10 +366,7 @@ def changed(model, step, **state):
         (OrdinalEncoder(), {"categories_": [[StoredObject("evil.Thing")], [1]]}),
         (OrdinalEncoder(), {"categories_": [[math.inf], [1]]}),
         (OrdinalEncoder(), {"categories_": [[1]]}),
-        (
-            OrdinalEncoder(),
-            {"categories_": [[1, np.nan], [1]], "encoded_missing_value": math.inf},
-        ),
+        (OrdinalEncoder(), {"categories_": [[1, np.nan], [1]], "encoded_missing_value": math.inf}),
         (OneHotEncoder(), {"categories_": [[StoredObject("evil.Thing")] * 24, range(24)]}),
         (OneHotEncoder(), {"categories_": 5}),
         (OneHotEncoder(), {"drop_idx_": [math.inf, 0], "_drop_idx_after_grouping": [math.inf, 0]}),
@@ -605,10 +602,7 @@ def people(n=14, seed=3):
 
 def forest(X, y, n_estimators=20, **options):
     step = ColumnTransformer(
-        [
-            ("job", OneHotEncoder(**options), ["job"]),
-            ("age", StandardScaler(), ["age"]),
-        ]
+        [("job", OneHotEncoder(**options), ["job"]), ("age", StandardScaler(), ["age"])]
     )
     model = RandomForestClassifier(n_estimators, bootstrap=False, random_state=0)
     return make_pipeline(step, model).fit(X, y)

@@ -284,8 +284,7 @@ def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: in
     label = getattr(schema.attributes[0], "labels", None)
     code = dict(zip(label or (), getattr(schema.attributes[0], "values", ()), strict=False))
     found = data.expectation(
-        lambda t: [code.get(v, 9.0 if pd.isna(v) else v) for v in t.iloc[:, 0]],
-        [schema.columns[0]],
+        lambda t: [code.get(v, 9.0 if pd.isna(v) else v) for v in t.iloc[:, 0]], [schema.columns[0]]
     )
     assert found.n_samples is None
     assert (found.mean, found.std) == pytest.approx((means.mean(), means.std()), abs=1e-6)

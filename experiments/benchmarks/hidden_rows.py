@@ -456,8 +456,7 @@ _SKOPS: Mapping[str, Hide] = {
     ),
     "function with content": _put("criterion", lambda X: _mean("Function", _lists(X))),
     "method of an object": _put(
-        "criterion",
-        lambda X: _mean("Method", {"func": "f", "obj": _json(_lists(X))}),
+        "criterion", lambda X: _mean("Method", {"func": "f", "obj": _json(_lists(X))})
     ),
     "loader that nobody knows": _put("criterion", lambda X: _mean("My", _lists(X))),
     "slice": _put(

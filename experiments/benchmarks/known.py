@@ -95,10 +95,7 @@ class Floor:
 FLOORS = {
     "small": dict(zip(DATASETS, (Floor(1, 0.3), Floor(1, 3), Floor(1, 6)), strict=True)),
     "thousand": dict(zip(DATASETS, (Floor(1, 10), Floor(1, 30), Floor(1, 40)), strict=True)),
-    "two_thousand": {
-        "compas": Floor(0.95, slowest=120),
-        "adult": Floor(0.98, slowest=120),
-    },
+    "two_thousand": {"compas": Floor(0.95, slowest=120), "adult": Floor(0.98, slowest=120)},
     "five_thousand": {"adult": Floor(0.75, slowest=300)},
     "shallow": dict.fromkeys(DATASETS, Floor(None, slowest=60)),
 }

@@ -11,11 +11,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.data import NEEDS, have_tables
-from experiments.studies.dp_runs import (
-    ROW_BY_ROW,
-    TREE_SEEDS,
-    forest_path,
-)
+from experiments.studies.dp_runs import ROW_BY_ROW, TREE_SEEDS, forest_path
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, Parameters, Study, Table, verdict
 
@@ -87,12 +83,7 @@ def have_forests() -> None:
 
 
 dp_study = partial(
-    Study,
-    paper=PAPER,
-    seconds=seconds_of,
-    warm=warm_of,
-    check=have_tables,
-    needs=NEEDS,
+    Study, paper=PAPER, seconds=seconds_of, warm=warm_of, check=have_tables, needs=NEEDS
 )
 """A study of DRAFT-DP, unless it says otherwise."""
 

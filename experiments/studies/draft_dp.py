@@ -32,12 +32,7 @@ from experiments.studies.dp_cells import (
     point,
     typed,
 )
-from experiments.studies.dp_runs import (
-    accuracy,
-    attack,
-    attack_and_score,
-    informed_attack,
-)
+from experiments.studies.dp_runs import accuracy, attack, attack_and_score, informed_attack
 from experiments.studies.draft_dp_grid import TABLE_1, TABLE_4
 from experiments.studies.published import read_published
 from experiments.study import Study, Table, no_figures, verdict
@@ -375,8 +370,7 @@ _MISSING = {
 }
 
 informed_study = partial(
-    dp_study,
-    warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
+    dp_study, warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1}
 )
 """A study of the one missing row."""
 

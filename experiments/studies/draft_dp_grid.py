@@ -36,10 +36,7 @@ from experiments.studies.dp_cells import (
     summed,
     typed,
 )
-from experiments.studies.dp_runs import (
-    attack,
-    attack_closely,
-)
+from experiments.studies.dp_runs import attack, attack_closely
 from experiments.studies.published import read_published
 from experiments.study import Table, no_figures, verdict
 

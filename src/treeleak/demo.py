@@ -192,8 +192,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield ""
     yield Text("The report", style="bold")
     yield Text.assemble(
-        "For the people who decide on the release, without rows: ",
-        (report, "bold"),
+        "For the people who decide on the release, without rows: ", (report, "bold")
     )
 
 

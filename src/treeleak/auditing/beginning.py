@@ -12,9 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from treeleak.auditing import wording
-from treeleak.auditing.assessors import (
-    comparison,
-)
+from treeleak.auditing.assessors import comparison
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.noise_found import find_noise
 from treeleak.auditing.assessors.people import check_names, labels_of

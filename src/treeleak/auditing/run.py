@@ -32,12 +32,7 @@ from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
-from treeleak.release import (
-    Model,
-    Release,
-    RuleList,
-    StoredObject,
-)
+from treeleak.release import Model, Release, RuleList, StoredObject
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
 

@@ -11,12 +11,7 @@ from treeleak.metrics.baseline import (
 from treeleak.metrics.control_rows import Significance, significance
 from treeleak.metrics.individual import Group, Individual, individual_errors
 from treeleak.metrics.inference import Rate, Risk, wilson
-from treeleak.metrics.matching import (
-    exact_row_share,
-    match_rows,
-    reconstruction_error,
-    same_size,
-)
+from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error, same_size
 from treeleak.metrics.partial import partial_error
 from treeleak.metrics.search_score import leak_score
 

@@ -155,9 +155,7 @@ class RowSets:
 
 
 def enumerate_cells(
-    geometry: Geometry,
-    open_leaves: BoolArray,
-    tick: Callable[[float], None] = lambda _: None,
+    geometry: Geometry, open_leaves: BoolArray, tick: Callable[[float], None] = lambda _: None
 ) -> Partition:
     """Enumerate the grid and keep the points that every tree leaves open for some class.
 

@@ -3,11 +3,4 @@
 from treeleak.reconstruction.document import as_json, versions, written
 from treeleak.reconstruction.result import RECONSTRUCTION_VERSION, Reconstruction, Space
 
-__all__ = [
-    "RECONSTRUCTION_VERSION",
-    "Reconstruction",
-    "Space",
-    "as_json",
-    "versions",
-    "written",
-]
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "as_json", "versions", "written"]

@@ -13,10 +13,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Kind, message_of, own_words
 from treeleak.core.private import dataclass
-from treeleak.evidence import (
-    draws_needed,
-    evidence_for,
-)
+from treeleak.evidence import draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.answering import Task

@@ -131,9 +131,7 @@ class _Walk:
         args = [a for a in reduced[1] if not (isinstance(a, type) and isinstance(x, a))]
         state = reduced[2] if len(reduced) > 2 else None
         return StoredObject(
-            name,
-            attributes(self.value(state, depth)),
-            tuple(self.value(a, depth) for a in args),
+            name, attributes(self.value(state, depth)), tuple(self.value(a, depth) for a in args)
         )
 
 

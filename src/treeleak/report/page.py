@@ -28,11 +28,7 @@ CHARTS = 2
 """Charts of the piece that a notebook shows."""
 
 
-def render_html(
-    audit: Audit,
-    edition: Edition = "releasable",
-    command: str | None = None,
-) -> str:
+def render_html(audit: Audit, edition: Edition = "releasable", command: str | None = None) -> str:
     """Write an audit as a page.
 
     ``edition``: the internal one shows rows. Write it to files that nobody else may read.

@@ -110,8 +110,7 @@ def verdict(found: Doc) -> Section:
         folded=True,
     )
     worst = Prose(
-        "The worst finding counts: one leak decides. A remark decides nothing.",
-        quiet=True,
+        "The worst finding counts: one leak decides. A remark decides nothing.", quiet=True
     )
     because: list[Block] = [Items(tuple(held))] if held else reasons(found, "reconstruction")
     blocks = [fixed, *because, Prose(does_not, lead="It does not say:"), table, worst, others]

@@ -26,11 +26,7 @@ from treeleak.report.rows import most_exposed
 from treeleak.report.sections import TONES
 
 
-def sheet_of(
-    audit: Audit,
-    edition: Edition = "releasable",
-    command: str | None = None,
-) -> Sheet:
+def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None = None) -> Sheet:
     """Say what an audit found.
 
     ``command``: what to type to get the audit again; whoever writes the releasable edition leaves

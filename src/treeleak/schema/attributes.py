@@ -18,14 +18,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.schema.checks import (
-    flag_of,
-    labels_of,
-    names_of,
-    number_of,
-    set_ends,
-    settle,
-)
+from treeleak.schema.checks import flag_of, labels_of, names_of, number_of, set_ends, settle
 from treeleak.schema.entry import entry_of
 
 MOST_WHOLE = 2**53

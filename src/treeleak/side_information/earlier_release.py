@@ -61,10 +61,9 @@ def aligned(earlier: Release, later: Release) -> Release:
     column = np.array([later.feature_names.index(c) for c in earlier.feature_names])
     label = [earlier.classes.index(c) for c in later.classes]
     trees = tuple(
-        replace(
-            tree,
-            feature=np.where(tree.is_leaf, LEAF, column[tree.feature]),
-        ).with_counts(counts=None if tree.counts is None or not label else tree.counts[:, label])
+        replace(tree, feature=np.where(tree.is_leaf, LEAF, column[tree.feature])).with_counts(
+            counts=None if tree.counts is None or not label else tree.counts[:, label]
+        )
         for tree in earlier.trees
     )
     return replace(earlier, trees=trees, feature_names=later.feature_names, classes=later.classes)

@@ -29,13 +29,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
-from treeleak.partition import (
-    Geometry,
-    GridTooLarge,
-    Partition,
-    enumerate_cells,
-    enumeration_tick,
-)
+from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import values_of
 from treeleak.side_information.earlier_release import EPOCH

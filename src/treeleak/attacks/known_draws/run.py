@@ -24,11 +24,7 @@ from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
-from treeleak.attacks.known_draws.search import (
-    search,
-    settled_by,
-    typical,
-)
+from treeleak.attacks.known_draws.search import search, settled_by, typical
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints

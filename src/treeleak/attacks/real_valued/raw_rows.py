@@ -138,8 +138,7 @@ def _held(groups: Groups, leaf: IntArray, clock: Clock) -> IntArray:
     (n, n_trees), (rows, ones) = leaf.shape, groups.held
     told = ~np.isnan(ones)
     at = csr_array(
-        (np.ones(leaf.size), (leaf.ravel(), np.repeat(np.arange(n), n_trees))),
-        shape=(len(rows), n),
+        (np.ones(leaf.size), (leaf.ravel(), np.repeat(np.arange(n), n_trees))), shape=(len(rows), n)
     )
     of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
     sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])

@@ -25,13 +25,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
 from treeleak.evidence import ExactTotals, LeafSteps, LossSums
-from treeleak.partition import (
-    Geometry,
-    GridTooLarge,
-    Partition,
-    enumerate_cells,
-    enumeration_tick,
-)
+from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
 

@@ -107,8 +107,7 @@ def _silent(release: Release) -> Release:
     """Put noise on the counts that hides all of them."""
     trees = tuple(
         replace(
-            tree,
-            statistics=Statistics.counting(ROWS, np.zeros((tree.n_nodes, release.n_classes))),
+            tree, statistics=Statistics.counting(ROWS, np.zeros((tree.n_nodes, release.n_classes)))
         )
         for tree in release.trees
     )

@@ -55,13 +55,7 @@ from treeleak.release.adapters.lightgbm_words import (
     VALUES_ALONE,
     ZEROS,
 )
-from treeleak.release.bounds import (
-    MOST_CATEGORY,
-    MOST_CLASSES,
-    MOST_COLUMNS,
-    MOST_NODES,
-    MOST_ROWS,
-)
+from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.draws.lightgbm_bagging import RULE
@@ -181,12 +175,7 @@ def _release(stored: StoredObject) -> Release:
         ranges=_ranges(stored, parameters, names, n_rows),
         origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
         notes=notes,
-        ensemble=Ensemble(
-            f"{objective:.80}",
-            (0.0,) * outputs,
-            rate,
-            fitting,
-        ),
+        ensemble=Ensemble(f"{objective:.80}", (0.0,) * outputs, rate, fitting),
     )
 
 

@@ -46,10 +46,7 @@ def scaler(step: StoredObject, columns: Columns) -> Columns:
     return Columns(columns.names, {}, undone(step, columns, one))
 
 
-_ENDS = {
-    "MinMaxScaler": ("data_min_", "data_max_"),
-    "MaxAbsScaler": ("max_abs_", "max_abs_"),
-}
+_ENDS = {"MinMaxScaler": ("data_min_", "data_max_"), "MaxAbsScaler": ("max_abs_", "max_abs_")}
 
 
 def _scaling(step: StoredObject, i: int, n: int) -> tuple[float, float]:

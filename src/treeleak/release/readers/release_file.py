@@ -20,13 +20,7 @@ from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_m
 from treeleak.release.checked_json import label, located, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.foreign import name_of_json, no_model
-from treeleak.release.noise.laws import (
-    CountNoise,
-    DiscreteLaplace,
-    Gaussian,
-    LabelNoise,
-    Laplace,
-)
+from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.readers.release_nodes import (
     Counted,
     check_sums,

@@ -9,13 +9,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.release.adapters.sklearn.nodes import Nodes
 from treeleak.release.bounds import MOST_REAL
-from treeleak.release.statistics import (
-    MEAN,
-    VARIANCE,
-    NodeStatistic,
-    Quantity,
-    Statistics,
-)
+from treeleak.release.statistics import MEAN, VARIANCE, NodeStatistic, Quantity, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
