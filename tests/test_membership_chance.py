@@ -41,8 +41,9 @@ def posterior(counts, chance, queries, told):
     return p / p.sum()
 
 
-def held_of(counts, p, q, rng, n_samples=40_000):
+def held_of(counts, p, q, rng):
     """What independent samples of a posterior say of all kinds."""
+    n_samples = 40_000
     drawn = counts[rng.choice(len(counts), n_samples, p=p)]
     rows = np.array([np.repeat(np.arange(KINDS), m) for m in drawn])
     chain = np.arange(n_samples)

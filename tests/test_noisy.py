@@ -578,8 +578,8 @@ def check_answer(found, schema, n_rows, status=("likely",)):
 ROWS = 10
 
 
-def case_behind_noise(seed=0, noise=NOISE):
-    X, y, release = noisy_case(MIXED, ROWS, seed, noise)
+def case_behind_noise(seed=0):
+    X, y, release = noisy_case(MIXED, ROWS, seed, NOISE)
     return pd.DataFrame(X, columns=MIXED.columns), y, release
 
 

@@ -315,18 +315,18 @@ def seconds_of(package: Path, names: Iterable[str]) -> dict[str, float]:
     return seconds
 
 
-def binary_table(against: Path | None, names: Iterable[str], rounds: int = ROUNDS) -> None:
+def binary_table(against: Path | None, names: Iterable[str]) -> None:
     """Print how long the quick cases take, here and with another checkout."""
     places = {"here": Path(treeleak.__file__).parents[1]}
     if against is not None:
         places["against"] = against / "src"
     timed: dict[str, list[dict[str, float]]] = {place: [] for place in places}
-    for i in range(rounds):
+    for i in range(ROUNDS):
         # Neither is always the first.
         for place in list(places)[:: 1 if i % 2 else -1]:
             timed[place].append(seconds_of(places[place], names))
     out = new_table(
-        f"columns of 0 and 1: seconds, median of {rounds}", "case, here, against, ratio, met",
+        f"columns of 0 and 1: seconds, median of {ROUNDS}", "case, here, against, ratio, met",
         left="case",
     )  # fmt: skip
     for name in names:

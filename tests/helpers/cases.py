@@ -118,12 +118,12 @@ class Drawn:
         seen = self.b[:, self.seen]
         return ordered_datasets(self.release, self.schema, seen, distinct=distinct, most=most)
 
-    def arrangements(self, distinct: bool, most: int = 1000) -> list[np.ndarray] | None:
+    def arrangements(self, distinct: bool) -> list[np.ndarray] | None:
         """The same in :meth:`places`, which tell apart only what some tree does."""
         points = all_points(self.schema, self.release.feature_names)
         _, first = np.unique(equations_of(self.release, points), axis=0, return_index=True)
         found = ordered_datasets(
-            self.release, self.schema, self.b[:, self.seen], distinct=distinct, most=most,
+            self.release, self.schema, self.b[:, self.seen], distinct=distinct, most=1000,
             points=points[first],
         )  # fmt: skip
         return None if found is None else [self.places(table) for table in found]
