@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.models import without_seeds
 from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, write_rules
@@ -28,11 +28,9 @@ CANARY = 31337
 LABEL = "again"
 
 
-def save(folder, X, y, **options):
+def save(folder, X, y, schema=None, **options):
     forest = RandomForestClassifier(**{"n_estimators": 20, "random_state": 0, **options})
-    skops.io.dump(forest.fit(X, y), folder / "model.skops")
-    X.assign(**{LABEL: np.asarray(y)}).to_csv(folder / "train.csv", index=False)
-    return folder / "model.skops"
+    return keep(folder, forest.fit(X, y), X, y, schema, LABEL)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +43,7 @@ def compas():
 def folder(tmp_path_factory, compas):
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("model")
-    save(folder, X, y, bootstrap=False, n_estimators=25)
-    (folder / "schema.toml").write_text(schema.to_toml())
+    save(folder, X, y, schema, bootstrap=False, n_estimators=25)
     return folder
 
 
@@ -56,8 +53,8 @@ def shallow(tmp_path_factory):
     data = treeleak.datasets.load_adult()
     X = data.X.sample(300, random_state=0)
     folder = tmp_path_factory.mktemp("shallow")
-    save(folder, X, data.y[X.index], bootstrap=False, n_estimators=100, max_depth=3)
-    (folder / "schema.toml").write_text(data.schema.to_toml())
+    y, schema = data.y[X.index], data.schema
+    save(folder, X, y, schema, bootstrap=False, n_estimators=100, max_depth=3)
     return folder
 
 
@@ -159,8 +156,7 @@ def default(tmp_path_factory, compas):
     """A default forest."""
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("default")
-    save(folder, X, y, n_estimators=60, random_state=11)
-    (folder / "schema.toml").write_text(schema.to_toml())
+    save(folder, X, y, schema, n_estimators=60, random_state=11)
     return folder
 
 
@@ -459,10 +455,8 @@ def canary(tmp_path):
     """Rows with a value that occurs nowhere else, and a text that no report may repeat."""
     X = pd.DataFrame({"sex": [0, 1] * 15, "salary": np.arange(30) * 7 + CANARY})
     y = np.array(["no", "yes"])[np.arange(30) % 3 // 2]
-    model = save(tmp_path, X, y, bootstrap=False)
     schema = Schema([treeleak.Binary("sex"), treeleak.Ordinal("salary", 0, 10**6)])
-    (tmp_path / "schema.toml").write_text(schema.to_toml())
-    return model, X
+    return save(tmp_path, X, y, schema, bootstrap=False), X
 
 
 def told(model, *more):

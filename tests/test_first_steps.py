@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import pytest
-import skops.io
 from sklearn.ensemble import RandomForestClassifier
 
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.examples import spread
 from helpers.tables import compas_sample
 
@@ -24,9 +23,8 @@ def folder(tmp_path, monkeypatch):
     """A model with its schema and training rows, in the folder where the user is."""
     monkeypatch.chdir(tmp_path)
     X, y, data = compas_sample(30, seed=0)
-    skops.io.dump(RandomForestClassifier(5, random_state=0).fit(X, y), "model.skops")
-    (tmp_path / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
-    X.assign(again=y).to_csv("train.csv", index=False)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    keep(tmp_path, forest, X, y, data.schema, "again")
     (tmp_path / "folder").mkdir()
     return tmp_path
 

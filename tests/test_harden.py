@@ -35,7 +35,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.documents import rewrite, valid
 from helpers.examples import examples, spread
 from helpers.older import sklearn_since
@@ -479,8 +479,7 @@ def binary(tmp_path_factory):
     label = (rows["a"] + rows["b"] * rows["c"] > 1).astype(int) ^ (rng.random(40) < 0.1)
     folder = tmp_path_factory.mktemp("binary")
     model = RandomForestClassifier(12, random_state=42).fit(rows, label)
-    skops.io.dump(model, folder / "model.skops")
-    rows.assign(y=label).to_csv(folder / "train.csv", index=False)
+    keep(folder, model, rows, label, None, "y")
     return folder, rows, label
 
 

@@ -8,12 +8,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.models import without_seeds
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.reconstruction.leave_one_out import Asked
@@ -143,9 +142,7 @@ def test_the_audit_and_the_command_take_rows_in_turn(tmp_path):
             assert line["probability"] == pytest.approx(1)
             assert line["error"] == 0
     assert audit.individual.all.perfect > 0.9
-    skops.io.dump(forest, tmp_path / "model.skops")
-    X.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
-    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
+    keep(tmp_path, forest, X, y, SCHEMA, "y")
     done = run("informed", tmp_path / "model.skops", "--train", tmp_path / "train.csv", "--label",
                "y", "--schema", tmp_path / "schema.toml", "--targets", 40, "--json",
                tmp_path / "i.json", "--quiet")  # fmt: skip

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from helpers.cli import keep
 from helpers.tables import compas_sample
 
 # From the first line on, so that imports are watched, too.
@@ -55,9 +55,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("offline")
     X, y, data = compas_sample(30, seed=0)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
-    skops.io.dump(forest, folder / "model.skops")
-    (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
-    X.assign(label=y).to_csv(folder / "train.csv", index=False)
+    keep(folder, forest, X, y, data.schema)
     tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
     (folder / "model.pkl").write_bytes(pickle.dumps(tree))
     return folder

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import experiments
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -37,8 +36,7 @@ def folder(tmp_path_factory):
     label = (rows["a"] + rows["b"] * rows["c"] > 1).astype(int)
     place = tmp_path_factory.mktemp("model")
     model = RandomForestClassifier(6, bootstrap=False, random_state=42).fit(rows, label)
-    skops.io.dump(model, place / "model.skops")
-    rows.assign(y=label).to_csv(place / "train.csv", index=False)
+    keep(place, model, rows, label, None, "y")
     return place
 
 

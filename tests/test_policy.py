@@ -15,7 +15,7 @@ from sklearn.ensemble import AdaBoostRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.examples import examples
 from helpers.tables import compas_sample
@@ -509,9 +509,7 @@ def test_the_ruling_stands_in_the_json(audited):
 def files(tmp_path_factory, forest, data):
     X, y, compas = data
     folder = tmp_path_factory.mktemp("policy")
-    skops.io.dump(forest, folder / "model.skops")
-    X.assign(label=y).to_csv(folder / "train.csv", index=False)
-    (folder / "schema.toml").write_text(compas.schema.to_toml())
+    keep(folder, forest, X, y, compas.schema)
     stump = DecisionTreeClassifier(max_depth=1, min_samples_leaf=20).fit(X, y)
     skops.io.dump(stump, folder / "stump.skops")
     return folder

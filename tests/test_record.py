@@ -7,11 +7,10 @@ import re
 from dataclasses import replace
 
 import pytest
-import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
@@ -21,10 +20,8 @@ from treeleak.auditing import Policy, judge
 def files(tmp_path_factory):
     X, y, compas = compas_sample(60)
     folder = tmp_path_factory.mktemp("record of Ann Smith")
-    skops.io.dump(DecisionTreeClassifier(max_depth=2).fit(X, y), folder / "model.skops")
-    X.assign(label=y).to_csv(folder / "train.csv", index=False)
+    keep(folder, DecisionTreeClassifier(max_depth=2).fit(X, y), X, y, compas.schema)
     compas.X.drop(X.index)[:200].to_csv(folder / "others.csv", index=False)
-    (folder / "schema.toml").write_text(compas.schema.to_toml())
     (folder / "policy.toml").write_text("review = 2999-01-02\n[limits]\nstored_rows = 0\n")
     return folder
 

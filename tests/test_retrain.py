@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.hurried import walk_less
 from helpers.tables import compas_sample
@@ -188,9 +188,7 @@ def test_what_cannot_be_trained_again_is_refused(data):
 @pytest.mark.slow
 def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch):
     X, y, schema = data
-    skops.io.dump(DecisionTreeClassifier(max_depth=4).fit(X, y), tmp_path / "model.skops")
-    X.assign(label=y).to_csv(tmp_path / "train.csv", index=False)
-    (tmp_path / "schema.toml").write_text(schema.to_toml())
+    keep(tmp_path, DecisionTreeClassifier(max_depth=4).fit(X, y), X, y, schema)
     monkeypatch.setattr(ways, "EPSILONS", (1.0,))
     monkeypatch.chdir(tmp_path)
     rows = ["--train", "train.csv", "--label", "label", "--schema", "schema.toml"]

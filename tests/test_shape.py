@@ -12,7 +12,7 @@ import skops.io
 from rich.console import Console
 
 import treeleak
-from helpers.cli import run
+from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
@@ -219,19 +219,17 @@ def test_a_population_is_granted_to_the_guess_too(data, few_guesses):
 def test_the_command_line_end_to_end(data, few_guesses, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y, _, schema = data
-    skops.io.dump(trained(data, 100.0), "dp.skops")
-    (tmp_path / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-    X.assign(label=y).to_csv("train.csv", index=False)
+    keep(tmp_path, trained(data, 100.0), X, y, schema)
 
     given = ("--schema", "schema.toml")
     beside = ("--train", "train.csv", "--label", "label", "--n-rows", "60", "--json", "a.json")
-    result = run("audit", "dp.skops", *given, *beside)
+    result = run("audit", "model.skops", *given, *beside)
     assert result.exit_code == 0, result.output
     document = valid(json.loads((tmp_path / "a.json").read_text()))
     assert document["verdict"] == LEAK
     assert document["measurement"]["shape"]["n_guesses"] == 4
-    skops.io.dump(trained(data, 5.0), "dp.skops")
-    result = run("reconstruct", "dp.skops", *given, "--out", "likely.csv")
+    skops.io.dump(trained(data, 5.0), "model.skops")
+    result = run("reconstruct", "model.skops", *given, "--out", "likely.csv")
     assert result.exit_code == 0, result.output
     rows = len(pd.read_csv("likely.csv"))
     assert f"Training set: {rows} rows (95 %: " in result.stderr
