@@ -62,7 +62,7 @@ FORMATS: tuple[Format, ...] = (
            xgboost.read_json_file, xgboost.STEPS),
     Format("LightGBM text", lambda head: head.startswith(b"tree"), lightgbm.Text.read,
            lightgbm.STEPS),
-    Format("CatBoost cbm", lambda head: head.startswith(MAGIC), cbm.Cbm.read, cbm.STEPS),
+    Format("CatBoost cbm", lambda head: head.startswith(MAGIC), cbm.Cbm.read, catboost.STEPS),
     Format("CatBoost JSON",
            _begins_with("features_info", "model_info", "oblivious_trees", "trees",
                         "scale_and_bias", "ctr_data"),

@@ -8,7 +8,7 @@ so every number keeps its text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from treeleak.hardening.files.document import (
     zero,
     zeros,
 )
-from treeleak.hardening.step import NOTHING, Step
+from treeleak.hardening.step import NOTHING
 from treeleak.release.readers.catboost_json import is_catboost
 
 KEPT = ("catboost_version_info", "class_params", "model_guid", "params", "train_finish_time")
@@ -101,23 +101,19 @@ def in_params(change: Change) -> Change:
     return of_text
 
 
-def steps_of(making: Callable[..., Step]) -> tuple[Step, ...]:
-    """Make the measures; JSON and cbm hold the same things at different places."""
-    return (
-        making("counts", "numbers of rows in each leaf",
-               "SHAP values and importance of columns without a data set",
-               ("trees/*", _no_weights), ("oblivious_trees/*", _no_weights)),
-        making("scores", "scores on training and validation rows after each round",
-               "evals_result_, best_score_", (f"model_info/{RESULTS}", dropped)),
-        making("seeds", "seeds of the training", "training the same model again",
-               ("model_info/params", in_params(without_seed))),
-        making("parameters", "all other parameters of the training but for the loss",
-               "get_all_params, training on from this model",
-               ("model_info/params", in_params(only_loss)), (f"model_info/{OPTIONS}", dropped)),
-        making("unknown", "all parts that no rule knows: other keys and notes", NOTHING,
-               ("", only(*_ROOT)), ("features_info", only(*_COLUMNS)),
-               ("model_info", only(*KEPT, RESULTS, OPTIONS))),
-    )  # fmt: skip
-
-
-STEPS = steps_of(step)
+STEPS = (
+    step("counts", "numbers of rows in each leaf",
+         "SHAP values and importance of columns without a data set",
+         ("trees/*", _no_weights), ("oblivious_trees/*", _no_weights)),
+    step("scores", "scores on training and validation rows after each round",
+         "evals_result_, best_score_", (f"model_info/{RESULTS}", dropped)),
+    step("seeds", "seeds of the training", "training the same model again",
+         ("model_info/params", in_params(without_seed))),
+    step("parameters", "all other parameters of the training but for the loss",
+         "get_all_params, training on from this model",
+         ("model_info/params", in_params(only_loss)), (f"model_info/{OPTIONS}", dropped)),
+    step("unknown", "all parts that no rule knows: other keys and notes", NOTHING,
+         ("", only(*_ROOT)), ("features_info", only(*_COLUMNS)),
+         ("model_info", only(*KEPT, RESULTS, OPTIONS))),
+)  # fmt: skip
+"""Measures for JSON and cbm, which hold the same things at different places."""

@@ -14,9 +14,7 @@ from pathlib import Path
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.hardening.files.catboost import steps_of
 from treeleak.hardening.files.document import Change, changed
-from treeleak.hardening.step import Step
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.readers.catboost_json import MAGIC
 
@@ -194,10 +192,3 @@ class _View:
     def _inside(self, at: int, size: int) -> None:
         if not self._start <= at <= at + size <= self._end:
             raise ValueError("a place outside of the file")
-
-
-def _step(name: str, takes: str, costs: str, *changes: tuple[str, Change]) -> Step:
-    return Step(name, takes, costs, lambda file: file.with_changes(changes))
-
-
-STEPS = steps_of(_step)
