@@ -946,7 +946,7 @@ def test_columns_that_were_asked_for_must_be_there(folder, train, option):
     assert f"{option[2:]}: no column 'sex:Mal'; did you mean 'sex:Male'?" in result.stderr
     result = run("audit", folder / "model.skops", *train, option, "sex:Male,")
     assert result.exit_code == 2
-    assert f"{option} must name columns, with commas" in result.stderr
+    assert f"{option} must name columns, separated by commas" in result.stderr
     result = run("audit", folder / "model.skops", option, "sex:Male")
     assert result.exit_code == 2
-    assert f"{option} is about the training rows: give --train, too" in result.stderr
+    assert f"{option} needs the training rows: give --train, too" in result.stderr
