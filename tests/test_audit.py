@@ -375,7 +375,7 @@ def test_numbered_columns_are_taken_in_order():
         (lambda X, y: (X + 1, y), "encoded in another way"),
         (lambda X, y: (X.map(lambda v: "yes" if v else "no"), y), "other than numbers"),
         (lambda X, y: (X.iloc[[0] * 60], y), "tree 0"),
-        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "stands twice"),
+        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "appears twice"),
         (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
     ],
 )

@@ -353,7 +353,9 @@ def test_a_wrong_number_of_rows_fits_no_seed():
 
 def test_too_few_trees_name_no_seed():
     release, _ = forest(seed=5, n_trees=2)
-    with pytest.raises(NotCovered, match=r"cannot be told apart: 2 trees .* wrong seeds would fit"):
+    with pytest.raises(
+        NotCovered, match=r"cannot be distinguished: 2 trees .* wrong seeds would fit"
+    ):
         known_draws(release)
     fits = _mt19937.matching_seeds(0, 1000, draws._distinct(release), 60, 60, *NO_COLUMNS, EVENLY)
     assert len(fits) == 2, "more than one does"

@@ -119,12 +119,12 @@ WRONG = {
     "semicolons": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [row.replace(",", ";") for row in rows]),
-        ["wrong: values are parted by ';'", "save the table with commas"],
+        ["wrong: its values are separated by ';'", "save the table with commas"],
     ),
     "ragged": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:2], rows[2] + ",1,2"]),
-        ["wrong: no table", "line 3", "as many values"],
+        ["wrong: not a table", "line 3", "as many values"],
     ),
     "label": (
         ["audit", "model.skops", "--label", "agian", "--train", "train.csv"],

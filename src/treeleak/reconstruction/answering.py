@@ -39,12 +39,12 @@ from treeleak.verification.loss_sums import leaves_off
 
 OFF = Kind(
     "sums_of_leaves_missed",
-    "a second check of these rows misses what {leaves:number} leaves sum up: not relied on",
+    "a second check of these rows misses the sums of {leaves:number} leaves: do not rely on them",
 )
 DISAGREE = Kind(
     "chains_disagree",
-    "the chains do not agree{yet} (R-hat = {disagreement}; samples are worth {worth:number} that "
-    "are independent): {told}",
+    "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
+    "independent ones): {told}",
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""

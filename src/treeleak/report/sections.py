@@ -206,7 +206,7 @@ def _by_tree(counts: Doc) -> Bars | Prose | None:
         said = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
         return Prose(said)
     if not any(shares):
-        return Prose(f"In none of the {len(shares):,} trees is a leaf that small.")
+        return Prose(f"None of the {len(shares):,} trees has a leaf that small.")
     steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
     return Bars(
         f"Trees by the share of their leaves with fewer than {counts['threshold']} "

@@ -333,6 +333,6 @@ class KnownTables:
         group = numbered(np.column_stack([self.release.leaves(both), labels]))
         held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(own)])]
         return (
-            f"of {len(own)} known rows whose positions are not known, "
-            f"{int(np.minimum(*held).sum())} stand in the answer, as far as the trees can tell",
+            f"{int(np.minimum(*held).sum())} of {len(own)} known rows without a position are in "
+            "the answer, on every value that the model's splits distinguish",
         )

@@ -59,7 +59,7 @@ def from_rule_list(
     if isinstance(found, (str, os.PathLike)):
         found = read_model(found)
     if not isinstance(found, RuleList):
-        raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+        raise NotCovered(f"{type(found).__name__} is not a rule list that treeleak knows")
     if len(found.rules) > MOST_RULES:
         raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
     if (X is None) != (y is None):

@@ -120,7 +120,7 @@ def from_rows(
     Raises
     ------
     BadInput
-        If a value lies outside of its domain, naming row and attribute; if a column stands twice.
+        If a value lies outside of its domain, naming row and attribute; if a column appears twice.
     BadSchema
         If a column has no bounds.
     """

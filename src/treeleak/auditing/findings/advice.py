@@ -78,8 +78,8 @@ OF_HARDENING = (
 
 MORE_CONTROL = (
     "Give more rows of the same population that the model was not trained on: {needed:,} or more, "
-    "better {better:,}. With fewer, nothing keeps what the model tells of single people apart from "
-    "what it tells of all."
+    "better {better:,}. With fewer, nothing separates what the model discloses about single people "
+    "from what it learned about everyone."
 )
 _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "

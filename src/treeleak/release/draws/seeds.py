@@ -185,7 +185,7 @@ def _searched(
         n_trees = int((target >= 0).sum())
         raise _failed([
             *tried,
-            f"{among} cannot be told apart: {n_trees} trees count distinct rows, and about "
+            f"{among} cannot be distinguished: {n_trees} trees count distinct rows, and about "
             f"{wrong:.2g} wrong seeds would fit",
         ])  # fmt: skip
     for i, rule in enumerate(rules):
