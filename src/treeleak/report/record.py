@@ -47,7 +47,7 @@ def frameworks(found: Doc) -> Section:
         rows.append((question["source"], question["asks"], told, question["beyond"]))
     columns = ("Framework", "Question, in our words", "Figures", "To judge beside them")
     about = Prose(
-        "This table lists figures of this audit that help to answer each question. It is no legal "
+        "This table lists figures of this audit that help to answer each question. It is not legal "
         "advice, and figures alone meet no framework."
     )
     table = Grid("Questions and figures", columns, tuple(rows))
