@@ -870,7 +870,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     assert "it is not known which rows each tree drew" in " ".join(
         f.text.lower() for f in found.findings
     )
-    assert found.measurement.compared == "every leaf holds the rows that it counts draws of"
+    assert found.measurement.compared == "every leaf holds enough of these rows for its draws"
     assert found.measurement.exact_in_order is None
 
 

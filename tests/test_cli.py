@@ -258,7 +258,7 @@ def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
     out = tmp_path / "rows.csv"
     result = run(*of_hidden("reconstruct", hidden, "--out", out, "--label", LABEL))
     assert result.exit_code == 0
-    assert "16 rows, likely: likely given the evidence; nothing is proved" in result.stderr
+    assert "16 rows, likely: the most probable rows; nothing is proved" in result.stderr
     assert "It is not known which rows each tree drew" in result.stderr
     assert "Training set: 16 rows, as the model says" in result.stderr
     assert "Expected error (the attack's own estimate): " in result.stderr

@@ -46,7 +46,7 @@ _VERDICTS = (
     (
         POSSIBLE,
         "The rebuilt rows are nearer to the training rows than baselines without the counts of "
-        "leaves, but no nearer than an adversary who knows the population comes.",
+        "leaves, but no nearer than an adversary who knows the population.",
         "Whether the model discloses single people, or what holds for all of them. Control "
         "rows (--control) can decide this.",
     ),

@@ -153,7 +153,7 @@ def _drawable(
             f"the leaves count draws of {lacking} rows that are not among these. "
             f"{_suspects(release, table.to_numpy())}"
         )
-    return TrainingRows(table, "every leaf holds the rows that it counts draws of", notes)
+    return TrainingRows(table, "every leaf holds enough of these rows for its draws", notes)
 
 
 def _unlabelled(release: Release) -> Release:
