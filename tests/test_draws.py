@@ -366,7 +366,7 @@ def test_without_distinct_counts_a_stored_seed_is_believed_and_none_searched():
     found = known_draws(with_sampling(release, forest_seed=5))
     assert not found.checked
     np.testing.assert_array_equal(found.counts, table)
-    with pytest.raises(NotCovered, match="without numbers of distinct rows"):
+    with pytest.raises(NotCovered, match="needs numbers of distinct rows"):
         known_draws(release)
 
 
@@ -417,7 +417,7 @@ def test_an_unknown_number_of_rows_that_is_not_alone():
 
 def test_neither_rows_nor_seeds():
     release, _ = forest()
-    with pytest.raises(NotCovered, match="without the number of training rows"):
+    with pytest.raises(NotCovered, match="needs the number of training rows"):
         known_draws(replace(release, n_rows=None))
 
 

@@ -65,7 +65,7 @@ WRONG = {
     "model is a folder": (
         ["audit", "folder"],
         None,
-        ["folder: a folder without target.yaml", "name a model file in it"],
+        ["folder: the folder has no target.yaml", "name a model file in it"],
     ),
     "model is a table": (
         ["audit", "train.csv"],
@@ -190,7 +190,7 @@ def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monk
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
     result = CliRunner().invoke(app, ["audit", "model.skops", "--json", "folder/audit.json"])
     assert result.exit_code == 2
-    assert "folder/audit.json: you may not write in folder: choose another" in result.stderr
+    assert "folder/audit.json: you cannot write in folder: choose another" in result.stderr
 
 
 # ------------------------------------------------------------------------ shell completion

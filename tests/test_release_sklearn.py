@@ -353,7 +353,7 @@ def test_whole_row_weights_are_not_taken_for_draws():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (AdaBoostRegressor(n_estimators=3), "errors of the trees before"),
+        (AdaBoostRegressor(n_estimators=3), "errors of earlier trees"),
         (IsolationForest(n_estimators=3, bootstrap=True), "with replacement"),
     ],
     ids=lambda x: type(x).__name__,

@@ -317,7 +317,7 @@ def test_scaled_indicators_are_read_by_the_side_that_they_lie_on():
         (
             make_pipeline(OneHotEncoder(sparse_output=False), SimpleImputer(missing_values=0)),
             ["job"],
-            "SimpleImputer fills in what says which category",
+            "SimpleImputer fills in columns that say which category",
         ),
         (ColumnTransformer([("t", TfidfVectorizer(), "job")]), WORDS, "TfidfVectorizer is not kno"),
     ],

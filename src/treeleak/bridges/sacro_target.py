@@ -165,7 +165,7 @@ def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Tar
     given = Path(path)
     description = given / DESCRIPTION if given.is_dir() else given
     if given.is_dir() and not description.is_file():
-        raise BadInput(f"{given}: a folder without {DESCRIPTION}: name a model file in it")
+        raise BadInput(f"{given}: the folder has no {DESCRIPTION}: name a model file in it")
     text = read_text(description, MOST_BYTES, BadInput)
     try:
         told = parse_yaml(text)

@@ -297,7 +297,7 @@ def _with_posterior(
         yet, told = " yet", "more time would make confidences better"
         if release.noise is not None or not task.hidden:
             # There, only walks that time cut short grow longer with more of it.
-            yet, told = "", "confidences are too sure, more time may help"
+            yet, told = "", "confidences are too high, and more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         worth = int(np.nan_to_num(samples.effective))
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))
