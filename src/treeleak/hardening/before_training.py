@@ -103,14 +103,14 @@ def check(
     Returns
     -------
     Checked
-        This is no audit. Only an audit of the file shows what a trained model discloses.
+        This is not an audit. Only an audit of the file shows what a trained model discloses.
 
     Raises
     ------
     NotCovered
         If the class is none of these.
     BadInput
-        If a number of rows or columns is none.
+        If a number of rows or columns is not positive.
     """
     for name, n in (("n_rows", n_rows), ("n_columns", n_columns)):
         if n is not None and n < 1:

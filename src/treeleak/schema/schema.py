@@ -28,7 +28,7 @@ class Schema:
     attributes : sequence of Attribute
         No column may belong to two attributes.
     rules : sequence of Rule, optional
-        Each speaks only of columns that some attribute owns.
+        Each names only columns that some attribute owns.
 
     Raises
     ------
