@@ -52,7 +52,7 @@ class Space:
 
     @cached_property
     def bits(self) -> float:
-        """Entropy of a row of which nothing is known."""
+        """Entropy of a row without the model."""
         if not self.forbidden:
             return sum(axis.bits for axis in self.axes)
         size = self.everything.size
