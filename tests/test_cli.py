@@ -275,7 +275,7 @@ def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
     assert result.exit_code == 0
     text = unframed(result.stdout)
     assert "rebuilt 16 " in text
-    assert "the draws are taken as hidden: the trees' draws are not known" in text
+    assert "the attack takes the draws as hidden: the trees' draws are not known" in text
     assert tried in text
     assert "Do not rely on hidden draws" in text
 

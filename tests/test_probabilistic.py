@@ -863,7 +863,7 @@ def test_rows_that_noise_put_where_no_row_can_be_are_left_out() -> None:
         warnings.simplefilter("ignore", PrivacyWarning)
         model.fit(X, np.arange(80) % 2)
     data = from_tree(model, Schema([OneHot("letter", tuple(names))]))
-    assert any("left out that the noise" in note for note in data.notes)
+    assert any("that the noise put into leaves" in note for note in data.notes)
     assert data.support[np.isneginf(data.group_bits)].sum() == 0
     assert 0 <= data.dist_g() <= 1
     assert data.distance(X) < 0.7

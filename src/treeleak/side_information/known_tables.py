@@ -99,7 +99,9 @@ class KnownTables:
             read = KnownTable("known_rows", known_rows, release, schema)
             rows = read.whole(release)
             if release.classes and read.labels is None:
-                raise BadInput("known_rows lack the label: one column beside those of the model")
+                raise BadInput(
+                    "known_rows lack the label: they need one column besides those of the model"
+                )
             if len(known_rows) > n_rows:
                 raise BadInput(
                     f"known_rows has {len(known_rows)} rows, the training set only {n_rows}"

@@ -158,7 +158,7 @@ def matched(
         if at[k] < 0:
             fits = np.flatnonzero(free & (theirs == group))
             if not len(fits):
-                raise BadInput(f"{read.row(k)} fits no row of known_columns that is left for it")
+                raise BadInput(f"{read.row(k)} fits none of the remaining rows of known_columns")
             # Rows of equal known parts are alike, but for their draws.
             out[k] = fits[0] if not ordered or room[group] == 1 else -1
             free[fits[0]] = False

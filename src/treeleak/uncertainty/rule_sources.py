@@ -97,7 +97,7 @@ def from_rule_list(
         space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
         found.notes, found.ordered,
     )  # fmt: skip
-    check_room(dataset, "the rules before it and the schema leave nothing for it")
+    check_room(dataset, "earlier rules and the schema exclude it")
     return dataset
 
 

@@ -135,7 +135,7 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
             series = pd.to_numeric(series)
         except OverflowError:
             raise Mismatch(
-                f"column {name!r} of the {what} holds a number beyond any float"
+                f"column {name!r} of the {what} holds a number too large for a float"
             ) from None
         except (TypeError, ValueError):
             raise Mismatch(

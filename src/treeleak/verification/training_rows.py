@@ -30,7 +30,7 @@ HINT = (
 )
 DRAWN_HINT = " Each tree drew rows by number: give them in the order of training."
 
-N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-rows)."
+N_ROWS_HINT = "If these are all training rows, give their number, too (n_rows, --n-rows)."
 
 
 @dataclass(frozen=True, eq=False)

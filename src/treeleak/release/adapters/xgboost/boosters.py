@@ -65,8 +65,8 @@ COUNTLESS = own_words(
     "xgboost_countless",
 )
 VALUES_ALONE = own_words(
-    "The file holds no sums of hessians: all rows are taken to have been in every tree, and the "
-    "learning rate and the regularisation to be XGBoost's defaults unless the file says them.",
+    "The file holds no sums of hessians. treeleak assumes that every tree saw all rows, and "
+    "XGBoost's default learning rate and regularisation unless the file states them.",
     "xgboost_values_alone",
 )
 RESTORED = own_words(
