@@ -75,11 +75,11 @@ def values(*numbers: float) -> np.ndarray:
         (lambda: stump(NodeStatistic(MEAN, values(1, 2))), "mean has 2 entries for 3 nodes"),
         (
             lambda: release_of(stump(NodeStatistic(ROWS, values(1.5, 1, 0.5)))),
-            "tree 0, node 0: totals hold 1.5, no whole number",
+            "tree 0, node 0: totals hold 1.5, not a whole number",
         ),
         (
             lambda: release_of(stump(NodeStatistic(DRAWS, np.full((3, 2), 1e9)))),
-            r"tree 0, node 0: counts hold 1e\+09, no whole number",
+            r"tree 0, node 0: counts hold 1e\+09, not a whole number",
         ),
         (
             lambda: release_of(stump(NodeStatistic(HESSIAN, np.zeros((3, 5))))),

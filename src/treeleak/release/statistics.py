@@ -158,7 +158,7 @@ class NodeStatistic:
             node, kind = int(np.argwhere(bad)[0, 0]), "number" if noisy else "whole number"
             raise BadModel(
                 f"node {node}: {self.called} hold {self.values[bad][0]:g}, "
-                f"no {kind} of up to {MOST_ROWS:g} rows"
+                f"not a {kind} of up to {MOST_ROWS:g} rows"
             )
 
 
