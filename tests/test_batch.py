@@ -115,7 +115,7 @@ def test_a_policy_judges_each(models, tmp_path, ran):
     found = entries(tmp_path / "out")
     assert found["deep"]["policy_met"] is False
     assert done.exit_code == 4
-    assert "do not meet the policy" in done.stdout
+    assert "policy not met: " in done.stdout
 
 
 def test_options_reach_each_audit(models, tmp_path, ran):
