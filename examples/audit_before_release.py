@@ -1,4 +1,4 @@
-"""Before a model is released: audit the file, and refuse the release where a leak is shown.
+"""Audit a file before its release, and refuse the release unless no leak is shown.
 
     python examples/audit_before_release.py
 
@@ -29,7 +29,7 @@ def main() -> None:
     for part, reason in audit.not_assessed:
         print(f"- {part} not assessed: {reason}")
     released = audit.verdict.startswith("no leak shown")
-    print("Release: to be decided by people." if released else "Release: refused.")
+    print("Release: people decide." if released else "Release: refused.")
 
 
 if __name__ == "__main__":

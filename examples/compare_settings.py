@@ -2,8 +2,8 @@
 
     python examples/compare_settings.py
 
-One line per setting: how well the model predicts rows it has not seen, and how much of the rows it
-has seen can be rebuilt from it, each in its own place.
+One line per setting: how well the model predicts other rows, and how many of its training rows an
+attack rebuilds, each in its own place.
 """
 
 from sklearn.ensemble import RandomForestClassifier

@@ -2,9 +2,9 @@
 
     python examples/defences.py [--rows N] [--seconds S]
 
-Trains forests on bundled data, each with one measure. Rebuilds the rows as an adversary would who
-has the file and knows the schema. Prints how well each forest predicts people whom it has not seen,
-and how many of the rebuilt values are wrong.
+Trains forests on bundled data, each with one measure. Rebuilds the rows like an adversary who has
+the file and knows the schema. Prints how well each forest predicts other people, and how many of
+the rebuilt values are wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def without_seeds(forest: RandomForestClassifier) -> RandomForestClassifier:
 def measures(
     X: pd.DataFrame, y: pd.Series, schema: treeleak.Schema
 ) -> dict[str, tuple[Callable[[], object], dict[str, object]]]:
-    """Name to how the model is trained, and what else the attack is told."""
+    """Name to how the model is trained, and what else the attack knows."""
 
     def forest(**options: object) -> RandomForestClassifier:
         return RandomForestClassifier(**{"random_state": LARGE_SEED, **options}).fit(X, y)

@@ -2,9 +2,9 @@
 
     python examples/dp_forest.py
 
-Trains forests with three budgets on bundled data and saves them. Audits each file as its owner
-would, with other rows of the population to compare with. Rebuilds rows as an adversary would who
-has nothing but the file.
+Trains forests with three budgets on bundled data and saves them. Audits each file like its owner,
+with other rows of the population to compare with. Rebuilds rows like an adversary who has only the
+file.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def main() -> None:
             found = audit.measurement
             print(f"epsilon = {audit.budget.cost:g}: {audit.verdict}")
             print(
-                f"  {found.error:.1%} of the values are wrong; {found.shape.error:.1%} in a guess "
-                f"without the counts, {found.significance.train_vs_other_draws:.1%} for whoever "
-                "knows the population"
+                f"  {found.error:.1%} of the values are wrong; {found.shape.error:.1%} in a "
+                f"baseline without the counts, {found.significance.train_vs_other_draws:.1%} "
+                "for an adversary who knows the population"
             )
-            print(f"  {found.significance.as_near} of 100 other draws are as near")
+            print(f"  {found.significance.as_near} of 100 control samples are as near")
 
         result = treeleak.reconstruct(file, data.schema, time_limit=5)
     print(f"Without the number of rows: {result.row_count}")
-    print(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects")
+    print(f"Expected error, the attack's own estimate: {result.expected_error:.1%} of the values")
     strangers = others[~others.apply(tuple, axis=1).isin(X.apply(tuple, axis=1))]
-    for whose, records in (("of the training set", X), ("that nobody in it has", strangers)):
+    for whose, records in (("of the training set", X), ("of other people", strangers)):
         chance = ", ".join(f"{p:.2f}" for p in result.membership(records.head(4)))
         print(f"records {whose}: probabilities {chance}")
 

@@ -1,9 +1,9 @@
-"""A default forest without its seeds: what can still be said of the training rows, and how sure.
+"""A default forest without its seeds: what it still discloses about its rows, and how surely.
 
     python examples/hidden_draws.py
 
-Trains a forest on bundled data, strips the seeds, and rebuilds the rows from its counts. Asks
-whether some records are in the training set, and for a figure of it.
+Trains a forest on bundled data, removes the seeds, and rebuilds the rows from its counts. Then
+finds out whether some records are in the training set, and estimates a figure of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
         skops.io.dump(forest, file)
         result = treeleak.reconstruct(file, data.schema, bootstrap="hidden", time_limit=8)
     print(f"{result.status}: {result.n_rows} rows from {result.evidence}")
-    print(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects;")
+    print(f"Expected error, the attack's own estimate: {result.expected_error:.1%} of the values")
     error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
     print(f"{error:.1%} are wrong.")
 

@@ -30,15 +30,15 @@ audit  # noqa: B018
 recovered = audit.exposure.recovered
 pd.Series({"proved": recovered.proved, "probable": recovered.probable, "open": recovered.open})
 
-# %% Of which columns the model tells most: what is right beyond the most common value
+# %% The columns that leak most: values right beyond the most common value
 columns = audit.exposure.columns
 told = (columns["right"] - columns["majority"]).sort_values(ascending=False)
 print(told.head(5).to_string(float_format="{:+.1%}".format))
 
-# %% Results by group: errors of each class, beside a guess
+# %% Results by group: errors of each class, and those of a random baseline
 print(audit.exposure.groups.to_string(float_format="{:.1%}".format))
 
-# %% The same as pictures: in a notebook each shows itself, as a script they go to files below
+# %% The same as pictures: a notebook shows each, a script writes them to files below
 pictures = {
     "columns": plot_exposure(audit).figure,
     "classes": plot_groups(audit).figure,
@@ -50,7 +50,7 @@ rebuilt = audit.reconstruction.X
 print(f"{treeleak.metrics.exact_row_share(rebuilt, X):.0%} of the rows are right.")
 print(audit.headline)
 
-# %% The page for those who decide, without rows
+# %% The page for the people who decide, without rows
 with tempfile.TemporaryDirectory() as folder:
     page = Path(folder) / "report.html"
     page.write_text(render_html(audit), encoding="utf-8")

@@ -1,9 +1,9 @@
-"""The residual uncertainty that a rule list leaves, for different numbers of rows behind each rule.
+"""The residual uncertainty that a rule list leaves, for different numbers of rows in each rule.
 
     python examples/rule_list.py
 
-One line per smallest support: how well the rules predict rows they have not seen, the residual
-uncertainty of a row, on average and at least, and how many rows are as exposed as that.
+One line per smallest support: how well the rules predict other rows, the residual uncertainty of a
+row, on average and at least, and how many rows have the least.
 """
 
 import treeleak

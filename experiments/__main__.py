@@ -44,20 +44,18 @@ class _Run(TyperCommand):
 
 
 app = commands(
-    "Experiments: studies repeat those of the papers, benchmarks hold treeleak against floors.",
+    "Experiments: studies repeat those of the papers, benchmarks compare treeleak with floors.",
     "Exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.",
     completion=False,
 )
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Of a study: see `python -m experiments list`.")
+    str, typer.Argument(metavar="NAME", help="Name of a study (see `python -m experiments list`).")
 ]
 Folder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Where runs, tables and figures are kept.")
 ]
-QuickRun = Annotated[
-    bool, typer.Option("--quick", help="A part of the runs, over all kinds of them.")
-]
+QuickRun = Annotated[bool, typer.Option("--quick", help="Some runs of each kind.")]
 AnyVersion = Annotated[
     bool, typer.Option("--any-version", help="Runs of other results versions count as done.")
 ]
@@ -79,14 +77,14 @@ def list_() -> None:
 
 
 @app.command(
-    cls=_Run, epilog="A benchmark has options of its own: `python -m experiments run exact --help`."
+    cls=_Run, epilog="Each benchmark has its own options: `python -m experiments run exact --help`."
 )
 def run(
     name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help=f"Of a study: see `python -m experiments list`; `{ALL}` for all of them.",
+            help=f"Name of a study (see `python -m experiments list`), or `{ALL}`.",
         ),
     ],
     quick: QuickRun = False,
@@ -94,13 +92,15 @@ def run(
     out: Folder = FOLDER,
     cluster: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, whose workers run instead."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of a Dask scheduler: its workers do the runs."
+        ),
     ] = None,
     any_version: AnyVersion = False,
     any_code: AnyCode = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is not done yet, and show the table. Stopped studies go on where they were."""
+    """Run what is missing, and show the table. Stopped studies go on where they stopped."""
     if name == ALL:
         _run_all(out, quick, jobs, cluster, any_version or any_code)
         return
@@ -146,7 +146,7 @@ def show(
     any_version: AnyVersion = False,
     any_code: AnyCode = False,
 ) -> None:
-    """Show tables of what is done so far, and write them and the figures beside the store."""
+    """Show the tables so far, and write them and the figures to the folder of the store."""
     study = find_study(name)
     store, total = _made(out, f"; `python -m experiments run {name}` does"), len(study.grid(quick))
     any_version |= any_code
@@ -169,7 +169,7 @@ def page(
     out: Folder = FOLDER,
     tables_in: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Also write the marked tables of this document anew."),
+        typer.Option(metavar="FILE", help="Also renew the marked tables of this document."),
     ] = None,
 ) -> None:
     """Write the page that compares all studies with the papers, from runs of any version."""
@@ -187,7 +187,7 @@ def page(
 
 @app.command("expected")
 def expected_(out: Folder = FOLDER) -> None:
-    """Show what attacks expect to be wrong beside what is, by kind of evidence, in stored runs."""
+    """Compare expected with true errors of stored runs, by kind of evidence."""
     table = expected_and_true(_made(out))
     if table.empty:
         raise BadInput(f"{out}: no run has an expected and a true error")
@@ -199,7 +199,7 @@ def settings_(
     to: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file; overwritten.")],
     out: Folder = FOLDER,
 ) -> None:
-    """Write what attacks left wrong by settings, which `treeleak check` tells."""
+    """Write the errors of attacks by settings, which `treeleak check` shows."""
     store = _made(out)
     check_place(to)
     say(f"{to}: {write_figures_by_settings(store, to)} settings")
@@ -210,7 +210,7 @@ def export_(
     to: Annotated[Path, typer.Argument(metavar="FILE", help="Ending in .jsonl.xz; overwritten.")],
     out: Folder = FOLDER,
 ) -> None:
-    """Write the latest runs of all studies into one file, from which other stores read them."""
+    """Write the latest runs of all studies into one file, for other stores."""
     store = _made(out)
     check_place(to, store.path)
     n = store.write(to, (study.kept_as for study in catalogue.STUDIES.values()))
@@ -222,7 +222,7 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
     out: Folder = FOLDER,
 ) -> None:
-    """Add the runs of a file to those that are kept; of equal ones the latest count."""
+    """Add the runs of a file to the store; of equal runs, the latest counts."""
     if not file.is_file():
         raise BadInput(f"{file}: no such file")
     say(f"{file}: {Store(store_file(out)).read(file):,} runs were added")

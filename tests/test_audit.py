@@ -376,7 +376,7 @@ def test_numbered_columns_are_taken_in_order():
         (lambda X, y: (X + 1, y), "encoded in another way"),
         (lambda X, y: (X.map(lambda v: "yes" if v else "no"), y), "other than numbers"),
         (lambda X, y: (X.iloc[[0] * 60], y), "tree 0"),
-        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "stands twice"),
+        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "appears twice"),
         (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
     ],
 )
@@ -868,7 +868,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     assert "it is not known which rows each tree drew" in " ".join(
         f.text.lower() for f in found.findings
     )
-    assert found.measurement.compared == "every leaf holds the rows that it counts draws of"
+    assert found.measurement.compared == "every leaf holds enough of these rows for its draws"
     assert found.measurement.exact_in_order is None
 
 

@@ -446,7 +446,7 @@ def test_the_two_schemas_of_one_audit_are_told_apart():
     X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=30)})
     y = (X["a"] > 0).astype(int)
     text = printed(treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=2))
-    assert "Domains in this part: schema inferred from the model and the training rows." in text
+    assert "Schema of this part: inferred from the model and the training rows." in text
     assert "no schema given: a value can be anything that the model allows" in text
 
 
@@ -469,7 +469,7 @@ def test_bounds_beyond_a_domain_part_nothing():
         (lambda X, y: (X.to_numpy()[:, :2], y), "the model has 3 columns"),
         (lambda X, y: (X[:4], y[:4]), "the default counts"),
         (lambda X, y: (X, [*y[:4], False]), r"the default counts \[0, 1\] .* captures \[1, 0\]"),
-        (lambda X, y: (X, [*y[:4], "maybe"]), "'maybe' is no class"),
+        (lambda X, y: (X, [*y[:4], "maybe"]), "'maybe' is not a class"),
         (lambda X, y: (X, y[:4]), "5 rows with 4 labels"),
     ],
 )

@@ -115,7 +115,7 @@ def test_a_policy_judges_each(models, tmp_path, ran):
     found = entries(tmp_path / "out")
     assert found["deep"]["policy_met"] is False
     assert done.exit_code == 4
-    assert "do not meet the policy" in done.stdout
+    assert "policy not met: " in done.stdout
 
 
 def test_options_reach_each_audit(models, tmp_path, ran):
@@ -151,7 +151,7 @@ def test_many_need_a_folder(models, tmp_path):
     (tmp_path / "f").write_text("")
     assert "no folder" in run("audit", *files, "--report", tmp_path / "f").stderr
     (tmp_path / "index.json").write_text("{}")
-    assert "no index" in run("audit", *files, "--report", tmp_path).stderr
+    assert "not an index" in run("audit", *files, "--report", tmp_path).stderr
 
 
 def test_models_of_one_name_have_files_of_their_own():

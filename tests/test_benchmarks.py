@@ -436,7 +436,7 @@ def write_table1(folder, monkeypatch):
     head = "dataset,n_rows_known,n_trees,max_depth,epsilon,seed,status,error,seconds\n"
     cells = [(e, s, 0.1 + 0.1 * s) for e in (0.1, 1.0) for s in range(2)]
     lines = [f"compas,True,1,3,{e},{s},FEASIBLE,{x},7200\n" for e, s, x in cells]
-    # One run stands twice; where N is unknown errors are larger, and one run has none.
+    # One run appears twice; where N is unknown errors are larger, and one run has none.
     lines += [lines[-1], "compas,False,1,3,1.0,0,OPTIMAL,0.5,9\n"]
     lines += ["compas,False,1,3,1.0,1,UNKNOWN,,7200\n"]
     (folder / "draft_dp_2026.csv").write_text(head + "".join(lines))

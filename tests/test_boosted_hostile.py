@@ -103,16 +103,16 @@ def test_ubj_is_read_as_it_was_meant():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"{U\x01ai\x01U\x01ai\x02}", "stands twice"),
-        (b"{U\x01ai\x01", "bytes are due"),
-        (b"{U\x01ai\x01}}", "1 bytes behind"),
+        (b"{U\x01ai\x01U\x01ai\x02}", "appears twice"),
+        (b"{U\x01ai\x01", "bytes expected"),
+        (b"{U\x01ai\x01}}", "1 bytes after"),
         (b"{U\x01a" + b"[" * 200, "nested deeper"),
         (b"{U\x01a[$Z#L" + struct.pack(">q", 2**40) + b"}", "a length of"),
         (b"{U\x01a[$Z#U\x01}", "take no bytes"),
         (b"{U\x01a[$dU\x01}", "does not say its length"),
-        (b"{U\x01aH}", "no kind of value"),
+        (b"{U\x01aH}", "not a kind of value"),
         (b"{U\x02\xff\xfei\x01}", "not UTF-8"),
-        (b"{d\x00\x00\x00\x00i\x01}", "where a length was due"),
+        (b"{d\x00\x00\x00\x00i\x01}", "in place of a length"),
     ],
 )
 def test_ubj_that_makes_no_sense_is_refused(data, why):
@@ -158,8 +158,8 @@ LIES = [
     (in_tree(split_conditions=(0, float("nan"))), "tree 0: node 0: threshold is NaN"),
     (in_tree(default_left=(0, 2)), "tree 0, entry 0 of default_left"),
     (cut_list, r"tree 0: split_indices has \d+ entries for"),
-    (lambda root: trees_of(root).append(trees_of(root)[0]), "says of 6 trees what they are"),
-    (lambda root: trees_of(root)[1].pop("left_children"), "tree 1: left_children is no list"),
+    (lambda root: trees_of(root).append(trees_of(root)[0]), "describes 6 trees, but has"),
+    (lambda root: trees_of(root)[1].pop("left_children"), "tree 1: left_children is not a list"),
     (lambda root: root["learner"].pop("objective"), "no objective"),
     (lambda root: root["learner"]["learner_model_param"].update(base_score="[1,2]"), "base_score"),
     (lambda root: root["learner"]["learner_model_param"].update(base_score="nan"), "base_score"),
@@ -269,19 +269,19 @@ def text(file, *changes):
 LIGHTGBM_LIES = [
     ((r"num_leaves=\d+", "num_leaves=3"), "tree 0: .* entries for 3"),
     ((r"num_leaves=\d+", "num_leaves=99999999999"), "num_leaves"),
-    ((r"num_leaves=\d+", "num_leaves=x"), "num_leaves is no list of numbers"),
+    ((r"num_leaves=\d+", "num_leaves=x"), "num_leaves is not a list of numbers"),
     ((r"left_child=\S+", "left_child=0"), "tree 0"),
     ((r"left_child=\S+", "left_child=-900"), "tree 0, entry 0 of left_child"),
     ((r"split_feature=\S+", "split_feature=4"), "tree 0, entry 0 of split_feature"),
     ((r"decision_type=\S+", "decision_type=17"), "tree 0, entry 0 of decision_type"),
-    ((r"leaf_count=\S+", "leaf_count=1.5"), "1.5 is no number of rows"),
-    ((r"leaf_count=\S+", "leaf_count=-3"), "-3 is no number of rows"),
+    ((r"leaf_count=\S+", "leaf_count=1.5"), "1.5 is not a number of rows"),
+    ((r"leaf_count=\S+", "leaf_count=-3"), "-3 is not a number of rows"),
     ((r"cat_boundaries=0 \d+", "cat_boundaries=0 77"), "entry 1 of cat_boundaries"),
     ((r"cat_threshold=\d+", "cat_threshold=0"), "without categories"),
     ((r"num_tree_per_iteration=1", "num_tree_per_iteration=0"), "num_tree_per_iteration"),
     ((r"max_feature_idx=3", "max_feature_idx=999999999"), "max_feature_idx"),
     ((r"Tree=1", "Tree=7"), "Tree=1 was due"),
-    ((r"shrinkage=1\n", "shrinkage=1\nleaf_value=3\n"), "stands twice in tree 0"),
+    ((r"shrinkage=1\n", "shrinkage=1\nleaf_value=3\n"), "appears twice in tree 0"),
 ]
 
 
@@ -346,9 +346,9 @@ CATBOOST_LIES = [
     (catboost_tree(splits=[{**SPLIT, "border": "x"}]), BadModel, "tree 0: a test of no column"),
     (catboost_tree(splits=[{"split_type": "OnlineCtr"}]), NotCovered, "ctr"),
     (catboost_tree(splits=[{"split_type": "Text"}]), NotCovered, "'Text'"),
-    (catboost_tree(splits=7), BadModel, "splits is no list"),
+    (catboost_tree(splits=7), BadModel, "splits is not a list"),
     (catboost_tree(leaf_weights=[1, 2]), BadModel, "2 leaf_weights for 8 leaves"),
-    (catboost_tree(leaf_values=[1, "a"] * 4), BadModel, "tree 0: leaf_values is no list"),
+    (catboost_tree(leaf_values=[1, "a"] * 4), BadModel, "tree 0: leaf_values is not a list"),
     (lambda root: root.update(scale_and_bias=[1]), BadModel, "scale_and_bias"),
     (lambda root: root.update(oblivious_trees=[]), BadModel, "no list of trees"),
 ]

@@ -251,7 +251,7 @@ def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
     out = tmp_path / "rows.csv"
     result = run(*of_hidden("reconstruct", hidden, "--out", out, "--label", LABEL))
     assert result.exit_code == 0
-    assert "16 rows, likely: likely given the evidence; nothing is proved" in result.stderr
+    assert "16 rows, likely: the most probable rows; nothing is proved" in result.stderr
     assert "It is not known which rows each tree drew" in result.stderr
     assert "Training set: 16 rows, as the model says" in result.stderr
     assert "Expected error (the attack's own estimate): " in result.stderr
@@ -268,7 +268,7 @@ def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
     assert result.exit_code == 0
     text = unframed(result.stdout)
     assert "rebuilt 16 " in text
-    assert "the draws are taken as hidden: the trees' draws are not known" in text
+    assert "the attack takes the draws as hidden: the trees' draws are not known" in text
     assert tried in text
     assert "Do not rely on hidden draws" in text
 
@@ -937,7 +937,7 @@ def test_columns_that_were_asked_for_must_be_there(folder, train, option):
     assert f"{option[2:]}: no column 'sex:Mal'; did you mean 'sex:Male'?" in result.stderr
     result = run("audit", folder / "model.skops", *train, option, "sex:Male,")
     assert result.exit_code == 2
-    assert f"{option} must name columns, with commas" in result.stderr
+    assert f"{option} must name columns, separated by commas" in result.stderr
     result = run("audit", folder / "model.skops", option, "sex:Male")
     assert result.exit_code == 2
-    assert f"{option} is about the training rows: give --train, too" in result.stderr
+    assert f"{option} needs the training rows: give --train, too" in result.stderr

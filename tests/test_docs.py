@@ -154,7 +154,7 @@ def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("page", "head"), [("docs/report.md", "## Results"), ("README.md", "## How it does")]
+    ("page", "head"), [("docs/report.md", "## Results"), ("README.md", "## How well it works")]
 )
 def test_tables_of_results_are_made_from_stored_runs(page, head):
     """What stands between the marks, another test makes anew; beside it, no share is typed."""

@@ -347,7 +347,9 @@ def test_a_wrong_number_of_rows_fits_no_seed():
 
 def test_too_few_trees_name_no_seed():
     release, _ = forest(seed=5, n_trees=2)
-    with pytest.raises(NotCovered, match=r"cannot be told apart: 2 trees .* wrong seeds would fit"):
+    with pytest.raises(
+        NotCovered, match=r"cannot be distinguished: 2 trees .* wrong seeds would fit"
+    ):
         known_draws(release)
     fits = _mt19937.matching_seeds(0, 1000, draws._distinct(release), 60, 60, *NO_COLUMNS, EVENLY)
     assert len(fits) == 2, "more than one does"
@@ -358,7 +360,7 @@ def test_without_distinct_counts_a_stored_seed_is_believed_and_none_searched():
     found = known_draws(with_sampling(release, forest_seed=5))
     assert not found.checked
     np.testing.assert_array_equal(found.counts, table)
-    with pytest.raises(NotCovered, match="without numbers of distinct rows"):
+    with pytest.raises(NotCovered, match="needs numbers of distinct rows"):
         known_draws(release)
 
 
@@ -409,7 +411,7 @@ def test_an_unknown_number_of_rows_that_is_not_alone():
 
 def test_neither_rows_nor_seeds():
     release, _ = forest()
-    with pytest.raises(NotCovered, match="without the number of training rows"):
+    with pytest.raises(NotCovered, match="needs the number of training rows"):
         known_draws(replace(release, n_rows=None))
 
 

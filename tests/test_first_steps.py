@@ -56,7 +56,7 @@ WRONG = {
     "model is a folder": (
         ["audit", "folder"],
         None,
-        ["folder: a folder without target.yaml", "name a model file in it"],
+        ["folder: the folder has no target.yaml", "name a model file in it"],
     ),
     "model is a table": (
         ["audit", "train.csv"],
@@ -106,12 +106,12 @@ WRONG = {
     "semicolons": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [row.replace(",", ";") for row in rows]),
-        ["wrong: values are parted by ';'", "save the table with commas"],
+        ["wrong: its values are separated by ';'", "save the table with commas"],
     ),
     "ragged": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:2], rows[2] + ",1,2"]),
-        ["wrong: no table", "line 3", "as many values"],
+        ["wrong: not a table", "line 3", "as many values"],
     ),
     "label": (
         ["audit", "model.skops", "--label", "agian", "--train", "train.csv"],
@@ -173,7 +173,7 @@ def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monk
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
     result = run("audit", "model.skops", "--json", "folder/audit.json")
     assert result.exit_code == 2
-    assert "folder/audit.json: you may not write in folder: choose another" in result.stderr
+    assert "folder/audit.json: you cannot write in folder: choose another" in result.stderr
 
 
 # ------------------------------------------------------------------------ shell completion

@@ -137,7 +137,7 @@ class House(Published, frozen=True, kw_only=True):
     [
         ([], "this is [], must be an object"),
         ({"pet": 1}, "unknown keys ['pet']; did you mean 'pets'?"),
-        ({3: 1}, "a key is no text"),
+        ({3: 1}, "a key is not a text"),
         ({"pets": [{"kind": "cow"}]}, "pets[0]: kind is 'cow', must be one of cat, dog"),
         ({"pets": [{"bark": "loud"}]}, "pets[0]: kind is missing"),
         ({"pets": [{"kind": "dog"}, 3]}, "pets[1] is 3, must be an object"),
@@ -160,7 +160,7 @@ class House(Published, frozen=True, kw_only=True):
         ({"door": [1, "x"]}, "door[1] is 'x', must be a number"),
         ({"rates": {"low": 1, "high": 0}}, "rates: high is 0, must be a number above 0"),
         ({"rates": {"low": "x"}}, "rates: low is 'x'"),
-        ({"rates": {1: 2.0}}, "rates: a key is no text"),
+        ({"rates": {1: 2.0}}, "rates: a key is not a text"),
         ({"number": None}, "must be text, true or false or a number"),
         ({"area": 10**30}, "must be a number or text (whole ones to 2^53)"),
         ({"floor": "x"}, "floor is 'x', must be a number"),

@@ -59,4 +59,4 @@ def test_the_report_and_the_docs_have_every_question(audited):
         for key in question.figures:
             assert f"`{key}`" in text
     for said in (page, flat):
-        assert "no legal advice" in said
+        assert "not legal advice" in said

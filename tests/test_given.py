@@ -283,8 +283,8 @@ def test_known_draws_without_positions(monkeypatch):
     table = frame(case.X, case.y, case.release.feature_names)
     result = told(case, known_rows=table.iloc[[2]])
     assert result.known is None
-    (note,) = [n for n in result.notes if "positions" in n]
-    assert note.startswith("of 1 known rows whose positions are not known, 1 stand")
+    (note,) = [n for n in result.notes if "position" in n]
+    assert note.startswith("1 of 1 known rows without a position are in the answer")
     # All columns known: a row that equals no other has its place, one that equals another has none.
     whole = table[list(case.release.feature_names)]
     single = ~whole.duplicated(keep=False).to_numpy()
@@ -368,7 +368,7 @@ def test_a_known_row_is_a_row_of_the_known_columns():
     with pytest.raises(BadInput, match="known_rows, row 0 does not fit row 0 of known_columns"):
         reconstruct(release, schema, known_rows=wrong, **known)
     thrice = table.iloc[[1, 1, 1]]
-    with pytest.raises(BadInput, match="known_rows, row 1 fits no row of known_columns"):
+    with pytest.raises(BadInput, match="known_rows, row 1 fits none of the remaining rows"):
         reconstruct(release, schema, known_rows=thrice, **known)
 
 
@@ -401,8 +401,8 @@ def test_knowledge_that_cannot_be_names_the_known_part():
     ("name", "change", "why"),
     [
         ("known_columns", lambda t: t[:-1], "known_columns has 5 rows, the training set 6"),
-        ("known_columns", lambda t: t.assign(x=1), r"columns \['label', 'x'\] are none"),
-        ("known_columns", lambda t: t.assign(label=7), "'label' is none .* holds is none of the c"),
+        ("known_columns", lambda t: t.assign(x=1), r"columns \['label', 'x'\] are not"),
+        ("known_columns", lambda t: t.assign(label=7), "'label' is not .* not among the c"),
         ("known_columns", lambda t: t.assign(o=4), "row 0, column 'o': the value is outside"),
         ("known_columns", lambda t: t.assign(o="x"), "'o' holds something other than numbers"),
         ("known_columns", lambda t: t.assign(size=np.inf), "column 'size': the value is outside"),
@@ -418,14 +418,26 @@ def test_knowledge_that_cannot_be_names_the_known_part():
             lambda t: t.assign(g0=0, g1=0, g2=0),
             "'g0', 'g1', 'g2': the value is outside",
         ),
-        ("known_columns", lambda t: t[["o", "o"]], "column 'o' stands twice"),
+        ("known_columns", lambda t: t[["o", "o"]], "column 'o' appears twice"),
         ("known_rows", lambda t: t.drop(columns="o"), "known_rows lack column 'o'"),
         ("known_rows", lambda t: t.drop(columns="label"), "known_rows lack the label"),
         ("known_rows", lambda t: pd.concat([t, t]), "12 rows, the training set only 6"),
-        ("known_rows", lambda t: t[:2].set_axis(pd.Index([0, 6], name="row")), "6 is no position"),
-        ("known_rows", lambda t: t[:2].set_axis(pd.Index([1, 1], name="row")), "1 stands twice"),
-        ("known_rows", lambda t: t[:1].set_axis(pd.Index([0.5], name="row")), "0.5 is no position"),
-        ("known_rows", lambda t: t[:2].set_axis(["p", "q"]).assign(b=2), "known_rows, row 0, col"),
+        (
+            "known_rows",
+            lambda t: t[:2].set_axis(pd.Index([0, 6], name="row")),
+            "6 is not a position",
+        ),
+        ("known_rows", lambda t: t[:2].set_axis(pd.Index([1, 1], name="row")), "1 appears twice"),
+        (
+            "known_rows",
+            lambda t: t[:1].set_axis(pd.Index([0.5], name="row")),
+            "0.5 is not a position",
+        ),
+        (
+            "known_rows",
+            lambda t: t[:2].set_axis(["p", "q"]).assign(b=2),
+            "known_rows, row 0, col",
+        ),
     ],
 )
 def test_tables_that_cannot_be_used(name, change, why):
@@ -545,5 +557,5 @@ def test_only_unknown_values_are_measured():
             partial_error(found, true, known)
     with pytest.raises(BadInput, match="shape"):
         partial_error(found, true, np.zeros((2, 2), dtype=bool))
-    with pytest.raises(BadInput, match="does not speak of column 'b'"):
+    with pytest.raises(BadInput, match="does not name column 'b'"):
         partial_error(found, true, mask[["a"]])

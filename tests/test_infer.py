@@ -214,7 +214,7 @@ def test_many_whole_numbers_are_numeric():
         (pd.DataFrame({"b": [1]}), "lack column 'a'"),
         (pd.DataFrame({"a": ["x"]}), "'a' of the rows holds something other"),
         (pd.DataFrame({"a": [np.inf]}), "'a' of the rows holds an infinite"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' stands twice"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' appears twice"),
     ],
 )
 def test_rows_that_do_not_fit_the_model_are_refused(X, says):

@@ -172,7 +172,7 @@ BAD = {
     ),
     "one branch": (text_of("a <= 1: x (1.0)"), "line 4.*missing"),
     "one value": (text_of("a = 1: x (1.0)"), "line 4.*missing"),
-    "twice": (text_of("a <= 1: x (1.0)", "a <= 1: y (1.0)"), "line 4.*stands twice"),
+    "twice": (text_of("a <= 1: x (1.0)", "a <= 1: y (1.0)"), "line 4.*appears twice"),
     "a value twice": (text_of("a = 1: x (1.0)", "a = 1: y (1.0)"), "line 4.*has a branch twice"),
     "two thresholds": (text_of("a <= 1: x (1.0)", "a > 2: y (1.0)"), "line 4.*not of one test"),
     "two columns": (text_of("a <= 1: x (1.0)", "b > 1: y (1.0)"), "line 4.*not of one test"),
@@ -237,7 +237,7 @@ def test_headers() -> None:
     for line in ("@attribute", "@attribute a", "@attribute a {x,x}", "@attribute a {}", "x"):
         with pytest.raises(BadInput, match=r"line 1|no ARFF header"):
             read_arff_header(line + "\n")
-    with pytest.raises(BadInput, match="line 2: attribute 'a' stands twice"):
+    with pytest.raises(BadInput, match="line 2: attribute 'a' appears twice"):
         read_arff_header("@attribute a real\n@attribute a real\n")
 
 
@@ -252,7 +252,7 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(BadModel, match=r"none\.txt"):
         read_j48(tmp_path / "none.txt")
     assert UNCHECKED in read_j48(WEATHER[: WEATHER.index("Number")]).notes
-    with pytest.raises(BadModel, match="no J48 tree"):
+    with pytest.raises(BadModel, match="not a J48 tree"):
         read_j48("J49\n")
 
 

@@ -87,8 +87,7 @@ def test_people_too_few_are_said_to_be_too_few():
     assert not few.assessed
     assert few.to_dict()["true_positives"] is None
     assert few.why_not == (
-        "a share of 0.1% of false positives asks for 1,000 control rows or more, of which there "
-        "are 999"
+        "a share of 0.1% of false positives needs 1,000 control rows or more, not 999"
     )
     assert enough.assessed
     assert enough.why_not == ""

@@ -170,7 +170,7 @@ def test_arrays_that_do_not_fit_are_refused():
     with pytest.raises(BadInput, match="does not fit 1 columns"):
         random_baseline(np.zeros((1, 2)), Schema([Binary("a")]))
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
-    with pytest.raises(BadInput, match="'a' stands twice"):
+    with pytest.raises(BadInput, match="'a' appears twice"):
         reconstruction_error(twice, twice)
 
 

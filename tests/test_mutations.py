@@ -136,7 +136,7 @@ def test_a_table_with_a_very_long_integer(tmp_path: Path, release: dict):
     path, table = tmp_path / "model.json", tmp_path / "train.csv"
     path.write_text(json.dumps(release))
     lines = csvs()[0].decode().splitlines()
-    for digits, said in ((30, "counts"), (400, "beyond any float"), (5_000, "age")):
+    for digits, said in ((30, "counts"), (400, "too large for a float"), (5_000, "age")):
         lines[3] = "9" * digits + lines[3][lines[3].index(",") :]
         table.write_text("\n".join(lines))
         assert audited(path, "--train", table, "--label", "label")[0] == 2, said

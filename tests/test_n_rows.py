@@ -133,7 +133,7 @@ def test_where_no_row_was_drawn_twice_the_number_must_be_given():
     """However many rows there were: more would make it likelier."""
     release = silent(bagged(n=500, trees=2, max_depth=1, max_samples=2))
     assert all(t.distinct[t.leaves].sum() == 2 for t in release.trees)
-    with pytest.raises(NotCovered, match=r"do not tell how many training rows.*n_rows"):
+    with pytest.raises(NotCovered, match=r"do not show how many training rows.*n_rows"):
         count_rows(release)
     assert count_rows(release, 500).n == 500
     within = replace(release, sampling=replace(release.sampling, rows_between=(400, 600)))
@@ -347,7 +347,7 @@ def test_labels_do_not_tell_the_number():
         stumps((1.0, 1.0), LabelNoise("permute-and-flip", 0.5), n_leaves=1), "labels"
     )
     with pytest.raises(
-        NotCovered, match=r"labels of leaves do not tell.*give their number.*n_rows"
+        NotCovered, match=r"labels of leaves do not show.*give their number.*n_rows"
     ):
         count_rows(release)
     assert count_rows(release, 100).n == 100

@@ -401,7 +401,7 @@ def test_numbers_without_noise_beside_noisy_counts_are_refused(exact):
         (first.with_counts(distinct=ones.astype(int)), "distinct beside counts with noise"),
         (
             first.with_counts(counts=first.counts + np.eye(len(ones))[:, :1]),
-            "node 0: it is no leaf",
+            "node 0: it is not a leaf",
         ),
     ):
         with pytest.raises(BadModel, match=f"tree 0.*{said}"):

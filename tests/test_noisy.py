@@ -740,7 +740,7 @@ def test_what_cannot_be_asked_behind_noise_is_refused():
         (labels_of(release), {"n_rows": 10**8}, "at most 2,000,000 are rebuilt"),
         ({"sampling": Bootstrap(n_draws=5), **labels_of(release)}, {"n_rows": 5},
          "name a class only, of trees that drew"),
-        ({"n_rows": None, **labels_of(release)}, {}, "labels of leaves do not tell"),
+        ({"n_rows": None, **labels_of(release)}, {}, "labels of leaves do not show"),
     ]:  # fmt: skip
         with pytest.raises(NotCovered, match=match):
             reconstruct(replace(release, **change), MIXED, time_limit=5, **told)

@@ -131,7 +131,7 @@ def test_a_search_that_is_ended_hands_over_its_best_and_says_so(
     X, y = random_table(500, 9, seed=3, classes=3)
     best = OptimalTreeClassifier(6).fit(X, y)
     cart = DecisionTreeClassifier(max_depth=6, min_samples_leaf=5, random_state=0).fit(X, y)
-    with pytest.warns(NotProvedWarning, match="max_depth=6 is not proved"):
+    with pytest.warns(NotProvedWarning, match="max_depth=6 may not be the best"):
         model = OptimalTreeClassifier(6, **limits).fit(X, y)
     assert not model.optimal_
     assert cart.score(X, y) <= model.score(X, y) <= best.score(X, y) <= model.bound_
@@ -160,7 +160,7 @@ def test_damaged_trees_are_refused():
     model = OptimalTreeClassifier(2).fit(*random_table(50, 4))
     stored = snapshot(model)
     for tree, says in (
-        (None, "tree 0 is no tree"),
+        (None, "tree 0 is not a tree"),
         (StoredObject("x.Tree", {**stored.get("tree_").state, "counts": None}), "counts is no"),
         (
             StoredObject(

@@ -248,8 +248,11 @@ GOOD = pd.DataFrame(
         (GOOD.assign(r=[1, 1]), r"row 1 breaks the 'at-most' rule over columns \['b', 'r'\]"),
         (GOOD.assign(b=["x", "y"]), "column 'b' .* something other than numbers"),
         (GOOD.drop(columns="k"), "lack column 'k'"),
-        (GOOD.assign(z=1), r"columns \['y', 'z'\] are none of the model's"),
-        (GOOD.assign(y=["no", "maybe"]), "row 1: column 'y' .* is none of the classes"),
+        (GOOD.assign(z=1), r"columns \['y', 'z'\] are not columns of the model"),
+        (
+            GOOD.assign(y=["no", "maybe"]),
+            "row 1: column 'y' .* not among the classes",
+        ),
         (GOOD[:0], "there are none"),
         ({}, "there are none"),
         ([1], "must be a table of rows, or a mapping"),

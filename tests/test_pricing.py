@@ -218,5 +218,5 @@ def test_out_of_time_nothing_is_proved():
 def test_more_than_can_be_held_is_refused(monkeypatch):
     geometry = grid(_Schema([Ordinal("b", 0, 9), Binary("c")]), 1, 3)
     monkeypatch.setattr(boxes_module, "MAX_ENTRIES", 3)
-    with pytest.raises(GridTooLarge, match="at most 3 are held"):
+    with pytest.raises(GridTooLarge, match="holds at most 3"):
         Boxes.of(geometry)

@@ -347,7 +347,7 @@ def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path)
         from_tree(stump([[1, 1], [0, 1], [1, 0]]), Schema([Binary("a")]), y=[1])
     with pytest.raises(BadInput, match="5 rows with 2 labels"):
         from_rule_list(bare, X=LIST_X, y=[0, 1])
-    with pytest.raises(BadInput, match="label 7 is no class"):
+    with pytest.raises(BadInput, match="label 7 is not a class"):
         from_rule_list(bare, X=LIST_X, y=[0, 1, 7, 0, 0])
     with pytest.raises(BadInput, match="lack 2 columns of the model: 'a1', 'a3'"):
         from_rule_list(bare, X=LIST_X[["a2"]], y=LIST_Y)
@@ -358,7 +358,7 @@ def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path)
     with pytest.raises(BadModel, match=r"none\.json"):
         from_rule_list(tmp_path / "none.json")
     for odd in (None, 3, DecisionTreeClassifier()):
-        with pytest.raises(NotCovered, match="is no rule list"):
+        with pytest.raises(NotCovered, match="is not a rule list"):
             from_rule_list(odd)
 
 
@@ -401,7 +401,7 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
             ask(TOY_X.assign(a2=["1", "many", None, "0"]))
         with pytest.raises(BadInput, match=r"row 1 of the rows: column 'a2'"):
             ask(TOY_X.assign(a2=[0, [1], [0, 1], 1]))
-        with pytest.raises(BadInput, match="'a1' stands twice"):
+        with pytest.raises(BadInput, match="'a1' appears twice"):
             ask(TOY_X.set_axis(["a1", "a1", "a3"], axis=1))
     with pytest.raises(BadInput, match=r"row 1.*'a1'"):
         data.dist(TOY_X.assign(a1=[12, 99, 11, 14]))
@@ -425,9 +425,9 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
     with pytest.raises(BadInput, match="n must be 0 or more"):
         data.sample(-1)
     for other in (TOY_X, None, [1]):
-        with pytest.raises(BadInput, match="is no probabilistic dataset"):
+        with pytest.raises(BadInput, match="is not a probabilistic dataset"):
             data.merge(other)  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="is no probabilistic dataset"):
+    with pytest.raises(BadInput, match="is not a probabilistic dataset"):
         data.dist([[1]])  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="alignment must be one of"):
         data.merge(data, "best")  # type: ignore[arg-type]
@@ -440,7 +440,7 @@ def test_columns_that_the_model_lacks_are_ignored() -> None:
     assert data.membership(more).equals(data.membership(TOY_X))
     grouped = Schema([OneHot("g", ("a1", "a2", "a3"))])
     said = from_rule_list(rules(rule(one("a1"), counts=(1, 0))), grouped)
-    with pytest.raises(BadInput, match="'a1', which is no whole attribute"):
+    with pytest.raises(BadInput, match="'a1', which is only a part of an attribute"):
         said.membership(pd.DataFrame({"a1": [1], "other": [1]}))
 
 
@@ -701,7 +701,7 @@ def test_rows_that_cannot_be_rows_are_refused() -> None:
         from_rows(pd.DataFrame({"a": [1, 0]}), schema, [1])
     with pytest.raises(BadSchema, match="'b'"):
         from_rows(pd.DataFrame({"a": [1], "b": [1]}), schema)
-    with pytest.raises(BadInput, match="'a' stands twice"):
+    with pytest.raises(BadInput, match="'a' appears twice"):
         from_rows(pd.DataFrame([[1, 0]], columns=["a", "a"]), schema)
     with pytest.raises(BadInput, match=r"shape \(1, 2\)"):
         from_rows(np.array([[1, 0]]), schema)
@@ -831,7 +831,7 @@ def test_rows_that_noise_put_where_no_row_can_be_are_left_out() -> None:
         warnings.simplefilter("ignore", PrivacyWarning)
         model.fit(X, np.arange(80) % 2)
     data = from_tree(model, Schema([OneHot("letter", tuple(names))]))
-    assert any("left out that the noise" in note for note in data.notes)
+    assert any("that the noise put into leaves" in note for note in data.notes)
     assert data.support[np.isneginf(data.group_bits)].sum() == 0
     assert 0 <= data.dist_g() <= 1
     assert data.distance(X) < 0.7

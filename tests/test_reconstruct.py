@@ -488,7 +488,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden_and_a_note_says_why():
         assert result.without_distinct is None
         assert not result.proved.any()
     (note,) = set(fallen.notes) - set(asked.notes)
-    assert note.startswith("the draws are taken as hidden: the trees' draws are not known")
+    assert note.startswith("the attack takes the draws as hidden: the trees' draws are not known")
     assert "no forest seeds were tried" in note
     with pytest.raises(NotCovered, match=r"draws are not known: .*no forest seeds were tried"):
         reconstruct(release, schema, "known", seed_search=0)

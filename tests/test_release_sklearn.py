@@ -353,7 +353,7 @@ def test_whole_row_weights_are_not_taken_for_draws():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (AdaBoostRegressor(n_estimators=3), "errors of the trees before"),
+        (AdaBoostRegressor(n_estimators=3), "errors of earlier trees"),
         (IsolationForest(n_estimators=3, bootstrap=True), "with replacement"),
     ],
     ids=lambda x: type(x).__name__,
@@ -550,5 +550,5 @@ def test_a_new_format_is_one_function(monkeypatch, tmp_path):
 def test_an_archive_may_hold_something_else_than_a_model(tmp_path):
     path = tmp_path / "list.skops"
     skops.io.dump([1, 2], path)
-    with pytest.raises(BadModel, match="holds a list, no model"):
+    with pytest.raises(BadModel, match="holds a list, not a model"):
         read_archive(path)

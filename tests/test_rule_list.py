@@ -240,7 +240,7 @@ def test_rows_that_do_not_fit_are_refused():
         rules.apply(pd.DataFrame({"a": ["x"]}))
     with pytest.raises(BadInput, match="1 rows with 2 labels"):
         rules.counted(pd.DataFrame({"a": [1]}), ["no", "yes"])
-    with pytest.raises(BadInput, match="label 'maybe' is no class"):
+    with pytest.raises(BadInput, match="label 'maybe' is not a class"):
         rules.counted(pd.DataFrame({"a": [1]}), ["maybe"])
 
 
@@ -336,7 +336,7 @@ FIRST = ("rules", 0, "if", 0)
         (("rules", 1, "counts"), [1, -1], "rule 2: counts[1] is -1, must be a whole number"),
         (("rules", 1, "counts"), [1, True], "rule 2: counts[1] is True, must be a whole number"),
         (("rules", 1, "counts"), [1, 1e9], "counts[1] is 1000000000.0, must be a whole"),
-        (("rules", 1, "counts"), [1, 10**9], "rule 2 counts 1000000000, no whole number"),
+        (("rules", 1, "counts"), [1, 10**9], "rule 2 counts 1000000000, not a whole number"),
         (("rules", 1, "counts"), None, "some rules have counts"),
         (FIRST, "smoker", "rule 1: condition 1 is 'smoker', must be an object"),
         (
@@ -408,8 +408,8 @@ def test_what_must_be_there_is_named_when_absent(keys: tuple):
         ("", "Expecting value"),
         ("[]", "no rules"),
         ('{"a":' * 100_000, "recursion"),
-        ('{"format": "treeleak-rules", "format": "b"}', "stands twice"),
-        ('{"format": NaN}', "NaN is no JSON"),
+        ('{"format": "treeleak-rules", "format": "b"}', "appears twice"),
+        ('{"format": NaN}', "NaN is not JSON"),
         ('{"format": "treeleak-rules", "version": 1, "columns": ["a"', "delimiter"),
     ],
 )
@@ -547,12 +547,12 @@ def test_the_list_of_pycorels_is_taken_over_with_its_counts():
     ("change", "says"),
     [
         ({"antecedents": [3]}, "rule 1 tests column 3 of 2"),
-        ({"antecedents": None}, "no rule list of CORELS"),
-        ({"antecedents": ["a"]}, "no rule list of CORELS"),
+        ({"antecedents": None}, "not a rule list of CORELS"),
+        ({"antecedents": ["a"]}, "not a rule list of CORELS"),
         ({"antecedents": [1, -1]}, "rule 1 contradicts itself"),
         ({"train_labels": None}, "some rules have counts"),
         ({"train_labels": [1]}, "rule 1 counts 1 classes"),
-        ({"train_labels": ["x", 1]}, "no rule list of CORELS"),
+        ({"train_labels": ["x", 1]}, "not a rule list of CORELS"),
     ],
 )
 def test_a_list_that_is_none_is_refused(change: dict, says: str):
@@ -561,7 +561,7 @@ def test_a_list_that_is_none_is_refused(change: dict, says: str):
     with pytest.raises(BadModel, match=says):
         from_corels(model)
     model.rules.clear()
-    with pytest.raises(BadModel, match="the last rule is no default"):
+    with pytest.raises(BadModel, match="the last rule is not a default"):
         from_corels(model)
     with pytest.raises(BadModel, match="AttributeError"):
         from_corels(object())

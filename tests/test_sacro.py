@@ -283,7 +283,7 @@ def test_a_file_that_is_no_report_stays(folder, text):
     out.write_text(text)
     done = run("audit", folder, "--trust-pickle", "--sacro-report", out, "--time-limit", 60)
     assert done.exit_code == 2
-    assert "no report" in done.output
+    assert "not a report" in done.output
     assert out.read_text() == text
 
 

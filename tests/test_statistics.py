@@ -67,16 +67,16 @@ def values(*numbers: float) -> np.ndarray:
         (lambda: NodeStatistic(MEAN, values(1, 2), np.array([True, False])), "are not present"),
         (
             lambda: Statistics((NodeStatistic(MEAN, values(1)), NodeStatistic(MEAN, values(2)))),
-            "a quantity stands twice",
+            "a quantity appears twice",
         ),
         (lambda: stump(NodeStatistic(MEAN, values(1, 2))), "mean has 2 entries for 3 nodes"),
         (
             lambda: release_of(stump(NodeStatistic(ROWS, values(1.5, 1, 0.5)))),
-            "tree 0, node 0: totals hold 1.5, no whole number",
+            "tree 0, node 0: totals hold 1.5, not a whole number",
         ),
         (
             lambda: release_of(stump(NodeStatistic(DRAWS, np.full((3, 2), 1e9)))),
-            r"tree 0, node 0: counts hold 1e\+09, no whole number",
+            r"tree 0, node 0: counts hold 1e\+09, not a whole number",
         ),
         (
             lambda: release_of(stump(NodeStatistic(HESSIAN, np.zeros((3, 5))))),
@@ -99,8 +99,8 @@ def values(*numbers: float) -> np.ndarray:
         (lambda: Ensemble("logistic", (0.0,), np.inf), "the number inf"),
         (lambda: CategorySets(np.array([1, 0]), np.array([1, 1])), "not in order"),
         (lambda: CategorySets(np.array([0, 0]), np.array([1, 1])), "not in order"),
-        (lambda: CategorySets(np.array([0]), np.array([2**31])), "no whole number below"),
-        (lambda: CategorySets(np.array([0]), np.array([-1])), "no whole number below"),
+        (lambda: CategorySets(np.array([0]), np.array([2**31])), "not a whole number below"),
+        (lambda: CategorySets(np.array([0]), np.array([-1])), "not a whole number below"),
         (lambda: CategorySets(np.array([0]), np.array([], dtype=int)), "without a node"),
         (
             lambda: stump(categories=CategorySets(np.array([0]), np.array([1]))),
@@ -290,8 +290,11 @@ def test_a_boosted_model_comes_back_from_a_release_file():
         ({"statistics": {"hessian": [None, 1, 10**400]}}, "node 2: hessian is 1000"),
         ({"statistics": {"hessian": [None, 1, 1e101]}}, "hessian hold a number beyond"),
         ({"statistics": {"hessian by class": [1, 1, 1]}}, "must be a list of 0 numbers"),
-        ({"statistics": {"distinct": [2, 1, 0.5]}}, "0.5, must be whole and not negative"),
-        ({"statistics": {"rows": [5, 2, 3]}}, "a quantity stands twice"),
+        (
+            {"statistics": {"distinct": [2, 1, 0.5]}},
+            "0.5, must be whole and not negative",
+        ),
+        ({"statistics": {"rows": [5, 2, 3]}}, "a quantity appears twice"),
         ({"statistics": {"draws": [5, 2, 2]}}, "node 0: totals hold 5.0, those of its children"),
         ({"statistics": {"draws": [None, -2, 2]}}, "node 1: totals are negative"),
         ({"statistics": {"colour": [1, 1, 1]}}, "unknown statistic 'colour'"),

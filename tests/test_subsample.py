@@ -194,7 +194,7 @@ def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
     seedless = replace(to_release(model).sampling, forest_seed=None)
     silent = replace(to_release(model), sampling=seedless)
     again = treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=20)
-    assert any("taken as hidden: the seed of the model" in note for note in again.notes)
+    assert any("takes the draws as hidden: the seed of the model" in note for note in again.notes)
     pd.testing.assert_frame_equal(again.X, found.X)
 
 

@@ -316,7 +316,7 @@ def test_scaled_indicators_are_read_by_the_side_that_they_lie_on():
         (
             make_pipeline(OneHotEncoder(sparse_output=False), SimpleImputer(missing_values=0)),
             ["job"],
-            "SimpleImputer fills in what says which category",
+            "SimpleImputer fills in columns that say which category",
         ),
         (ColumnTransformer([("t", TfidfVectorizer(), "job")]), WORDS, "TfidfVectorizer is not kno"),
     ],
@@ -830,4 +830,4 @@ def test_the_command_line_puts_rows_through_the_steps_of_a_file(tmp_path):
     files = [str(tmp_path / name) for name in ("m.skops", "train.csv", "known.csv")]
     result = run("audit", files[0], "--train", files[1], "--known-rows", files[2], "--label", "y")
     assert result.exit_code == 0, result.output
-    assert "put through the pipeline's fitted steps" in " ".join(result.output.split())
+    assert "applied the pipeline's fitted steps" in " ".join(result.output.split())

@@ -469,7 +469,7 @@ _SKOPS: Mapping[str, Hide] = {
         "splitter",
         lambda X: _node("Note", "mine", "Object", 5, content=_state({"x": _json(_lists(X))})),
     ),
-    "key that stands twice": _text(
+    "key that appears twice": _text(
         lambda t, X: t.replace("{", '{"protocol": ' + json.dumps(_csv(X)) + ",", 1)
     ),
     "blanks between values": _text(
@@ -478,7 +478,7 @@ _SKOPS: Mapping[str, Hide] = {
     "comment of the archive": _zipped(lambda z, X: setattr(z, "comment", _csv(X).encode()[:60000])),
     "comment of a member": _zipped(_comment_of_member),
     "extra field of a member": _zipped(_extra),
-    "member that stands twice": _zipped(lambda z, X: z.writestr("schema.json", _csv(X))),
+    "member that appears twice": _zipped(lambda z, X: z.writestr("schema.json", _csv(X))),
     "name of a member": _zipped(lambda z, X: z.writestr("".join(_bits(X))[:400], b"")),
     "folder": _zipped(lambda z, X: z.writestr("".join(_bits(X))[:200] + "/", b"")),
     "bytes before the archive": _bytes(lambda b, X: b"PK\x03\x04" + _raw(X) + b),

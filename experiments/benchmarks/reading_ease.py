@@ -1,7 +1,7 @@
 """How easy the first pages are to read: Flesch's reading ease of their prose.
 
 Headings, tables, code and pictures are left out, and each name of code counts as one short word.
-Needs ``pip install textstat``.
+Needs ``pip install textstat==0.7.3``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(args: Sequence[str]) -> int:
     try:
         import textstat
     except ImportError:
-        raise NotCovered("reading ease needs textstat: pip install textstat") from None
+        raise NotCovered("reading ease needs textstat: pip install textstat==0.7.3") from None
     lines = new_table(f"Flesch's reading ease, textstat {version('textstat')}",
                       "page, words, ease, floor, met", "page")  # fmt: skip
     met = True

@@ -119,7 +119,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     model, seedless, boosted, train, schema, report = map(str, files(demo.folder))
     yield Text.assemble(
         "A random forest with scikit-learn's defaults, RandomForestClassifier(random_state="
-        f"{FOREST_SEED}), was trained on {N_PEOPLE} people out of ProPublica's COMPAS table (does "
+        f"{FOREST_SEED}), was trained on {N_PEOPLE} people from ProPublica's COMPAS table (does "
         "a person re-offend within two years?) and saved as ",
         (model, "bold"),
         ". Then treeleak was given that file and a description of the columns. It never saw the "
@@ -129,9 +129,9 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield Panel(Text(demo.audit.headline), title="Verdict", border_style="bold red")
     yield ""
     yield Text(
-        "Three of the people, by the number of their row in the training table: as they "
-        "truly were, as the model gave back the row of that number, and as a baseline "
-        "guesses it that knows the columns but not the model. Wrong values are marked (!)."
+        "Three of the people, numbered by their rows in the training table: as they truly "
+        "were, as the attack rebuilt them, and as a baseline guesses them that knows the "
+        "columns but not the model. Wrong values are marked (!)."
     )
     yield ""
     yield _people(demo)
@@ -145,8 +145,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield ""
     yield Text("What this means", style="bold")
     yield Text(
-        "Each tree in the file says how many of the rows that it drew ended in each of its "
-        "leaves. It drew them at random. But the file also holds the seed of every tree "
+        "Each tree in the file says how many of its rows ended in each leaf. It drew these "
+        "rows at random. But the file also holds the seed of every tree "
         "(scikit-learn always stores it). The seed shows which rows the tree drew, by "
         "number, and how often. So thousands of counts are about numbered rows, and here "
         "only one table of people agrees with all of them. Anyone who gets the file gets "
@@ -166,7 +166,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         "even then, the counts are not harmless.",
     )
     yield ""
-    yield Text("Boosting is no shelter", style="bold")
+    yield Text("Boosting does not protect", style="bold")
     others = demo.boosted
     yield Text.assemble(
         "Boosted trees draw no rows: by default, each of them counts all. "
@@ -174,7 +174,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         f"{N_BOOSTED - N_PEOPLE} others, and saved as ",
         (boosted, "bold"),
         f". In {others.seconds:.1f} s, {percent(demo.boosted_exact)} of the {N_BOOSTED:,} people "
-        "came back exactly, without their labels and in no order; "
+        "came back exactly, in no order (labels are not compared here); "
         f"{percent(others.share_proved_rows)} of the rows are proved.",
     )
     yield ""

@@ -116,7 +116,7 @@ class Case:
             If there are none.
         """
         if self.found.of != "rules":
-            raise NotCovered(own_words("these are no rules", "no_rules"))
+            raise NotCovered(own_words("these are not rules", "no_rules"))
         return cast("RuleList", self.content)
 
     @property

@@ -142,7 +142,7 @@ def informed_audit(
     asked = Asked.of(model, X, y, schema, trust_pickle, 0, seed_search)
     missing, n_rows = asked.missing, len(asked.label)
     if n_rows < 2:
-        raise BadInput("one training row: there are no others to be known")
+        raise BadInput("only one training row: there are no others to know")
     asked.check()
     rng = np.random.default_rng(seed)
     targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)

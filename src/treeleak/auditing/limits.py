@@ -37,7 +37,7 @@ NEEDS_TRAIN = own_words(
     "no training rows were given to compare with (in Python X, else --train)", "limits_needs_train"
 )
 NEEDS_SENSITIVE = own_words(
-    "no column was called sensitive (in Python sensitive, else --sensitive)",
+    "no column was named as sensitive (in Python sensitive, else --sensitive)",
     "limits_needs_sensitive",
 )
 FEW_CONTROL = Kind(
@@ -211,7 +211,7 @@ def inference_of(column: str) -> Limit:
     def risk(audit: Audit) -> float:
         found = [i.risk.value for i in _inferred(audit) if i.column == column]
         if not found:
-            raise NotCovered(own_words("this column was not called sensitive"))
+            raise NotCovered(own_words("this column was not named as sensitive"))
         return max(found)
 
     return Limit(f"risk of attribute inference of {column!r}", risk)

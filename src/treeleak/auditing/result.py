@@ -155,8 +155,9 @@ class Audit(Found):
     Attributes
     ----------
     verdict : str
-        "leak shown", "no leak shown by these attacks (this is no proof of safety)" or
-        "not assessed"; :func:`~treeleak.auditing.findings.verdict.find` states the rule.
+        "leak shown", "possible leak", "no leak shown by these attacks (this is no proof of
+        safety)" or "not assessed"; :func:`~treeleak.auditing.findings.verdict.find` states the
+        rule.
     findings : tuple of Finding
     advice : tuple of str
         What to change.

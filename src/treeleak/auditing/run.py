@@ -107,7 +107,7 @@ def audit(
         Use the numbers of distinct rows as well. If the draws are hidden, the audit then reports
         the answers with and without them.
     known_rows, known_columns, population, earlier, n_rows
-        What an adversary may know beside the model: as for :func:`treeleak.reconstruct`. With a
+        What an adversary may know besides the model: as for :func:`treeleak.reconstruct`. With a
         population, the audit reports the answers with and without it.
     control : DataFrame or array, optional
         Rows of the same population that the model was not trained on, in the same columns: at least
@@ -117,7 +117,7 @@ def audit(
         A leaf with fewer rows counts as small.
     sensitive : sequence of str
         Columns, or attributes of the schema, for attribute inference: how often does an adversary
-        infer them who knows all else of a person? Needs the training rows.
+        infer them who knows everything else about a person? Needs the training rows.
     groups : sequence of str
         Columns, or attributes of the schema. The audit reports errors by their values, as it does
         by class. They may be columns of ``X`` that the model lacks.

@@ -339,12 +339,12 @@ NOTHING_COMPARED = Kind("nothing_to_compare", "{why}")
 NO_CONTROL = Kind("no_control", "no rows of the population were given (control, --control)")
 VALUES_GIVEN = Kind(
     "values_given",
-    "some values were given, so these rows are nearer to the training rows than to any others",
+    "you gave some values, so the rebuilt rows are nearer to the training rows than to any others",
 )
 NO_RANGE = Kind(
     "no_bounds",
-    "a range without bounds has no measurable rest (column{s} {columns:quoted}): give a "
-    "schema with bounds, or the training rows",
+    "a range without bounds has no measurable residual uncertainty (column{s} "
+    "{columns:quoted}): give a schema with bounds, or the training rows",
 )
 COUNTS_MISSING = Kind(
     "counts_missing",

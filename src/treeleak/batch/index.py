@@ -113,7 +113,7 @@ def read_index(folder: Path) -> dict[str, Entry]:
     told = _read(place)
     entries = told.get("audits")
     if told.get("format") != FORMAT or not isinstance(entries, list):
-        raise BadInput(f"{place}: no index of audits: name another folder")
+        raise BadInput(f"{place}: not an index of audits: name another folder")
     return {e["name"]: e for e in entries if isinstance(e, dict) and isinstance(e.get("name"), str)}
 
 

@@ -82,9 +82,13 @@ def entries_in(path: Path) -> dict[str, Any]:
             held = json.loads(read_text(path, MOST_BYTES, BadInput))
         except (ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, BadInput) else f"{path}: {cause(error)}"
-            raise BadInput(f"{why}: no report to add to; name another file") from error
+            raise BadInput(
+                f"{why}: not a report that treeleak can add to; name another file"
+            ) from error
     if not isinstance(held, dict) or not all(isinstance(v, dict) for v in held.values()):
-        raise BadInput(f"{path}: no report of attacks to add to; name another file")
+        raise BadInput(
+            f"{path}: not a report of attacks that treeleak can add to; name another file"
+        )
     return held
 
 
@@ -118,7 +122,7 @@ def global_metrics(told: Mapping[str, Any]) -> dict[str, Any]:
     }
     if told.get("ruling") is not None:
         figures |= {"policy": told["ruling"]["policy"], "passed": told["ruling"]["passed"]}
-    # NaN is no JSON.
+    # NaN is not JSON.
     return {key: value if value == value else None for key, value in figures.items()}
 
 

@@ -103,7 +103,7 @@ class Target:
         for feature in (f for f in self.features if f.one_hot):
             columns, why = self._group(feature, release.feature_names, own)
             if why:
-                notes.append(f"one-hot group {feature.name!r} of {DESCRIPTION}: {why}; left aside")
+                notes.append(f"one-hot group {feature.name!r} of {DESCRIPTION}: {why}; left out")
                 continue
             own -= set(columns)
             name = feature.name
@@ -123,7 +123,10 @@ class Target:
             return (), f"it names column {max(feature.indices)}, the model has {len(names)}"
         columns = tuple(names[i] for i in feature.indices)
         if not set(columns) <= binary:
-            return (), "trees part its columns elsewhere than 0 and 1, or another group has one"
+            return (
+                (),
+                "trees split its columns elsewhere than at 0 and 1, or another group shares one",
+            )
         for X in (self.X_train, self.X_test):
             if X is None or X.shape[1] != len(names):
                 continue
@@ -162,7 +165,7 @@ def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Tar
     given = Path(path)
     description = given / DESCRIPTION if given.is_dir() else given
     if given.is_dir() and not description.is_file():
-        raise BadInput(f"{given}: a folder without {DESCRIPTION}: name a model file in it")
+        raise BadInput(f"{given}: the folder has no {DESCRIPTION}: name a model file in it")
     text = read_text(description, MOST_BYTES, BadInput)
     try:
         told = parse_yaml(text)
@@ -253,10 +256,12 @@ def _array(path: Path, name: str, trust_pickle: bool) -> NDArray[Any]:
         raise BadInput(f"{path}: holds no array: save numpy arrays (X.to_numpy())")
     if name.startswith("y"):
         if values.size != len(values):
-            raise BadInput(f"{path}: labels of the shape {values.shape}: one per row is due")
+            raise BadInput(f"{path}: labels of the shape {values.shape}: there must be one per row")
         return values.reshape(-1)
     if values.ndim != 2:
-        raise BadInput(f"{path}: an array of the shape {values.shape}: rows and columns are due")
+        raise BadInput(
+            f"{path}: an array of the shape {values.shape}: it must have rows and columns"
+        )
     return _as_numbers(values)
 
 
@@ -274,7 +279,7 @@ def _check_lengths(part: str, X: NDArray[Any] | None, y: NDArray[Any] | None) ->
     if y is not None and X is None:
         raise BadInput(f"y_{part}_path: labels without rows (X_{part}_path)")
     if X is not None and y is not None and len(X) != len(y):
-        raise BadInput(f"X_{part} has {len(X):,} rows, y_{part} {len(y):,}: the same are due")
+        raise BadInput(f"X_{part} has {len(X):,} rows, y_{part} {len(y):,}: they must be equal")
 
 
 def _features(told: Any) -> tuple[Feature, ...]:

@@ -89,7 +89,7 @@ def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
 
 app = commands(
     "How much of its training data does a tree model disclose? Rebuild it and see.",
-    "Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
+    "Exit status: 0 done, 1 a bug, 2 bad input, 3 no answer in time, 4 policy not met, "
     "130 interrupted, 143 ended by SIGTERM.",
 )
 

@@ -37,7 +37,7 @@ def check(
             typer.echo(f"    Change: {point.change}")
     if found.figure:
         typer.echo(f"\n{found.figure}")
-    typer.echo("\nThis is no audit. Train, then: treeleak audit, treeleak harden.")
+    typer.echo("\nThis is not an audit. Train, then: treeleak audit, treeleak harden.")
 
 
 def _setting(text: str) -> tuple[str, Any]:

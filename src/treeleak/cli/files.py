@@ -54,7 +54,7 @@ def check_place(path: Path, *inputs: Path | None) -> None:
     if path.is_dir():
         raise BadInput(f"{path}: is a folder: name a file in it")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise BadInput(f"{path}: you may not write in {path.parent}: choose another place")
+        raise BadInput(f"{path}: you cannot write in {path.parent}: choose another place")
     if path.exists() and any(i.exists() and path.samefile(i) for i in inputs if i is not None):
         raise BadInput(f"{path}: is read by the same command, and would be overwritten")
 

@@ -52,7 +52,7 @@ def harden(
     ] = None,
     tolerance: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the rows compared whose label may change."),
+        typer.Option(min=0, max=1, help="Share of the compared rows that may get another label."),
     ] = 0.0,
     schema: opt.SchemaFile = None,
     time_limit: opt.TimeLimit = 300,

@@ -37,7 +37,8 @@ def informed(
     For models whose trees all saw every row. Their counts are exact, carry
     noise of a known law, or only name a class. Also for bootstrap forests with
     exact counts, if the seeds are in the file or found by search, and the rows
-    are in the order of training. Not for boosting.
+    are in the order of training. For boosted classifiers it uses the numbers of
+    rows in leaves only.
 
     treeleak must list all possible rows: at most 2^26 pairs of a row and a tree.
     """

@@ -24,14 +24,14 @@ Audited = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help=f"{_FILES}; also rules.json, of rule lists; or SACRO-ML's target folder.",
+        help=f"{_FILES}; also a rules.json file, or a target folder of SACRO-ML.",
     ),
 ]
 SeveralAudited = Annotated[
     list[Path],
     typer.Argument(
         metavar="MODEL...",
-        help=f"{_FILES}; also rules.json, of rule lists; or SACRO-ML's target folder. Of several, "
+        help=f"{_FILES}; also a rules.json file, or a target folder of SACRO-ML. With several, "
         "--report names a folder.",
     ),
 ]
@@ -41,7 +41,9 @@ SchemaFile = Annotated[
 Train = Annotated[
     Path | None,
     typer.Option(
-        metavar="CSV", help="The training rows, in the columns that enter the trees, to compare."
+        metavar="CSV",
+        help="The training rows, to compare with: in the columns that enter the trees, or in "
+        "those that enter the pipeline.",
     ),
 ]
 Control = Annotated[
@@ -56,37 +58,46 @@ Sensitive = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Attribute inference: can an adversary who knows all else of a person infer these "
-        "columns? With commas; needs --train.",
+        help="Attribute inference: can an adversary who knows everything else about a person "
+        "infer these columns? Separate them with commas. Needs --train.",
     ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Report errors also by the values of these columns of the training rows. With "
-        "commas; needs --train.",
+        help="Also report errors by the values of these columns of the training rows. "
+        "Separate them with commas. Needs --train.",
     ),
 ]
 Label = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the labels, in all CSV files.")
 ]
 TimeLimit = Annotated[
-    float, typer.Option(metavar="SECONDS", help="For the whole command.", show_default=True)
+    float,
+    typer.Option(metavar="SECONDS", help="Time limit of the whole command.", show_default=True),
 ]
 Seed = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Of the attack: same seed, same answer.")
+    int,
+    typer.Option(
+        metavar="N", min=0, help="Seed of the attack: the same seed gives the same answer."
+    ),
 ]
 Bootstrap = Annotated[
-    str, typer.Option(metavar="auto|none|known|hidden", help="What to assume about the draws.")
+    str,
+    typer.Option(
+        metavar="auto|none|known|hidden",
+        help="How trees drew rows: auto finds out, none takes every tree to have seen every row, "
+        "known needs the seeds, hidden uses none.",
+    ),
 ]
 SeedSearch = Annotated[
     int,
     typer.Option(
         metavar="N",
         min=0,
-        help="If the file of a bootstrap forest has no seeds: number of forest seeds to try, 0, "
-        "1, 2 and so on, until one fits. 0 for none.",
+        help="If the file of a bootstrap forest has no seeds, try this many forest seeds (0, 1, 2 "
+        "and so on) until one fits. 0 turns the search off.",
     ),
 ]
 NRows = Annotated[
@@ -94,13 +105,13 @@ NRows = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Number of training rows, if the model does not hold it: for counts with noise, and "
-        "for hidden draws.",
+        help="Number of training rows, if the model does not hold it (counts with noise, hidden "
+        "draws).",
     ),
 ]
 DrawnCountsOnly = Annotated[
     bool,
-    typer.Option("--drawn-counts-only", help="Do not use the number of different rows in a leaf."),
+    typer.Option("--drawn-counts-only", help="Ignore the numbers of different rows in leaves."),
 ]
 KnownRows = Annotated[
     Path | None,
@@ -122,7 +133,7 @@ Population = Annotated[
 ]
 Earlier = Annotated[
     Path | None,
-    typer.Option(metavar="MODEL", help="An earlier model of a part of the same rows."),
+    typer.Option(metavar="MODEL", help="An earlier model of the same growing table."),
 ]
 TrustPickle = Annotated[
     bool,
@@ -130,10 +141,8 @@ TrustPickle = Annotated[
         "--trust-pickle", help="Open pickle and joblib files: they can run code. Off by default."
     ),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, no remarks: results and errors only.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def check_options(time_limit: float, bootstrap: str) -> None:
@@ -152,10 +161,10 @@ def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str
     if listed is None:
         return ()
     if train is None:
-        raise BadInput(f"{option} is about the training rows: give --train, too")
+        raise BadInput(f"{option} needs the training rows: give --train, too")
     names = tuple(name.strip() for name in listed.split(","))
     if not all(names):
-        raise BadInput(f"{option} must name columns, with commas, not {listed!r}")
+        raise BadInput(f"{option} must name columns, separated by commas, not {listed!r}")
     return names
 
 

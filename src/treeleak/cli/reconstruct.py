@@ -130,7 +130,7 @@ def reconstruct(
         table = records.assign(membership=chance)
         write_file(members_out, table.to_csv(index=False), private=True, overwrite=force)
         say(
-            f"{members_out}: {len(table)} records, of which {chance.sum():.1f} are expected to be "
+            f"{members_out}: {len(table)} records; {chance.sum():.1f} of them are expected to be "
             "in the training set."
         )
     raise typer.Exit(status_of(result))
@@ -138,7 +138,7 @@ def reconstruct(
 
 def _say_outcomes(result: Reconstruction) -> None:
     if result.outcomes is None:
-        say("Without labels or targets: what was used of the model discloses none of any row.")
+        say("Without labels or targets: the evidence that the attack used discloses none.")
     elif not result.labelled:
         told = int(result.outcomes.notna().sum())
         say(f"Targets: leaves disclose those of {told:,} of {result.n_rows:,} rows.")

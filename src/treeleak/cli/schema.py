@@ -19,7 +19,12 @@ from treeleak.core.plain import plain
 @app.command()
 def schema(
     model: opt.Audited,
-    train: opt.Train = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV", help="Training rows: the schema then rests on their values, too."
+        ),
+    ] = None,
     label: opt.Label = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write it, if not to the terminal.")

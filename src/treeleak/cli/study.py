@@ -20,6 +20,6 @@ __all__: list[str] = []
 def study(ctx: typer.Context) -> None:
     """Say what to type instead."""
     raise BadInput(
-        "studies are no part of the package any more. In a checkout of the repository, type: "
+        "studies are no longer part of the package. In a checkout of the repository, type: "
         f"python -m experiments {shlex.join(ctx.args or ['list'])}"
     )

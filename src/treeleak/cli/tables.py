@@ -154,7 +154,7 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
         return
     names = list(map(str, table.columns))
     if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), None)):
-        raise BadInput(f"{path}: values are parted by {mark!r}: save the table with commas")
+        raise BadInput(f"{path}: its values are separated by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
     hint = meant(label, names) or f"; its columns are {few}{more}"
@@ -274,7 +274,7 @@ def _table_cause(error: Exception) -> str:
         return "the file is empty: the first line names the columns, each other line is a row"
     if isinstance(error, ParserError):
         return (
-            f"no table: {' '.join(str(error).split())}. Each line needs as many values as the "
+            f"not a table: {' '.join(str(error).split())}. Each line needs as many values as the "
             "first has names, with commas between"
         )
     return cause(error)

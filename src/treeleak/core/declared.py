@@ -188,7 +188,7 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
     where = place(steps)
     before = f"{where}: " if where else ""
     if at.startswith("key` in"):
-        return before + "a key is no text"
+        return before + "a key is not a text"
     if name := re.match(r"Object missing required field `(.*)`", said):
         return f"{before}{name[1]} is missing"
     if said.startswith("Object contains unknown field"):

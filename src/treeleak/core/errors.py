@@ -26,7 +26,7 @@ class BadInput(TreeleakError, ValueError):
 
 
 class BadModel(BadInput):
-    """A model file that is no model, is damaged, or contradicts itself."""
+    """A model file that is not a model, is damaged, or contradicts itself."""
 
 
 class BadSchema(BadInput):

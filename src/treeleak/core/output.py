@@ -56,7 +56,9 @@ def _refuse_special(path: Path) -> None:
     """Refuse to put a file in the place of a device, a pipe or a folder."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(f"{path}: is no ordinary file, and cannot be replaced: name another")
+            raise BadInput(
+                f"{path}: is not an ordinary file, so treeleak cannot replace it: name another"
+            )
 
 
 def _mode(path: Path, private: bool) -> int:

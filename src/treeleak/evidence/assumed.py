@@ -101,7 +101,7 @@ class Assumed:
         """
         if self.release.classes and self.counts_are != "draws":
             given = f"given as {self.counts_are}" if self.counts_are != "none" else "not by class"
-            raise NotCovered(f"trees that drew rows, and whose counts are {given}, not as draws")
+            raise NotCovered(f"trees that drew rows, with counts {given}, not as draws")
         totals = [] if self.release.classes else [t.statistics for t in self.release.trees]
         for t, held in enumerate(totals):
             if held.get(ROWS) is not None:
@@ -115,7 +115,7 @@ class Assumed:
         for t, tree in enumerate(self.release.trees):
             given = getattr(tree, what)
             if given is None:
-                bare = ": how many rows its leaves hold is not said" * (what == "totals")
+                bare = ": it does not say how many rows its leaves hold" * (what == "totals")
                 raise NotCovered(f"tree {t} gives no {what}{bare}")
             check_size(self.release, int(given[tree.leaves].sum()), f"tree {t} counts ")
 

@@ -147,7 +147,7 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
     rule: Literal["majority", "permute-and-flip", "exponential", "present"]
     scale: Annotated[
         float,
-        says("Weight of one row in the exponent; 1e-9 or more but for majority.", ge=0, le=1e9),
+        says("Weight of one row in the exponent; 1e-9 or more, except for majority.", ge=0, le=1e9),
     ] = 0.0
 
 
@@ -188,7 +188,7 @@ class Tree(Declared, frozen=True):
     ]
     threshold: Annotated[
         list[Number | Literal["inf", "-inf"] | None],
-        says("Left where value <= threshold; null at a leaf, or beside categories."),
+        says("Left where value <= threshold; null at a leaf, or if there are categories."),
     ]
     left: Children
     right: Children
@@ -257,11 +257,11 @@ class Release(Published, frozen=True, kw_only=True):
         frozenset[str], says("Columns in which the trees saw missing values.")
     ] = frozenset()
     one_hot: Annotated[
-        dict[str, Names], says("Groups of 0/1 columns of which every row has one 1, by name.")
+        dict[str, Names], says("Groups of 0/1 columns, with one 1 in every row, by name.")
     ] = field(default_factory=dict)
     levels: Annotated[
         dict[str, Annotated[Names, Meta(min_length=1)]],
-        says("Texts that the codes 0, 1, 2 and so on of a column stand for, by column."),
+        says("Texts for the codes 0, 1, 2 and so on, by column."),
     ] = field(default_factory=dict)
     borders: Annotated[
         dict[str, tuple[Number, ...]],

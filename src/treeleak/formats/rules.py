@@ -69,7 +69,9 @@ class Rules(Published, frozen=True, kw_only=True, omit_defaults=False):
     ]
     ordered: Annotated[
         bool,
-        Meta(description="A list, of which the first rule that a row meets captures it; or a set."),
+        Meta(
+            description="True: a list: the first rule that a row meets captures it. False: a set."
+        ),
     ] = True
     n_rows: Annotated[
         Whole | UnsetType | None,

@@ -60,7 +60,7 @@ class Categorical(Declared, frozen=True, tag_field="kind", tag="categorical"):
 
 
 class OneHot(Declared, frozen=True, tag_field="kind", tag="one-hot"):
-    """A group of 0/1 columns of which exactly one is 1, or at most one."""
+    """A group of 0/1 columns: exactly one is 1, or at most one."""
 
     name: str
     members: Texts = field(name="columns")

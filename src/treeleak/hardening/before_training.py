@@ -103,14 +103,14 @@ def check(
     Returns
     -------
     Checked
-        This is no audit. Only an audit of the file shows what a trained model discloses.
+        This is not an audit. Only an audit of the file shows what a trained model discloses.
 
     Raises
     ------
     NotCovered
         If the class is none of these.
     BadInput
-        If a number of rows or columns is none.
+        If a number of rows or columns is not positive.
     """
     for name, n in (("n_rows", n_rows), ("n_columns", n_columns)):
         if n is not None and n < 1:
@@ -131,8 +131,8 @@ def check(
         if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
             return Checked(kind, (*_of_boosted(told, least, own), *_of_columns(n_rows, n_columns)))
     raise NotCovered(
-        f"{kind}: known are scikit-learn's trees, forests and gradient boosting, XGBoost, LightGBM "
-        "and CatBoost, by the names of their classes"
+        f"{kind}: not a class that treeleak knows. It knows scikit-learn's trees, forests and "
+        "gradient boosting, XGBoost, LightGBM and CatBoost, by the names of their classes"
     )
 
 
@@ -179,7 +179,9 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
     trees = own.get("n_estimators", 100)
     if kind in _FORESTS and isinstance(trees, int):
         says = (
-            f"{trees:,} trees are as many tables of the same rows" if trees > 10 else "few tables"
+            f"each of the {trees:,} trees counts these rows again"
+            if trees > 10
+            else "few trees count these rows"
         )
         change = "n_estimators=10, if accuracy allows" if trees > 10 else ""
         points.append(Point(f"n_estimators={trees}", trees > 10, says, change))
@@ -203,7 +205,7 @@ def _of_boosted(told: str, least: str, own: Mapping[str, Any]) -> list[Point]:
         says = "deeper trees have fewer rows in a leaf, down to a single row"
         return [*points, Point(given, True, says, "a smaller depth")]
     small = value is None or not isinstance(value, (int, float)) or value < SMALL_LEAF
-    says = "leaves with fewer rows have sums closer to single rows"
+    says = "sums of small leaves are close to single rows"
     return [*points, Point(given, small, says, f"a larger {least}" if small else "")]
 
 

@@ -129,7 +129,7 @@ class Hardened:
     audit : Audit
         Of the file that was written.
     still_there : tuple of Entry
-        What it holds that stems from single rows, or says how they were drawn.
+        What it holds that comes from single rows, or shows how they were drawn.
     retraining : Retraining or None
         What another training would save, where that was tried (:func:`treeleak.retrain`).
     """

@@ -107,7 +107,7 @@ def harden(
     """
     if not isinstance(model, (str, os.PathLike)):
         raise BadInput(
-            f"a {type(model).__name__} is no file: harden changes a saved model. Save it first: "
+            f"a {type(model).__name__} is not a file: harden changes a saved model. Save it first: "
             "skops.io.dump(model, 'model.skops'); treeleak.harden('model.skops', …)"
         )
     clock = Clock.of(time_limit)
@@ -290,7 +290,7 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
 def _stored(path: Path) -> StoredObject:
     stored = read_model(path)
     if not isinstance(stored, StoredObject):
-        raise BadInput(f"{path}: no model of a library")
+        raise BadInput(f"{path}: not a model of a library")
     return stored
 
 

@@ -183,7 +183,7 @@ STEPS: dict[str, Step] = {step.name: step for step in (
          "estimators_samples_, and training the same model again", _deleting(SEED_NAMES)),
     Step("counts", "numbers of rows in each node",
          "feature_importances_, partial dependence by recursion", _on_trees(_no_counts)),
-    Step("inner", "class shares or means of nodes that are no leaves",
+    Step("inner", "class shares or means of inner nodes",
          "pictures of trees show them empty", _on_trees(_no_inner_values)),
     Step("borders", "borders between all values of the columns of numbers, and their numbers",
          "training on from this model (warm_start)", _no_borders),
@@ -228,7 +228,7 @@ def parse_steps(text: str | Sequence[str], known: Mapping[str, Step] = STEPS) ->
     """Find measures by their names, in the order given.
 
     ``text``: names, separated by commas: ``"seeds,counts,round=2"``. ``known``: the lossless ones
-    of the file's format. Raises BadInput if there is no such measure, one stands twice, or its
+    of the file's format. Raises BadInput if there is no such measure, one appears twice, or its
     number is out of bounds.
     """
     names = text.split(",") if isinstance(text, str) else list(text)
@@ -236,7 +236,7 @@ def parse_steps(text: str | Sequence[str], known: Mapping[str, Step] = STEPS) ->
     for name in (n.strip() for n in names):
         step = _step(name, known)
         if step.name in {s.name for s in found}:
-            raise BadInput(f"step {step.name} stands twice")
+            raise BadInput(f"step {step.name} appears twice")
         found.append(step)
     return tuple(found)
 

@@ -59,7 +59,7 @@ def in_order(X: pd.DataFrame, names: Sequence[str], whose: str) -> pd.DataFrame:
     """Find the columns of a table by name; ``whose`` they should be is for the message."""
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if sorted(table.columns) != sorted(names):
-        wrong = sorted(set(table.columns) ^ set(names)) or "a column stands twice"
+        wrong = sorted(set(table.columns) ^ set(names)) or "a column appears twice"
         raise BadInput(f"the table's columns are not those of the {whose}: {wrong}")
     return table[list(names)]
 

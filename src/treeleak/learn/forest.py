@@ -262,7 +262,7 @@ def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> IntArray:
     found = np.array([number.get(v, -1) for v in labels], dtype=np.int64)
     if (found < 0).any():
         row = int(found.argmin())
-        raise BadInput(f"row {row} has a label that is none of the classes {list(number)}")
+        raise BadInput(f"row {row} has a label that is not one of the classes {list(number)}")
     return found
 
 

@@ -100,8 +100,8 @@ def _warn_unless_proved(models: Sequence[OptimalModel]) -> None:
     if unproved:
         last = unproved[-1]
         warnings.warn(
-            f"the search was stopped: the model of {last._size}={getattr(last, last._size)} is not "
-            f"proved to be the best, whose training accuracy may be up to {last.bound_:.6f}. "
+            f"the search stopped early: the model of {last._size}={getattr(last, last._size)} "
+            f"may not be the best. The best training accuracy is at most {last.bound_:.6f}. "
             "Raise time_limit or max_states to prove more.",
             NotProvedWarning,
             stacklevel=3,

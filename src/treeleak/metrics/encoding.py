@@ -96,7 +96,7 @@ def _table(X: Table, names: list[str], what: str, strict: bool) -> pd.DataFrame:
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
-        raise BadInput(f"{what}: column {twice!r} stands twice")
+        raise BadInput(f"{what}: column {twice!r} appears twice")
     for column in names:
         if column not in table.columns:
             raise BadInput(f"{what} lack column {column!r}")

@@ -188,7 +188,7 @@ def match_rows(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Int
 def exact_row_share(X_rec: Table, X_true: Table) -> float:
     """Share of the true rows that were reconstructed without any difference.
 
-    A row that stands twice in one table and once in the other counts once.
+    A row that appears twice in one table and once in the other counts once.
     """
     rec, true = encoded_pair(X_rec, X_true, None, exact=True)
     return len(_equal_pairs(*_points(rec, true)[0])[0]) / len(rec)

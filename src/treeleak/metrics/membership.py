@@ -19,8 +19,8 @@ FALSE_POSITIVES = (0.01, 0.001)
 
 TOO_FEW = Kind(
     "membership_too_few_control_rows",
-    "a share of {share} of false positives asks for {needed:number} control rows or more, of which "
-    "there are {there:people}",
+    "a share of {share} of false positives needs {needed:number} control rows or more, not "
+    "{there:people}",
 )
 
 

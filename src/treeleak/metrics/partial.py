@@ -65,7 +65,7 @@ def known_values(
     if isinstance(known, pd.DataFrame):
         known = known.set_axis([str(c) for c in known.columns], axis=1)
         if absent := [c for c in names if c not in known.columns]:
-            raise BadInput(f"what is known does not speak of column {absent[0]!r}")
+            raise BadInput(f"what is known does not name column {absent[0]!r}")
         mask = known[list(names)].to_numpy(dtype=bool)
     elif isinstance(known, np.ndarray) and known.dtype == bool:
         mask = known

@@ -152,7 +152,7 @@ def atoms_of(
         if in_rule and not listable(attribute):
             rule = next(r for r in schema.rules if set(r.columns) & set(attribute.columns))
             raise BadSchema(
-                f"a rule of kind {rule.kind!r} speaks of the {attribute.kind} column "
+                f"a rule of kind {rule.kind!r} names the {attribute.kind} column "
                 f"{attribute.name!r}; rules need columns whose values can be listed"
             )
         if any(sets) and not listable(attribute):

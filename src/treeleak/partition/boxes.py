@@ -102,7 +102,7 @@ class Boxes:
             if held > MAX_ENTRIES:
                 raise GridTooLarge(
                     f"the leaves of {len(factors)} of {len(geometry.release.trees)} trees admit "
-                    f"{held:,} atoms; at most {MAX_ENTRIES:,} are held"
+                    f"{held:,} atoms; treeleak holds at most {MAX_ENTRIES:,}"
                 )
         factors += [list(_allowed(geometry, rule)) for rule in geometry.schema.rules]
         return cls(geometry, _laid_out(factors, geometry.radix))
@@ -174,8 +174,8 @@ def _allowed(geometry: Geometry, rule: Rule) -> Iterator[tuple[int, Sides]]:
     radix = [int(geometry.radix[a]) for a in own]
     if math.prod(radix) > _MAX_RULE:
         raise GridTooLarge(
-            f"a rule of kind {rule.kind!r} speaks of {math.prod(radix):,} points; "
-            f"at most {_MAX_RULE:,} are held"
+            f"a rule of kind {rule.kind!r} covers {math.prod(radix):,} points; "
+            f"treeleak holds at most {_MAX_RULE:,}"
         )
     atoms = np.zeros((math.prod(radix), len(geometry.radix)), dtype=np.int64)
     atoms[:, own] = np.indices(radix).reshape(len(radix), -1).T

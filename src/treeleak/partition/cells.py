@@ -252,7 +252,7 @@ def _enumerate(
 def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
     return GridTooLarge(
         f"{live:,} or more of the {total:,} points of the grid stay possible in {n_trees} trees; "
-        f"at most {MAX_INCIDENCES:,} (point, tree) pairs are held"
+        f"treeleak holds at most {MAX_INCIDENCES:,} (point, tree) pairs"
     )
 
 

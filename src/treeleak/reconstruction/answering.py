@@ -39,12 +39,12 @@ from treeleak.verification.loss_sums import leaves_off
 
 OFF = Kind(
     "sums_of_leaves_missed",
-    "a second check of these rows misses what {leaves:number} leaves sum up: not relied on",
+    "a second check of these rows misses the sums of {leaves:number} leaves: do not rely on them",
 )
 DISAGREE = Kind(
     "chains_disagree",
-    "the chains do not agree{yet} (R-hat = {disagreement}; samples are worth {worth:number} that "
-    "are independent): {told}",
+    "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
+    "independent ones): {told}",
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
@@ -297,7 +297,7 @@ def _with_posterior(
         yet, told = " yet", "more time would make confidences better"
         if release.noise is not None or not task.hidden:
             # There, only walks that time cut short grow longer with more of it.
-            yet, told = "", "confidences are too sure, more time may help"
+            yet, told = "", "confidences are too high, and more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         worth = int(np.nan_to_num(samples.effective))
         notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))

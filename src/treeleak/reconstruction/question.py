@@ -29,7 +29,9 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 
-TAKEN_AS_HIDDEN = Kind("draws_taken_as_hidden", "the draws are taken as hidden: {why:foreign}")
+TAKEN_AS_HIDDEN = Kind(
+    "draws_taken_as_hidden", "the attack takes the draws as hidden: {why:foreign}"
+)
 N_ROWS_UNKNOWN = Kind(
     "number_of_rows_unknown",
     "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",

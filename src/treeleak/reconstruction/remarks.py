@@ -37,7 +37,7 @@ def of_midpoints(met: float | None) -> tuple[str, ...]:
     elif met >= _WRONG:
         sign = "so many of the rows are like those of the training set, but not all"
     else:
-        sign = "so few of the rows are like those of the training set, whatever counts they meet"
+        sign = "so few of the rows are like those of the training set, even if they meet all counts"
     return (MIDPOINTS(met=f"{met:.0%}", sign=sign),)
 
 

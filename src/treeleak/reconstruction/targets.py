@@ -38,9 +38,8 @@ _TOLD = 1e-4
 target."""
 
 CONTRADICTED = own_words(
-    "the sums of targets in the leaves do not fit the rebuilt rows: some of these are not "
-    "those of the training set. Targets are given only where leaves or proved rows disclose "
-    "them",
+    "the sums of targets in the leaves do not fit the rebuilt rows: some of these rows "
+    "are wrong. The answer has only targets that leaves or proved rows disclose",
     "targets_contradicted",
 )
 

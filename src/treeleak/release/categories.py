@@ -33,9 +33,9 @@ class CategorySets:
         if self.node.shape != self.value.shape or self.node.ndim != 1:
             raise BadModel("a category without a node, or the other way round")
         if self.value.min(initial=0) < 0 or self.value.max(initial=0) >= MOST_CATEGORY:
-            raise BadModel(f"a category that is no whole number below {MOST_CATEGORY:,}")
+            raise BadModel(f"a category that is not a whole number below {MOST_CATEGORY:,}")
         if self.node.min(initial=0) < 0 or (np.diff(self._members) <= 0).any():
-            raise BadModel("categories of nodes that are not in order, or stand twice")
+            raise BadModel("categories of nodes that are not in order, or appear twice")
 
     @cached_property
     def by_node(self) -> dict[int, IntArray]:

@@ -135,7 +135,7 @@ def _renamed(
         if not values or any(v != int(v) or v < 0 for v in values):
             raise BadSchema(
                 f"column {release.feature_names[column]!r}: the model tests for categories, of "
-                "which the schema has none or whose codes are no whole numbers from 0 on"
+                "which the schema has none or whose codes are not whole numbers from 0 on"
             )
         pairs += [(node, v) for v in sorted(values)]
     return CategorySets(*np.array(pairs, dtype=np.int64).T)
@@ -157,10 +157,10 @@ def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float
         lost = [t for code, t in enumerate(texts) if (code <= cut) is not bool(left)]
         raise BadSchema(f"column {column!r}: the model tests for {lost}, which the schema lacks")
     if max(left) >= min(right):
+        apart = [t for i, t in enumerate(texts) if i <= cut]
         raise BadSchema(
-            f"column {column!r}: the model parts {[t for i, t in enumerate(texts) if i <= cut]} "
-            f"from its other labels, and the schema's codes mix the two; give the labels codes in "
-            f"the order {list(texts)}"
+            f"column {column!r}: the model separates {apart} from its other labels, and the "
+            f"schema's codes mix the two; give the labels codes in the order {list(texts)}"
         )
     return (max(left) + min(right)) / 2
 
@@ -182,7 +182,7 @@ def read_columns(
             raise BadInput(f"{what} lack column {column!r} of the model")
         series = table[column]
         if not isinstance(series, pd.Series):
-            raise BadInput(f"column {column!r} stands twice in {what}")
+            raise BadInput(f"column {column!r} appears twice in {what}")
         if not pd.api.types.is_numeric_dtype(series):
             raise BadInput(f"column {column!r} of {what} holds something other than numbers")
         values[column] = series.to_numpy(dtype=float, na_value=np.nan)

@@ -98,9 +98,9 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse what two readers could read in two ways."""
     out = dict(pairs)
     if len(out) != len(pairs):
-        raise ValueError(f"a key stands twice in the object with the keys {list(out)[:5]!r:.200}")
+        raise ValueError(f"a key appears twice in the object with the keys {list(out)[:5]!r:.200}")
     return out
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -69,4 +69,4 @@ def name_of_json(data: Any) -> str | None:
 
 def no_model(name: str) -> str:
     """Say that a file is one of another program."""
-    return f"this is {name}, and no tree model that treeleak reads"
+    return f"this is {name}, not a tree model that treeleak reads"

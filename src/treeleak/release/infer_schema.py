@@ -51,8 +51,8 @@ ANY_OTHER = Kind(
 TRANSFORMERS = Kind("told_by_transformers", "from the fitted transformers before the model: {told}")
 TAKEN_AS_BINARY = Kind(
     "taken_as_binary",
-    "{n:number} columns that the model never tests were taken to hold 0 and 1, as all that it "
-    "tests do: {columns:quoted}.",
+    "The model never tests {n:number} columns. treeleak takes them as 0/1, like all columns that "
+    "the model tests: {columns:quoted}.",
 )
 
 SEPARATORS = "_:=."

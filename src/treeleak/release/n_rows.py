@@ -109,7 +109,7 @@ def count_rows(
     if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
         raise NotCovered(
             own_words(
-                "labels of leaves do not tell how many training rows there were; give their number "
+                "labels of leaves do not show how many training rows there were; give their number "
                 "(n_rows, --n-rows)"
             )
         )
@@ -135,7 +135,7 @@ def count_rows(
     if between[1] > 0.9 * _MOST:
         raise NotCovered(
             own_words(
-                "the numbers of distinct rows do not tell how many training rows there were; give "
+                "the numbers of distinct rows do not show how many training rows there were; give "
                 "their number (n_rows, --n-rows)"
             )
         )

@@ -100,7 +100,7 @@ class Release:
     ------
     BadModel
         If there is more of something than :mod:`treeleak.release.bounds` allows;
-        if a column, a class or the text of a code stands twice, texts belong to no column, a tree
+        if a column, a class or the text of a code appears twice, texts belong to no column, a tree
         does not fit the columns or the classes, what should count rows or draws is no whole number
         of them, or a leaf that should name a class names none or several.
     """
@@ -144,7 +144,7 @@ class Release:
                 raise BadModel(f"{name} name {min(strange)!r:.80}: no such column")
         for column, texts in self.levels.items():
             if not texts or len(set(texts)) != len(texts):
-                raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
+                raise BadModel(f"levels of column {column!r:.80}: none, or one appears twice")
         self._check_borders()
         noisy = isinstance(self.noise, CountNoise) and not self.noise.whole
         units = set()

@@ -67,7 +67,7 @@ class Condition:
                     continue
                 _check_held(value, what)
                 if not math.isfinite(value):
-                    raise BadModel(f"{what} names {value!r}, no finite number")
+                    raise BadModel(f"{what} names {value!r}, which is not a finite number")
             return
         for end in (self.above, self.upto):
             _check_held(end, what)
@@ -146,7 +146,7 @@ class RuleList:
     Raises
     ------
     BadModel
-        If a name stands twice, a rule tests a column or predicts a class that there is not, its
+        If a name appears twice, a rule tests a column or predicts a class that there is not, its
         conditions contradict each other, or the counts do not fit the classes, each other or
         :attr:`n_rows`.
     """
@@ -195,7 +195,7 @@ class RuleList:
         labels = class_numbers(self.classes, y)
         if (labels < 0).any():
             strange = list(y)[int((labels < 0).argmax())]
-            raise BadInput(f"label {strange!r} is no class of the rules")
+            raise BadInput(f"label {strange!r} is not a class of the rules")
         counts = np.zeros((len(self.rules) + 1, len(self.classes)), dtype=np.int64)
         np.add.at(counts, (self.apply(X) if at is None else at, labels), 1)
         *rules, default = (
@@ -238,7 +238,7 @@ class RuleList:
         for count in counts:
             if int(count) != count or not 0 <= count <= MOST_ROWS:
                 raise BadModel(
-                    f"{where} counts {count!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
+                    f"{where} counts {count!r:.40}, not a whole number of up to {MOST_ROWS:g} rows"
                 )
 
     def _check_sums(self) -> None:

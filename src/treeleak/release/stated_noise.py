@@ -85,7 +85,7 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
     other = own & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
     if other.any():
         raise BadModel(
-            f"{where}, node {other.argmax()}: it is no leaf, and its counts are not the sum of "
+            f"{where}, node {other.argmax()}: it is not a leaf, and its counts are not the sum of "
             "those below. The noise is on the leaves only: write zeros for other nodes"
         )
 

@@ -158,7 +158,7 @@ class NodeStatistic:
             node, kind = int(np.argwhere(bad)[0, 0]), "number" if noisy else "whole number"
             raise BadModel(
                 f"node {node}: {self.called} hold {self.values[bad][0]:g}, "
-                f"no {kind} of up to {MOST_ROWS:g} rows"
+                f"not a {kind} of up to {MOST_ROWS:g} rows"
             )
 
 
@@ -169,7 +169,7 @@ class Statistics:
     Raises
     ------
     BadModel
-        If a quantity stands twice.
+        If a quantity appears twice.
     """
 
     entries: tuple[NodeStatistic, ...] = ()
@@ -177,7 +177,7 @@ class Statistics:
     def __post_init__(self) -> None:
         keys = [(entry.quantity, entry.per_class) for entry in self.entries]
         if len(set(keys)) != len(keys):
-            raise BadModel("a quantity stands twice among the statistics of a tree")
+            raise BadModel("a quantity appears twice among the statistics of a tree")
 
     @classmethod
     def counting(

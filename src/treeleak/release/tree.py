@@ -98,7 +98,7 @@ class Tree:
             raise BadModel("the nodes do not form one tree: a node has no parent or two")
         parents = np.tile(np.flatnonzero(inner), 2)
         if np.any(children <= parents):
-            raise BadModel("a child stands before its parent: a cycle")
+            raise BadModel("a child comes before its parent: a cycle")
         if np.any(self.feature[inner] < 0):
             raise BadModel(f"node {np.flatnonzero(inner)[0]} tests no column")
         ordered = inner.copy()

@@ -74,12 +74,13 @@ def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
     for state in result.states:
         leak = state.leak
         if leak.why is not None and (before is None or leak.why != before.why):
-            yield state.step, f"not assessed: {leak.why}"
+            how = "not assessed" if leak.verdict == OPEN else "not fully assessed"
+            yield state.step, f"{how}: {leak.why}"
         if leak.draws is not None and (before is None or leak.draws != before.draws):
             yield state.step, f"the bootstrap samples are known from {leak.draws}"
         before = leak
     if same := [s.step for s in result.states if s.changed and not (s.attacked or s.leak.blank)]:
-        yield ", ".join(same), "this step changes nothing for attacks; not run again"
+        yield ", ".join(same), "no change for attacks; not run again"
 
 
 def _steps(result: Hardened) -> Iterator[RenderableType]:

@@ -49,7 +49,7 @@ def headline(entries: Sequence[Mapping[str, Any]]) -> str:
         counted[said] = counted.get(said, 0) + 1
     parts = [f"{n:,} {said.split(' (')[0]}" for said, n in counted.items()]
     unmet = sum(entry["policy_met"] is False for entry in entries)
-    parts += [f"{unmet:,} do not meet the policy"] if unmet else []
+    parts += [f"policy not met: {unmet:,}"] if unmet else []
     return f"{len(entries):,} models: {'; '.join(parts)}."
 
 

@@ -45,9 +45,9 @@ def frameworks(found: Doc) -> Section:
         figures = [_said(f) for f in question["figures"]]
         told = " ".join(figures) or "No figure of this audit helps to answer it."
         rows.append((question["source"], question["asks"], told, question["beyond"]))
-    columns = ("Framework", "Question, in our words", "Figures", "To judge beside them")
+    columns = ("Framework", "Question, in our words", "Figures", "Also consider")
     about = Prose(
-        "This table lists figures of this audit that help to answer each question. It is no legal "
+        "This table lists figures of this audit that help to answer each question. It is not legal "
         "advice, and figures alone meet no framework."
     )
     table = Grid("Questions and figures", columns, tuple(rows))

@@ -54,7 +54,7 @@ def most_exposed(audit: Audit) -> Section | None:
         if size + sum(len(name) + len(where) for name, where in leaves) > ROOM:
             break
         rows.append([facts, shown, differs, named])
-    heads = ["Rebuilt row", "Training row", "Reconstruction error", "Least sure value", "Proved"]
+    heads = ["Rebuilt row", "Training row", "Wrong values", "Least sure value", "Proved"]
     last = ["Leaves that expose it"] * bool(leaves)
     data = {
         "columns": [*heads, *(shortened(str(c), LONGEST_NAME) for c in X), *last],
@@ -66,7 +66,7 @@ def most_exposed(audit: Audit) -> Section | None:
     said = [
         Prose(
             f"The rebuilt rows{beside}, the most exposed first. Rows are numbered from 1; a "
-            "mark shows each wrong value, with the true one behind it. The leaves are the "
+            "mark shows each wrong value, with the true one after it. The leaves are the "
             "smallest ones that hold the row."
         )
     ]

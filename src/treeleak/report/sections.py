@@ -46,7 +46,7 @@ _VERDICTS = (
     (
         POSSIBLE,
         "The rebuilt rows are nearer to the training rows than baselines without the counts of "
-        "leaves, but no nearer than an adversary who knows the population comes.",
+        "leaves, but no nearer than an adversary who knows the population.",
         "Whether the model discloses single people, or what holds for all of them. Control "
         "rows (--control) can decide this.",
     ),
@@ -205,7 +205,7 @@ def _by_tree(counts: Doc) -> Bars | Prose | None:
         said = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
         return Prose(said)
     if not any(shares):
-        return Prose(f"In none of the {len(shares):,} trees is a leaf that small.")
+        return Prose(f"None of the {len(shares):,} trees has a leaf that small.")
     steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
     return Bars(
         f"Trees by the share of their leaves with fewer than {counts['threshold']} "

@@ -193,7 +193,7 @@ def article29(found: Doc) -> Section | None:
             )
         )
     if not risks["inference"]:
-        blocks.append(Prose("Inference: not assessed, because no column was called sensitive "
+        blocks.append(Prose("Inference: not assessed, because no column was named as sensitive "
             "(--sensitive)."))  # fmt: skip
     if isinstance(risks["linkability"], str):
         blocks.append(Prose(risks["linkability"], lead="Linkability:"))

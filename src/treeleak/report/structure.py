@@ -29,7 +29,7 @@ def of_structure(told: Doc) -> Iterator[Fact]:
     if (left := told["residual_degrees"]) is not None:
         fewest = told["fewest_degrees"]
         said = f"fewer than {fewest}: a risk" if left < fewest else f"at least {fewest}"
-        yield "Residual degrees of freedom (rows less these)", f"{left:,}", said
+        yield "Residual degrees of freedom (rows minus these)", f"{left:,}", said
 
 
 def heads(told: Doc) -> tuple[str, ...]:

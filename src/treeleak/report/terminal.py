@@ -304,7 +304,7 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if risks is not None and (tried := [_of_risk(*risk) for risk in facts.risks(risks)]):
         heads = ("success", "baseline", "control", "risk", "(95 %)")
         yield Text()
-        yield table(("Risks in Article 29's terms", *heads), tried)
+        yield table(("Risks (Article 29)", *heads), tried)
     yield from _reasons(audit, "exposure")
     yield from _reasons(audit, "inference")
 
@@ -358,7 +358,7 @@ def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
             lines.add_row(e.name, percent(e.left), f"{e.rows:,}", escape(e.place))
         yield Text()
         yield lines
-    yield Text(f"Domains in this part: schema {left.schema}.", style="dim")
+    yield Text(f"Schema of this part: {left.schema}.", style="dim")
     for note in left.notes:
         yield Text(note, style="dim")
 

@@ -155,7 +155,7 @@ class Categorical(_Single):
         if not values:
             raise BadSchema(f"{what}: no values")
         if len(set(values)) != len(values):
-            raise BadSchema(f"{what}: a value stands twice")
+            raise BadSchema(f"{what}: a value appears twice")
         order = sorted(range(len(values)), key=values.__getitem__)
         settle(
             self,

@@ -39,7 +39,7 @@ def _different(value: Any, what: str, one: str, text: str) -> tuple[str, ...]:
         if not isinstance(own, str):
             raise BadSchema(f"{what}: {text} must be text, not {own!r:.80}")
     if len(set(texts)) != len(texts):
-        raise BadSchema(f"{what}: a {one} stands twice")
+        raise BadSchema(f"{what}: a {one} appears twice")
     return texts
 
 

@@ -44,7 +44,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Implies(Rule):
-    """Where every column of ``given`` has its value, every column of ``then`` has its own.
+    """If every column of ``given`` has its value, every column of ``then`` has its value, too.
 
     ``Implies({"pregnant": 1}, {"sex_male": 0})``: a pregnant person is not male.
     """

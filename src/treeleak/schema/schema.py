@@ -28,12 +28,12 @@ class Schema:
     attributes : sequence of Attribute
         No column may belong to two attributes.
     rules : sequence of Rule, optional
-        Each speaks only of columns that some attribute owns.
+        Each names only columns that some attribute owns.
 
     Raises
     ------
     BadSchema
-        If a name or a column stands twice, or a rule names an unknown column or counts the
+        If a name or a column appears twice, or a rule names an unknown column or counts the
         ones of a column that is not 0/1.
     """
 
@@ -46,7 +46,7 @@ class Schema:
         names: set[str] = set()
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
-                raise BadSchema(f"a {type(attribute).__name__} is no attribute")
+                raise BadSchema(f"a {type(attribute).__name__} is not an attribute")
             if attribute.name in names:
                 raise BadSchema(f"two attributes are named {attribute.name!r}")
             names.add(attribute.name)

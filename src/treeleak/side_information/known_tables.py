@@ -99,7 +99,9 @@ class KnownTables:
             read = KnownTable("known_rows", known_rows, release, schema)
             rows = read.whole(release)
             if release.classes and read.labels is None:
-                raise BadInput("known_rows lack the label: one column beside those of the model")
+                raise BadInput(
+                    "known_rows lack the label: they need one column besides those of the model"
+                )
             if len(known_rows) > n_rows:
                 raise BadInput(
                     f"known_rows has {len(known_rows)} rows, the training set only {n_rows}"
@@ -323,6 +325,6 @@ class KnownTables:
         group = numbered(np.column_stack([self.release.leaves(both), labels]))
         held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(own)])]
         return (
-            f"of {len(own)} known rows whose positions are not known, "
-            f"{int(np.minimum(*held).sum())} stand in the answer, as far as the trees can tell",
+            f"{int(np.minimum(*held).sum())} of {len(own)} known rows without a position are in "
+            "the answer, on every value that the model's splits distinguish",
         )

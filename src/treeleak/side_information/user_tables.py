@@ -32,14 +32,14 @@ class KnownTable:
         names = [str(c) for c in table.columns]
         if len(set(names)) != len(names):
             twice = next(c for c in names if names.count(c) > 1)
-            raise BadInput(f"{what}: column {twice!r} stands twice")
+            raise BadInput(f"{what}: column {twice!r} appears twice")
         position = {c: i for i, c in enumerate(release.feature_names)}
         own = [i for i, c in enumerate(names) if c in position]
         beside = [i for i, c in enumerate(names) if c not in position]
         if len(beside) > 1 or (beside and not release.classes):
             most = "one, the label" if release.classes else "none, as it has no classes"
             raise BadInput(
-                f"{what}: columns {[names[i] for i in beside]} are none of the model's; "
+                f"{what}: columns {[names[i] for i in beside]} are not columns of the model; "
                 f"there may be {most}"
             )
         self.columns = np.array([position[names[i]] for i in own], dtype=np.int64)
@@ -71,8 +71,8 @@ class KnownTable:
         if (found < 0).any():
             k = int(found.argmin())
             raise BadInput(
-                f"{self.row(k)}: column {series.name!r} is none of the model's and was taken for "
-                "the label, but what it holds is none of the classes "
+                f"{self.row(k)}: column {series.name!r} is not a column of the model, so it was "
+                "taken for the label; but it holds values that are not among the classes "
                 f"{', '.join(map(repr, release.classes[:10]))}"
             )
         return found
@@ -123,12 +123,12 @@ def positions(table: pd.DataFrame, n_rows: int) -> IntArray:
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < n_rows:
             raise BadInput(
-                f"known_rows: the index is named 'row', but {label!r} is no position from 0 to "
+                f"known_rows: the index is named 'row', but {label!r} is not a position from 0 to "
                 f"{n_rows - 1}"
             )
     if len(set(labels)) != len(labels):
         twice = next(k for k in labels if labels.count(k) > 1)
-        raise BadInput(f"known_rows: position {twice} stands twice")
+        raise BadInput(f"known_rows: position {twice} appears twice")
     return np.array(labels, dtype=np.int64)
 
 
@@ -158,7 +158,7 @@ def matched(
         if at[k] < 0:
             fits = np.flatnonzero(free & (theirs == group))
             if not len(fits):
-                raise BadInput(f"{read.row(k)} fits no row of known_columns that is left for it")
+                raise BadInput(f"{read.row(k)} fits none of the remaining rows of known_columns")
             # Rows of equal known parts are alike, but for their draws.
             out[k] = fits[0] if not ordered or room[group] == 1 else -1
             free[fits[0]] = False

@@ -230,7 +230,8 @@ class Axis:
         except (TypeError, ValueError):
             row = next(k for k, v in enumerate(values) if not _is_readable(v, known))
             raise BadInput(
-                f"row {row} of the {what}: column {values.name!r} holds what it cannot hold"
+                f"row {row} of the {what}: column {values.name!r} holds a value that the schema "
+                "does not allow"
             ) from None
 
     def _label_codes(self) -> dict[Any, float]:

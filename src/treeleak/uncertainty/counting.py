@@ -134,7 +134,7 @@ class Search:
         while depth >= 0:
             if self.taken >= MOST_STEPS:
                 raise NotCovered(
-                    f"{self.n_boxes} rules overlap in too many ways to count what they leave "
+                    f"{self.n_boxes} rules overlap in too many ways to count the rest "
                     f"({MOST_STEPS:,} steps were not enough)"
                 )
             # Back here now and then, where the search can be interrupted.

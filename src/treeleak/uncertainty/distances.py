@@ -186,7 +186,7 @@ def merge(data: G, other: G, alignment: Alignment = "consistent") -> G:
 def _check_kind(data: Groups, other: object) -> None:
     if not isinstance(other, type(data)):
         raise BadInput(
-            f"{type(other).__name__} is no probabilistic dataset; from_rows makes one of a table"
+            f"{type(other).__name__} is not a probabilistic dataset; from_rows makes one of a table"
         )
 
 
@@ -194,7 +194,7 @@ def _with_classes(data: G, classes: tuple[Any, ...]) -> G:
     """The same rows counted by these classes, of which those of a smaller release are some."""
     label = class_numbers(classes, data.classes)
     if (label < 0).any():
-        raise BadInput(f"the classes {data.classes} are none of the classes {classes}")
+        raise BadInput(f"the classes {data.classes} are not among the classes {classes}")
     counts = np.zeros((len(data.names), len(classes) + 1), dtype=np.int64)
     counts[:, [*label, len(classes)]] = data.counts
     return replace(data, classes=classes, counts=counts)

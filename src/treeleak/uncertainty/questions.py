@@ -124,11 +124,13 @@ def membership(
     if table.shape[1] == len(data.space.columns) and not set(table) & set(data.space.columns):
         table, _ = columns_by_name(data.space.columns, table, "records")
     if table.columns.has_duplicates:
-        raise BadInput(f"column {table.columns[table.columns.duplicated()][0]!r} stands twice")
+        raise BadInput(f"column {table.columns[table.columns.duplicated()][0]!r} appears twice")
     known = [k for k, a in enumerate(data.space.axes) if all(c in table for c in a.columns)]
     whole = {c for k in known for c in data.space.axes[k].columns}
     if stray := [c for c in data.space.columns if c in table and c not in whole]:
-        raise BadInput(f"the records have column {stray[0]!r}, which is no whole attribute")
+        raise BadInput(
+            f"the records have column {stray[0]!r}, which is only a part of an attribute"
+        )
     if not known:
         raise BadInput("the records have no columns that the model has")
     at = {k: data.space.axes[k].locate(data.space.axes[k].read(table, "records")) for k in known}

@@ -59,7 +59,7 @@ def from_rule_list(
     if isinstance(found, (str, os.PathLike)):
         found = read_model(found)
     if not isinstance(found, RuleList):
-        raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+        raise NotCovered(f"{type(found).__name__} is not a rule list that treeleak knows")
     if len(found.rules) > MOST_RULES:
         raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
     if (X is None) != (y is None):
@@ -97,7 +97,7 @@ def from_rule_list(
         space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
         found.notes, found.ordered,
     )  # fmt: skip
-    check_room(dataset, "the rules before it and the schema leave nothing for it")
+    check_room(dataset, "earlier rules and the schema exclude it")
     return dataset
 
 

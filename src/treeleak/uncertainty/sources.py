@@ -69,8 +69,8 @@ def from_tree(
     release = to_release(model, trust_pickle)
     if len(release.trees) != 1:
         raise NotCovered(
-            f"{len(release.trees)} trees: what they allow together is no product over rows; "
-            "treeleak.reconstruct rebuilds rows from them"
+            f"{len(release.trees)} trees: the residual uncertainty is for one tree; "
+            "treeleak.reconstruct rebuilds rows from several"
         )
     if X is not None:
         release = counted(release, X, y)
@@ -120,7 +120,7 @@ def from_rows(
     Raises
     ------
     BadInput
-        If a value lies outside of its domain, naming row and attribute; if a column stands twice.
+        If a value lies outside of its domain, naming row and attribute; if a column appears twice.
     BadSchema
         If a column has no bounds.
     """
@@ -184,7 +184,7 @@ def _counts_of(tree: Tree, release: Release) -> tuple[IntArray, list[str]]:
         leaves = np.clip(np.rint(known[tree.leaves]), 0, MOST_ROWS).astype(np.int64)
         return leaves, [
             "The counts carry noise: each was rounded to a whole number of 0 or more, and the true "
-            "rows may be none of these worlds."
+            "rows may be outside of these worlds."
         ]
     inner = ~tree.is_leaf
     sums = known[tree.left[inner]] + known[tree.right[inner]]
@@ -266,7 +266,7 @@ def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
     lost = int(dataset.support[empty].sum())
     if not lost:
         return dataset
-    note = f"{lost} rows are left out that the noise has put into leaves that no row can reach."
+    note = f"Left out: {lost} rows that the noise put into leaves that no row can reach."
     counts = np.where(empty[:, None], 0, dataset.counts)
     return replace(dataset, counts=counts, notes=(*dataset.notes, note))
 

@@ -52,7 +52,7 @@ class Space:
 
     @cached_property
     def bits(self) -> float:
-        """Entropy of a row of which nothing is known."""
+        """Entropy of a row without the model."""
         if not self.forbidden:
             return sum(axis.bits for axis in self.axes)
         size = self.everything.size
@@ -149,7 +149,7 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
         if n > MOST_POINTS or any(v is None for v in listed):
             raise NotCovered(
                 f"the rule of kind {rule.kind!r} over {', '.join(map(repr, rule.columns[:5]))} "
-                f"ties too many values together ({n:,} combinations; {MOST_POINTS:,} are covered)"
+                f"links too many values ({n:,} combinations; {MOST_POINTS:,} are covered)"
             )
         tables = [v for v in listed if v is not None]
         *first, last = (range(len(v)) for v in tables)

@@ -86,7 +86,7 @@ def columns_by_name(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Put rows in the model's columns as they are, and tell how.
 
-    Raises Mismatch, naming the columns that are missing, or one that stands twice.
+    Raises Mismatch, naming the columns that are missing, or one that appears twice.
     """
     names = list(feature_names)
     if not isinstance(X, pd.DataFrame):
@@ -98,7 +98,7 @@ def columns_by_name(
         return pd.DataFrame(values, columns=names), ()
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if twice := table.columns[table.columns.duplicated()].tolist():
-        raise Mismatch(f"column {twice[0]!r} stands twice in the {what}")
+        raise Mismatch(f"column {twice[0]!r} appears twice in the {what}")
     absent = [c for c in names if c not in table]
     numbered = names == [f"x{i}" for i in range(len(names))]
     if len(absent) == len(names) == table.shape[1] and numbered:
@@ -135,7 +135,7 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
             series = pd.to_numeric(series)
         except OverflowError:
             raise Mismatch(
-                f"column {name!r} of the {what} holds a number beyond any float"
+                f"column {name!r} of the {what} holds a number too large for a float"
             ) from None
         except (TypeError, ValueError):
             raise Mismatch(

@@ -30,7 +30,7 @@ HINT = (
 )
 DRAWN_HINT = " Each tree drew rows by number: give them in the order of training."
 
-N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-rows)."
+N_ROWS_HINT = "If these are all training rows, give their number, too (n_rows, --n-rows)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ def _drawable(
             f"the leaves count draws of {lacking} rows that are not among these. "
             f"{_suspects(release, table.to_numpy())}"
         )
-    return TrainingRows(table, "every leaf holds the rows that it counts draws of", notes)
+    return TrainingRows(table, "every leaf holds enough of these rows for its draws", notes)
 
 
 def _unlabelled(release: Release) -> Release:

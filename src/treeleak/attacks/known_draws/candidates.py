@@ -320,5 +320,5 @@ def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDAr
 
 
 def _too_many(what: str) -> GridTooLarge:
-    most = f"at most {MAX_CANDIDATES:,} are held"
+    most = f"treeleak holds at most {MAX_CANDIDATES:,}"
     return GridTooLarge(f"{what} stay possible given the draws; {most}")

@@ -147,8 +147,8 @@ def enumerated(
     partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     if kinds * partition.signature.size > MOST_ENTRIES:
         raise GridTooLarge(
-            f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
-            f"{MOST_ENTRIES:,} pairs of them are held"
+            f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; "
+            f"treeleak holds at most {MOST_ENTRIES:,} pairs of them"
         )
     return partition
 

@@ -73,15 +73,19 @@ def reference_noisy(
     """
     refuse("constraint program", geometry, given)
     if not evidence.noise.whole:
-        raise NotCovered(own_words("the published constraint program knows whole noise only"))
+        raise NotCovered(
+            own_words("the published constraint program covers only noise in whole numbers")
+        )
     if evidence.sampling != AllRows.kind:
         raise NotCovered(
-            own_words("the published constraint program knows trees that saw every row only")
+            own_words("the published constraint program covers only trees that saw every row")
         )
     least_rows, most_rows = evidence.rows_between
     if given.parts is not None and least_rows != most_rows:
         raise NotCovered(
-            own_words("the published constraint program knows no parts of an unknown number")
+            own_words(
+                "the published constraint program does not cover known parts of an unknown number"
+            )
         )
     check_parts(given.parts, most_rows)
     values = values_of(geometry.parts, geometry.release.n_classes)

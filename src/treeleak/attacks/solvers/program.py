@@ -39,7 +39,7 @@ STAGE = "solving the published constraint program"
 def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
     """Raise NotCovered for what no published formulation takes into account."""
     if geometry.schema.rules:
-        raise NotCovered(f"the published {formulation} knows no rules between columns")
+        raise NotCovered(f"the published {formulation} does not cover rules between columns")
     if given.population is not None:
         raise NotCovered(f"the published {formulation} does not use a population")
 

@@ -169,7 +169,7 @@ def _places(X: pd.DataFrame, release: Release) -> IntArray:
 def _target(name: str, rebuilt: Reconstruction, release: Release) -> Attribute:
     target = attribute_of(name, rebuilt.schema, release)
     if target is None:
-        raise BadInput(f"sensitive: {name!r} is no column of the schema")
+        raise BadInput(f"sensitive: {name!r} is not a column of the schema")
     if rebuilt.known is not None and rebuilt.known[list(target.columns)].all(axis=None):
         raise BadInput(f"sensitive: {name!r} was given")
     return target

@@ -17,7 +17,7 @@ _ADDS = {
     "moves no other row to another tree)",
 }
 _LARGEST = "Leaves name their largest class, without noise"
-_PRESENT = "Leaves name the classes of which they hold rows, without noise"
+_PRESENT = "Leaves name the classes of their rows, without noise"
 _TIMES = 10
 """Cost over what is stated from which on it is given as a factor, not in percent."""
 _UNBOUNDED = {
@@ -134,9 +134,9 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
     """
     if isinstance(noise, LabelNoise):
         if noise.rule == "present":
-            return None, math.inf, "the classes of which a leaf holds rows are named as they are"
+            return None, math.inf, "leaves name the classes of their rows without noise"
         if noise.rule == "majority":
-            return None, math.inf, "the largest class of a leaf is named as it is"
+            return None, math.inf, "leaves name their largest class without noise"
         return noise.scale, noise.scale, ""
     if isinstance(noise, Gaussian):
         why = "normal noise is bounded by an epsilon together with a delta only"

@@ -94,7 +94,7 @@ def compare(case: Case) -> Case:
     """Measure how close the rebuilt rows are to the training rows."""
     given, rebuilt, truth = case.given, case.rebuilt, case.truth
     if given.progress is not None:
-        given.progress(Progress("comparing with the training rows and with yardsticks", 0.0))
+        given.progress(Progress("comparing with the training rows and with baselines", 0.0))
     m = measure(rebuilt, truth, case.release, given.seed, case.others, labels=given.y)
     return case.plus(measurement=m)
 

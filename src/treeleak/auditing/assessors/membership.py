@@ -44,7 +44,7 @@ TOO_FEW = Kind(
     "it needs {fewest:number} training rows and control rows or more, not {rows:people}",
 )
 GIVEN = own_words(
-    "parts of the training rows were given, so other people are no fair comparison",
+    "parts of the training rows were given, so a comparison with other people would not be fair",
     "membership_given",
 )
 POPULATION_THE_SAME = own_words(

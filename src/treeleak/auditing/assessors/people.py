@@ -95,7 +95,7 @@ def groups_of(
         elif name in named:
             found[name] = _by_value(named[name].reset_index(drop=True))
         else:
-            raise BadInput(f"groups: {name!r} is no column that rows could be grouped by")
+            raise BadInput(f"groups: {name!r} is not a column to group rows by")
     return found
 
 

@@ -82,7 +82,7 @@ class Uncertainty(Described):
     log2_worlds : float
         Logarithm of the number of tables that the model allows.
     row_bits : float
-        Entropy of a row of which nothing is known.
+        Entropy of a row without the model.
     mean_bits : float or None
         What is left of it, on average.
     quantiles : mapping of int to float

@@ -72,14 +72,14 @@ HARDENING = (88, 34)
 leaf (the last line of the steps in docs/harden.md)."""
 OF_HARDENING = (
     " Measured on a default forest of 100 people, where all rows came back before: "
-    f"{HARDENING[0]}% still did, and {HARDENING[1]}% with ten rows in each leaf as well. "
+    f"{HARDENING[0]}% still did, and {HARDENING[1]}% if each leaf also held ten rows. "
     "Other data give other figures (docs/harden.md)."
 )
 
 MORE_CONTROL = (
     "Give more rows of the same population that the model was not trained on: {needed:,} or more, "
-    "better {better:,}. With fewer, nothing keeps what the model tells of single people apart from "
-    "what it tells of all."
+    "better {better:,}. With fewer, nothing separates what the model discloses about single people "
+    "from what it learned about everyone."
 )
 _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "
@@ -110,8 +110,8 @@ _CHANGES: Mapping[str, str] = {
     "it states. The noise of this model costs more, or has no bound.",
     "epsilon": "Spend a smaller epsilon. At 1 a row changes no probability by more than a factor "
     "of 3, at 5 already by 148.",
-    "trees": "Grow fewer and shallower trees. Statements of several trees about one row add up, "
-    "and the noise averages out.",
+    "trees": "Grow fewer and shallower trees. Each tree discloses more about a row, and over many "
+    "trees the noise averages out.",
     "seeds": "Delete all seeds from the released file: that of the forest and those of the trees "
     "(scikit-learn stores one per tree even if you gave none). That alone is not enough: a "
     "search finds small seeds of the forest, such as 0 or 42. So train with "

@@ -65,7 +65,7 @@ class Entry:
     change : str or None
         Key of the advice that helps.
     rows : bool
-        Whether training rows stand there as they are.
+        Whether it holds training rows as they are.
     unknown : bool
         Whether no rule knows what it is: a table could stand there.
     told : str

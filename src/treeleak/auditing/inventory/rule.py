@@ -35,7 +35,7 @@ class Rule:
     change: Change | None = None
     """Key of the advice that helps."""
     rows: bool = False
-    """Whether training rows stand there as they are."""
+    """Whether it holds training rows as they are."""
     unknown: bool = False
     """Whether nobody knows what it is."""
     form: forms.Form = forms.anything

@@ -52,7 +52,7 @@ class Table:
         try:
             frame = pd.DataFrame(given)
         except (TypeError, ValueError) as error:
-            raise BadInput(f"the training rows are no table: {error}") from error
+            raise BadInput(f"the training rows are not a table: {error}") from error
         texts: dict[str, float] = {}
         columns = []
         for k in range(frame.shape[1]):

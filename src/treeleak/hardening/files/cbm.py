@@ -47,9 +47,9 @@ class Cbm:
             values, weights = (view.vector(trees, f, 8) for f in (_LEAF_VALUES, _LEAF_WEIGHTS))
             list(view.notes())
         except (struct.error, ValueError) as error:
-            raise BadModel(f"{path}: not laid out as CatBoost does ({error})") from error
+            raise BadModel(f"{path}: not in CatBoost's layout ({error})") from error
         if values is None or (weights and weights[1] and values[1] % weights[1]):
-            raise BadModel(f"{path}: not laid out as CatBoost does: leaves do not fit its weights")
+            raise BadModel(f"{path}: not in CatBoost's layout: leaves do not fit its weights")
         return file
 
     def to_bytes(self) -> bytes:

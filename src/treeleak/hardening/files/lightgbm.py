@@ -157,7 +157,7 @@ STEPS: tuple[Step, ...] = (
          _changing(tree=_without("leaf_weight", "internal_weight"))),
     Step("gains", "gain of each split, and the importance of columns", "importance by gain",
          _changing(tree=_without("split_gain"), tail=_no_importances)),
-    Step("inner", "values of nodes that are no leaves", "pictures of trees show them empty",
+    Step("inner", "values of inner nodes", "pictures of trees show them empty",
          _changing(tree=_without("internal_value"))),
     Step("ranges", "smallest and largest value, or the categories, of each column",
          "checks of other programs against them", _changing(head=_no_ranges)),

@@ -66,7 +66,7 @@ def read_ubj_file(path: Path) -> Document:
     except BadModel as error:
         raise BadModel(f"{path}: {error}") from error
     if not is_booster(root):
-        raise BadModel(f"{path}: no model of XGBoost")
+        raise BadModel(f"{path}: not a model of XGBoost")
     return _checked(Document(root, ubj_bytes), path)
 
 
@@ -120,7 +120,7 @@ STEPS: tuple[Step, ...] = (
     step("hessians", "sums of hessians, which count rows, in each node",
          "SHAP values (pred_contribs), importance by cover", *_in_trees("/sum_hessian", zeros)),
     step("gains", "gain of each split", "importance by gain", *_in_trees("/loss_changes", zeros)),
-    step("inner", "values of nodes that are no leaves, and of those that were pruned",
+    step("inner", "values of inner nodes, and of nodes that were pruned",
          "approximate SHAP values", *_in_trees("/base_weights", zeros), *_in_trees("", _pruned)),
     step("scores", "the score of the best round", "best_score",
          ("learner/attributes/best_score", dropped)),

@@ -35,7 +35,7 @@ def numbers(data: Mapping[str, Any], key: str, n: int | None, where: str) -> Flo
     if isinstance(value, list) and all(is_finite(item) for item in value):
         array = np.array(value, dtype=float)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise BadModel(f"{where}: {key} is no list of numbers")
+        raise BadModel(f"{where}: {key} is not a list of numbers")
     if n is not None and len(array) != n:
         raise BadModel(f"{where}: {key} has {len(array)} entries for {n} nodes")
     return array.astype(float)
@@ -51,8 +51,8 @@ def whole_numbers(
     if bad.any():
         at = int(bad.argmax())
         raise BadModel(
-            f"{where}, entry {at} of {key}: {array[at]:g} is no whole number from {low} to below "
-            f"{high}"
+            f"{where}, entry {at} of {key}: {array[at]:g} is not a whole number from {low} to "
+            f"below {high}"
         )
     return array.astype(np.int64)
 
@@ -68,7 +68,7 @@ def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None =
     """Read a whole number that stands there as a text."""
     text = data.get(key, default)
     if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise BadModel(f"{key} is {text!r:.40}, no number")
+        raise BadModel(f"{key} is {text!r:.40}, not a number")
     at_most(most, int(text), key)
     return int(text)
 

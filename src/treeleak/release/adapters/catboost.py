@@ -87,10 +87,10 @@ def _scale_and_bias(data: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
     """Read how sums over trees are scaled, and what each output starts from."""
     pair = data.get("scale_and_bias", [1, [0]])
     if not isinstance(pair, list) or len(pair) != 2:
-        raise BadModel("scale_and_bias is no pair")
+        raise BadModel("scale_and_bias is not a pair")
     scale, bias = pair[0], pair[1] if isinstance(pair[1], list) else pair[1:]
     if not is_finite(scale) or not bias or not all(map(is_finite, bias)):
-        raise BadModel("scale_and_bias holds something that is no number")
+        raise BadModel("scale_and_bias holds something other than numbers")
     at_most(MOST_CLASSES, len(bias), "outputs")
     return float(scale), tuple(map(float, bias))
 
@@ -206,7 +206,7 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     for kind in ("float", "categorical", "text", "embedding"):
         listed = info.get(f"{kind}_features") or []
         if not isinstance(listed, list) or not all(isinstance(own, Mapping) for own in listed):
-            raise BadModel(f"{kind}_features is no list of columns")
+            raise BadModel(f"{kind}_features is not a list of columns")
         for own in listed:
             flat, index = own.get("flat_feature_index"), own.get("feature_index")
             if (
@@ -214,7 +214,7 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
                 or flat in named
                 or not is_whole(index, 0, MOST_COLUMNS)
             ):
-                raise BadModel(f"{kind}_features: column {flat!r:.20} stands twice, or nowhere")
+                raise BadModel(f"{kind}_features: column {flat!r:.20} appears twice, or nowhere")
             named[flat] = str(own.get("feature_id", ""))
             if kind in place:
                 place[kind][index] = flat

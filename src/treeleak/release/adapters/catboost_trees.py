@@ -96,7 +96,7 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     """
     splits = raw.get("splits") or []
     if not isinstance(splits, list):
-        raise BadModel(f"{where}: splits is no list")
+        raise BadModel(f"{where}: splits is not a list")
     at_most(MOST_QUESTIONS, len(splits), f"questions in {where}")
     asked = [_question(split, columns, where) for split in splits]
     n_leaves = 1 << len(asked)
@@ -180,7 +180,7 @@ def _question(split: Any, columns: Columns, where: str) -> _Question:
         raise NotCovered(CTR.format(", ".join(map(repr, names[:5]))))
     if isinstance(kind, str):
         raise NotCovered(OTHER.format(kind))
-    raise BadModel(f"{where}: a test that says not what it is")
+    raise BadModel(f"{where}: a test of an unknown kind")
 
 
 def _column(split: Mapping[str, Any], kind: str, places: Mapping[int, int]) -> int | None:

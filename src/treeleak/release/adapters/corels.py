@@ -52,7 +52,7 @@ def read_corels(
     found = _DEFAULT.match(text, at)
     if found is None or (start is None and not said):
         line = text[at:].strip().partition("\n")[0]
-        raise BadModel(f"no rule list of CORELS: {line!r:.80} is neither a rule nor a default")
+        raise BadModel(f"not a rule list of CORELS: {line!r:.80} is neither a rule nor a default")
     said.append(((), _name(found["said"])))
     listed = _COLUMNS.search(text, found.end())
     notes: tuple[str, ...] = ()
@@ -106,9 +106,9 @@ def from_corels(model: Any, classes: Sequence[Any] = (False, True)) -> RuleList:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadModel):
             raise
-        raise BadModel(f"no rule list of CORELS ({type(error).__name__}: {error})") from error
+        raise BadModel(f"not a rule list of CORELS ({type(error).__name__}: {error})") from error
     if not rules or rules[-1].conditions:
-        raise BadModel("no rule list of CORELS: the last rule is no default")
+        raise BadModel("not a rule list of CORELS: the last rule is not a default")
     *rules, default = rules
     return RuleList(features, tuple(classes), tuple(rules), default, origin="CORELS")
 

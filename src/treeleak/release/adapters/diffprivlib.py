@@ -38,12 +38,13 @@ from treeleak.release.stored import StoredObject
 __all__: list[str] = []
 
 MIXED_UP = own_words(
-    "diffprivlib takes a label for its number in a forest whose classes are not 0, 1, 2 and "
-    "so on: its leaves say nothing about their rows",
+    "diffprivlib confuses labels with their numbers in a forest whose classes are not 0, 1, 2 "
+    "and so on: its leaves say nothing about their rows",
     "diffprivlib_mixed_up",
 )
 WARM = own_words(
-    "with warm_start, each call of fit cuts the rows anew, and the file does not record the calls",
+    "with warm_start, each call of fit splits the rows again, and the file does not record the "
+    "calls",
     "diffprivlib_warm",
 )
 SEEDED = own_words(

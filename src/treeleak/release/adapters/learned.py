@@ -72,13 +72,13 @@ def _optimal_tree(stored: StoredObject) -> Release:
 
 def _tree(stored: Any, t: int) -> Tree:
     if not isinstance(stored, StoredObject):
-        raise BadModel(f"tree {t} is no tree")
+        raise BadModel(f"tree {t} is not a tree")
     arrays = {name: stored.get(name) for name in _ARRAYS}
     for name, (kind, dimensions) in _ARRAYS.items():
         array = arrays[name]
         fits = isinstance(array, np.ndarray) and array.dtype.kind == kind
         if not fits or array.ndim != dimensions:
-            raise BadModel(f"tree {t}: {name} is no array of {dimensions} dimensions")
+            raise BadModel(f"tree {t}: {name} is not an array of {dimensions} dimensions")
         arrays[name] = array.astype({"i": np.int64, "f": np.float64, "b": np.bool_}[kind])
     with located(f"tree {t}: "):
         counts = arrays.pop("counts")
@@ -89,14 +89,14 @@ def _leaves_only(tree: Tree, t: int) -> Tree:
     assert tree.counts is not None  # noqa: S101
     inner = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
     if inner.any():
-        raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is no leaf")
+        raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is not a leaf")
     leaves = Statistics.counting(ROWS, tree.counts, present=tree.is_leaf)
     return replace(tree, statistics=leaves)
 
 
 def _noise(stored: Any) -> CountNoise | LabelNoise:
     if not isinstance(stored, StoredObject) or stored.name not in _LAWS:
-        raise BadModel("noise_ is no law of noise that treeleak draws from")
+        raise BadModel("noise_ is not a law of noise that treeleak draws from")
     return noise_from_dict({"law": _LAWS[stored.name], **stored.state})
 
 

@@ -259,7 +259,7 @@ def _counted(values: FloatArray, present: BoolArray, where: str) -> NodeStatisti
     bad = ~((values >= 0) & (values <= MOST_ROWS) & (values == np.floor(values)))
     if bad.any():
         at = int(bad.argmax())
-        raise BadModel(f"{where}, node {at}: {values[at]:g} is no number of rows")
+        raise BadModel(f"{where}, node {at}: {values[at]:g} is not a number of rows")
     return NodeStatistic(ROWS, values, None if present.all() else present)
 
 

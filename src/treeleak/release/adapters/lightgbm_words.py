@@ -16,8 +16,8 @@ COUNTLESS = own_words(
     "lightgbm_countless",
 )
 VALUES_ALONE = own_words(
-    "The file holds neither numbers of rows nor parameters: all rows are taken to have been in "
-    "every tree, and the regularisation to be LightGBM's default.",
+    "The file holds neither numbers of rows nor parameters: treeleak assumes that every "
+    "tree saw all rows, and LightGBM's default regularisation.",
     "lightgbm_values_alone",
 )
 MISCOUNTED = own_words(

@@ -144,7 +144,7 @@ def _fitting_rows(
     counts = target[target >= 0]
     if not counts.size:
         raise NotCovered(
-            own_words("the model does not say how many rows there were, nor what trees drew")
+            own_words("the model does not say how many rows there were, or what trees drew")
         )
     low, high = _likely_rows(counts, rule.n_draws)
     if between is not None:
@@ -176,16 +176,16 @@ def _searched(
 ) -> Draws:
     """Search for the forest's seed, where a wrong one has no chance to fit."""
     if not (target >= 0).any():
-        raise _failed([*tried, "without numbers of distinct rows no seed can be searched for"])
+        raise _failed([*tried, "a search for a seed needs numbers of distinct rows"])
     if not rules[0].n_rows:
-        raise _failed([*tried, "without the number of training rows no seed can be searched for"])
+        raise _failed([*tried, "a search for a seed needs the number of training rows"])
     among = f"the first {n_seeds:,} forest seeds"
     wrong = sum(n_seeds * _chance(rule, target) for rule in rules)
     if wrong > TOLERATED:
         n_trees = int((target >= 0).sum())
         raise _failed([
             *tried,
-            f"{among} cannot be told apart: {n_trees} trees count distinct rows, and about "
+            f"{among} cannot be distinguished: {n_trees} trees count distinct rows, and about "
             f"{wrong:.2g} wrong seeds would fit",
         ])  # fmt: skip
     for i, rule in enumerate(rules):

@@ -95,7 +95,7 @@ class _Trainer:
                 mask[np.rint((alone - 1.0) * (2 * n_rows)).astype(np.int64)] = 1
             if np.array_equal(out.sum(axis=1), sizes):
                 return out
-        raise NotCovered(own_words("XGBoost did not part the rows that show which it drew"))
+        raise NotCovered(own_words("XGBoost did not separate the rows that show which it drew"))
 
     def _trees(
         self, X: NDArray[Any], gradient: FloatArray, hessian: FloatArray, n_trees: int, depth: int

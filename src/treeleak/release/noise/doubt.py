@@ -201,7 +201,7 @@ def doubt_labels(
     rows, named = np.concatenate(held), np.concatenate(told) > 0
     if noise.rule == "present":
         if (named & (rows == 0)).any():
-            return Doubt("larger", "they name classes of which they hold no row")
+            return Doubt("larger", "they name classes without a row in them")
         holds = rows > 0
         hit, chance = ~named[holds], np.exp(-noise.scale * rows[holds])
     else:

@@ -131,7 +131,7 @@ def bins(step: StoredObject, columns: Columns) -> Columns:
 
     def one(i: int, reading: Reading) -> Reading:
         if not isinstance(reading, Number):
-            raise ValueError("it bins what is no number")
+            raise ValueError("it bins something other than numbers")
         edges = reading.plain(np.asarray(step.get("bin_edges_")[i], dtype=float))
         if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all():
             raise ValueError("no edges of bins")

@@ -20,7 +20,7 @@ from treeleak.schema import Attribute, Categorical, Numeric, OneHot
 LOST = Kind("columns_lost", "lost before the model saw them: {columns:all_quoted}")
 IMPUTED = Kind(
     "values_filled_in",
-    "missing values were filled in before the model saw them, and cannot be told from others: "
+    "missing values were filled in before the model saw them, and look like any others: "
     "{columns:all_quoted}",
 )
 

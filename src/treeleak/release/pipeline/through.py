@@ -28,7 +28,9 @@ from treeleak.release.pipeline.inputs import (
 if TYPE_CHECKING:
     from treeleak.release.release import Release
 
-PUT_THROUGH = Kind("rows_put_through", "The {what} were put through the pipeline's fitted steps.")
+PUT_THROUGH = Kind(
+    "rows_put_through", "treeleak applied the pipeline's fitted steps to the {what}."
+)
 WRAPPERS = {
     "GridSearchCV": "best_estimator_",
     "RandomizedSearchCV": "best_estimator_",

@@ -105,7 +105,7 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
             x = filled(i, reading) if step.name == "SimpleImputer" else reading.low
             return replace(reading, low=min(reading.low, x), high=max(reading.high, x))
         if isinstance(reading, Indicator) and missing == missing:
-            return Unreadable(f"{step.name} fills in what says which category a row has")
+            return Unreadable(f"{step.name} fills in columns that say which category a row has")
         if isinstance(reading, Code):
             whole = reading.closed and step.name == "SimpleImputer" and missing != missing
             return replace(reading, closed=whole and filled(i, reading) in reading.codes)

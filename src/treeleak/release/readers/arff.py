@@ -66,7 +66,7 @@ def read_arff_header(source: str | Path) -> ARFFHeader:
         if word == "@attribute":
             name, values = _attribute(line.split(None, 1)[1:], f"{where}line {number}")
             if name in attributes:
-                raise BadInput(f"{where}line {number}: attribute {name!r:.80} stands twice")
+                raise BadInput(f"{where}line {number}: attribute {name!r:.80} appears twice")
             attributes[name] = values
     if not attributes:
         raise BadInput(f"{where}no ARFF header: it names no attribute")
@@ -88,7 +88,7 @@ def _attribute(rest: Sequence[str], where: str) -> tuple[str, tuple[str, ...] | 
         return name, None
     values = tuple(_bare(word) for word in re.findall(_WORD, kind[1:-1]))
     if not _DOMAIN.fullmatch(kind) or len(set(values)) != len(values):
-        raise BadInput(f"{where}: the values of {name!r:.80} are no list, or one stands twice")
+        raise BadInput(f"{where}: the values of {name!r:.80} are not a list, or one appears twice")
     return name, values
 
 

@@ -46,7 +46,7 @@ def model_from_dict(root: Any) -> StoredObject:
         If it is no model of CatBoost.
     """
     if not is_catboost(root):
-        raise BadModel("no model of CatBoost: it says nothing of its columns")
+        raise BadModel("not a model of CatBoost: it names no columns")
     return StoredObject(MODEL, root)
 
 

@@ -43,9 +43,8 @@ TOTALS = own_words(
     "j48_totals",
 )
 TWO = own_words(
-    "The classes are those that leaves name, as the text says no more: if there is another "
-    "one, the counts by class are wrong. An ARFF header, or WEKA's whole output, would show "
-    "it.",
+    "The classes are those that leaves name. If there is another one, the counts by class are "
+    "wrong. An ARFF header, or WEKA's whole output, would show it.",
     "j48_two",
 )
 TESTED_ONLY = own_words(
@@ -108,7 +107,7 @@ def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
 def _release(text: str, header: ARFFHeader | None, target: str | None) -> Release:
     headings = list(_HEADING.finditer(text))
     if not headings:
-        raise BadModel('no J48 tree: no line says "J48 pruned tree" or "J48 unpruned tree"')
+        raise BadModel('not a J48 tree: no line says "J48 pruned tree" or "J48 unpruned tree"')
     if len(headings) > 1:
         raise NotCovered(f"the text holds {len(headings)} J48 trees; one is read")
     before, after = text[: headings[0].start()], text[headings[0].end() :]

@@ -150,7 +150,7 @@ class TreeBuilder:
     def _leaf(self, line: _Line, label: str, parent: int, side: int) -> None:
         if self._classes is not None and label not in self._classes:
             known = ", ".join(map(repr, self._classes[:10]))
-            raise BadModel(f"line {line.number}: {label!r:.80} is none of the classes {known}")
+            raise BadModel(f"line {line.number}: {label!r:.80} is not one of the classes {known}")
         rows, wrong = _counts(line)
         self.leaves[self._tree.add(parent=parent, side=side)] = _Leaf(label, rows, wrong)
 
@@ -180,12 +180,12 @@ class TreeBuilder:
         if "!=" in tests:
             raise NotCovered(
                 f"line {lines[tests.index('!=')].number}: a test of one value against all others "
-                "(-B): which values these are, the text does not say"
+                "(-B): the text does not say which values these are"
             )
         if len(lines) == 1 or (tests[0] != "=" and tests != ["<=", ">"]):
             raise BadModel(
                 f"line {lines[0].number}: {readings[0].column!r:.80} has the branches "
-                f"{', '.join(tests[:5])}: one is missing or stands twice"
+                f"{', '.join(tests[:5])}: one is missing or appears twice"
             )
         return readings
 
@@ -240,7 +240,7 @@ class TreeBuilder:
         if values is not None:
             return tuple(code + 0.5 for code in range(len(values) - 1))
         if not math.isfinite(float(first.value)):
-            raise BadModel(f"line {lines[0].number}: the threshold is no finite number")
+            raise BadModel(f"line {lines[0].number}: the threshold is not a finite number")
         self.thresholds.append(first.value)
         return (float(first.value),)
 
@@ -249,7 +249,7 @@ def _counts(line: _Line) -> tuple[int, int]:
     """Rows that reach a leaf, and how many of them are of another class than its label."""
     match = _COUNTED.search(line.text)
     if match is None:
-        raise BadModel(f"line {line.number}: no number of rows")
+        raise BadModel(f"line {line.number}: not a number of rows")
     rows, wrong = (float(number or 0) for number in match.groups())
     if rows != round(rows, 0) or wrong != round(wrong, 0):
         raise NotCovered(

@@ -120,7 +120,7 @@ class _Lines:
             number, line = self.next()
             key, _, value = line.partition("=")
             if key in seen:
-                raise BadModel(f"line {number}: {key!r:.40} stands twice in {where}")
+                raise BadModel(f"line {number}: {key!r:.40} appears twice in {where}")
             seen.add(key)
             at_most(MOST_KEYS, len(seen), f"keys in {where}")
             yield key, value
@@ -135,7 +135,7 @@ def _numbers(lines: _Lines, where: str) -> Iterator[tuple[str, Any]]:
         try:
             yield key, np.array(value.strip(" ").split(" ") if value else (), dtype=float)
         except ValueError as error:
-            raise BadModel(f"{where}: {key} is no list of numbers") from error
+            raise BadModel(f"{where}: {key} is not a list of numbers") from error
 
 
 def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
@@ -148,7 +148,7 @@ def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
             yield "pandas_categorical", line.partition(":")[2]
         elif found := _PARAMETER.match(line):
             if found[1] in parameters:
-                raise BadModel(f"line {number}: the parameter {found[1]!r:.40} stands twice")
+                raise BadModel(f"line {number}: the parameter {found[1]!r:.40} appears twice")
             parameters[found[1]] = found[2]
         elif line not in ("feature_importances:", "parameters:", "end of parameters"):
             others.append(line)

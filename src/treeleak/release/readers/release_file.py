@@ -120,8 +120,8 @@ def release_from_dict(data: Any) -> Release:
         if name := name_of_json(data):
             raise BadModel(no_model(name))
         raise BadModel(
-            'JSON of an unknown kind: no model of XGBoost or CatBoost, and its "format" is neither '
-            f'"{FORMAT}" nor "treeleak-rules"'
+            'JSON of an unknown kind: not a model of XGBoost or CatBoost, and its "format" is '
+            f'neither "{FORMAT}" nor "treeleak-rules"'
         )
     version = data.get("version")
     if type(version) is not int or version not in READ_VERSIONS:

@@ -29,7 +29,7 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     """
     value, left = read_value(path)
     if not isinstance(value, StoredObject):
-        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
+        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, not a model")
     return replace(value, leftovers=left)
 
 
@@ -83,7 +83,7 @@ def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[St
         reading = Archive(archive, len(content))
         value = reading.root()
     if not isinstance(value, StoredObject):
-        raise BadModel(f"the archive holds a {type(value).__name__}, no model")
+        raise BadModel(f"the archive holds a {type(value).__name__}, not a model")
     return value, reading.schema, reading.sources
 
 

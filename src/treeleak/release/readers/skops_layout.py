@@ -89,7 +89,7 @@ def laid_out(document: Any, line: str = "\n") -> str:
 def odd_text(text: str, document: Any) -> Iterator[Leftover]:
     """Say whether the description is laid out as no program that writes it does.
 
-    So there is nothing between the values, and no key stands twice.
+    So there is nothing between the values, and no key appears twice.
     """
     if text not in (laid_out(document), json.dumps(document)):
         yield Leftover(SCHEMA, "layout that skops does not write", text)

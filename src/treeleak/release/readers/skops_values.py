@@ -199,7 +199,7 @@ def _dict(archive: Archive, node: Node, depth: int) -> dict[Any, Any]:
     keys = [_key(k, name) for k, name in zip(content, names, strict=True)]
     out = dict(zip(keys, values, strict=True))
     if len(out) < len(values):
-        archive.left("values of which several have one key", values)
+        archive.left("several values with one key", values)
     return out
 
 

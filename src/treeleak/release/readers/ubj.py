@@ -40,7 +40,7 @@ def read_ubj(data: bytes) -> Any:
     reading = _Reading(data)
     value = reading.value(reading.marker(), 0)
     if reading.at != len(data):
-        raise BadModel(f"{len(data) - reading.at} bytes behind the end of the model")
+        raise BadModel(f"{len(data) - reading.at} bytes after the end of the model")
     return value
 
 
@@ -57,7 +57,7 @@ class _Reading:
         """Take the next bytes, all of which must be there."""
         if not 0 <= n <= len(self.data) - self.at:
             raise BadModel(
-                f"byte {self.at}: {n:,} bytes are due, {len(self.data) - self.at:,} left"
+                f"byte {self.at}: {n:,} bytes expected, {len(self.data) - self.at:,} left"
             )
         self.at += n
         return self.data[self.at - n : self.at]
@@ -88,7 +88,7 @@ class _Reading:
             if depth >= MOST_NESTED:
                 raise BadModel(f"byte {self.at}: nested deeper than {MOST_NESTED} levels")
             return self.array(depth + 1) if kind == b"[" else self.mapping(depth + 1)
-        raise BadModel(f"byte {self.at - 1}: {kind!r} is no kind of value that is read")
+        raise BadModel(f"byte {self.at - 1}: {kind!r} is not a kind of value that treeleak reads")
 
     def numbers(self, kind: bytes, n: int) -> NDArray[Any]:
         """Read numbers of one kind, in the byte order of this machine."""
@@ -100,7 +100,7 @@ class _Reading:
         """Read how much there is of something."""
         kind = self.marker()
         if kind not in _WHOLE:
-            raise BadModel(f"byte {self.at - 1}: {kind!r} where a length was due")
+            raise BadModel(f"byte {self.at - 1}: {kind!r} in place of a length")
         n = int(self.numbers(kind, 1)[0])
         if not 0 <= n <= len(self.data) - self.at:
             left = len(self.data) - self.at
@@ -151,7 +151,7 @@ class _Reading:
             self.at -= 1
             key = self.text()
             if key in out:
-                raise BadModel(f"byte {self.at}: the key {key!r:.80} stands twice in an object")
+                raise BadModel(f"byte {self.at}: the key {key!r:.80} appears twice in an object")
             out[key] = self.value(kind or self.marker(), depth)
 
         for _ in self._items(None, n, b"}", entry):

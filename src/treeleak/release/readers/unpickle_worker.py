@@ -274,7 +274,7 @@ class Unpickler(Base):  # type: ignore[misc]
         if isinstance(function, Stub):  # the result of a call that was not made
             return Stub(function, (function, *args))
         if not isinstance(function, Name):
-            raise UnreadableError("calls something that is no name")
+            raise UnreadableError("calls something that is not a name")
         return function(*args)
 
     def load_reduce(self) -> None:

@@ -56,7 +56,7 @@ def booster_from_dict(root: Any) -> StoredObject:
         If it is no model of XGBoost.
     """
     if not is_booster(root):
-        raise BadModel("no model of XGBoost: it has no learner")
+        raise BadModel("not a model of XGBoost: it has no learner")
     return StoredObject(BOOSTER, _with_arrays(root, itertools.count(1)))
 
 

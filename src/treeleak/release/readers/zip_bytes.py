@@ -41,7 +41,7 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
         if odd:
             yield Leftover("the archive", "fields before a member", odd)
         if (rest := _behind_stream(file, info, content)) is not None:
-            yield Leftover("the archive", "bytes behind the content of a member", rest)
+            yield Leftover("the archive", "bytes after the content of a member", rest)
     used.append((archive.start_dir, _end_of_directory(file, central, size, archive)))
     at = 0
     for start, end in [*sorted(used), (size, size)]:

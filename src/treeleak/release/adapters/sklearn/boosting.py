@@ -53,8 +53,8 @@ HELD_BACK = own_words(
     "boosting_held_back",
 )
 BY_ERRORS = own_words(
-    "each tree drew rows by chances that follow from the errors of the trees before, so the draws "
-    "are not known, nor how likely they are",
+    "each tree drew rows with probabilities that follow from the errors of earlier trees, so "
+    "neither the draws nor these probabilities are known",
     "boosting_by_errors",
 )
 UNEVEN = own_words(

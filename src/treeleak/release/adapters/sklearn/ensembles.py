@@ -74,7 +74,7 @@ HIDDEN = own_words(
 
 
 MONOTONIC = own_words(
-    "monotonic constraints clip the class fractions, so they are no counts", "ensembles_monotonic"
+    "monotonic constraints clip the class fractions, so they are not counts", "ensembles_monotonic"
 )
 Says = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made

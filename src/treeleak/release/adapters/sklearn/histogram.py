@@ -142,7 +142,7 @@ def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:
         return _Columns(np.arange(n))
     flags = np.asarray(flags)
     if flags.shape != (n,) or flags.dtype.kind != "b":
-        raise BadModel("which columns hold categories is not said for each")
+        raise BadModel("the model does not say for each column whether it holds categories")
     own, others = np.flatnonzero(flags), np.flatnonzero(~flags)
     encoder = _encoder(stored.get("_preprocessor"))
     if encoder is None:
@@ -205,7 +205,7 @@ def _are_codes(values: list[Any]) -> bool:
 def _codes(values: Any) -> IntArray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not _are_codes(array.tolist()):
-        raise NotCovered(own_words("categories that are no whole numbers from 0 on"))
+        raise NotCovered(own_words("categories that are not whole numbers from 0 on"))
     return array.astype(np.int64)
 
 

@@ -92,6 +92,6 @@ def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
 
 def _not_named(release: Release, named: bool, why: str, came_in: Sequence[str]) -> Release:
     note = () if named else (NOT_NAMED(why=why and WHY(why=why)),)
-    why = why or "the model's columns are not those that its steps put out"
+    why = why or "the model's columns are not those that its steps produce"
     inputs = Inputs(tuple(came_in), {}, why)
     return replace(release, notes=(*release.notes, *note), inputs=inputs)

@@ -65,8 +65,8 @@ COUNTLESS = own_words(
     "xgboost_countless",
 )
 VALUES_ALONE = own_words(
-    "The file holds no sums of hessians: all rows are taken to have been in every tree, and the "
-    "learning rate and the regularisation to be XGBoost's defaults unless the file says them.",
+    "The file holds no sums of hessians. treeleak assumes that every tree saw all rows, and "
+    "XGBoost's default learning rate and regularisation unless the file states them.",
     "xgboost_values_alone",
 )
 RESTORED = own_words(
@@ -80,9 +80,9 @@ PARTLY = (
     "from a part of them is not covered yet"
 )
 WEIGHTED = own_words(
-    "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
-    "weighted when it was trained, rows had scores of their own to start from (base_margin), or "
-    "there are more than single precision can count",
+    "the sums of hessians in this XGBoost model are not whole numbers of rows: rows or classes "
+    "were weighted when it was trained, rows had scores of their own to start from (base_margin), "
+    "or there are more than single precision can count",
     "xgboost_weighted",
 )
 OWN_START = own_words(
@@ -223,7 +223,7 @@ def _trees_of(model: Model) -> tuple[Sequence[Mapping[str, Any]], IntArray]:
     info = whole_numbers(model.booster, "tree_info", None, (0, model.n_outputs), "the model")
     weights = model.weight_drop
     if len(info) != len(raw) or (weights is not None and len(weights) != len(raw)):
-        raise BadModel(f"the model says of {len(info)} trees what they are, and has {len(raw)}")
+        raise BadModel(f"the model describes {len(info)} trees, but has {len(raw)}")
     return raw, info
 
 
