@@ -85,7 +85,8 @@ _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "
     "times as many as training rows). They separate what the model discloses about single "
     "people from what it learned about everyone.",
-    "time": "Give the attack more time (--time-limit): it found no answer.",
+    "time": "Give the attack more time (--time-limit): it ended before it found rows that fit the "
+    "model.",
     "unknown": "Remove the parts that no rule knows (treeleak harden does), or find out what they "
     "hold: training rows may be there.",
     "rows": "Do not release the part that stores the training table. Use one that keeps summaries "
