@@ -14,7 +14,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool
 
     ``whole``: no row is left at all.
     """
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if clash is not None:
         return Answer("infeasible", values, contradiction=clash)
     width = len(geometry.parts) + 1

@@ -113,24 +113,21 @@ class Samples:
     def alike(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw a value for each atom of a dataset; both numbered through.
 
-        A binary column that no tree tests is as skewed as one that is tested, whichever; their
+        A binary column that no tree tests has one share of ones, however likely each is: their
         average, which is right for one row, would be right for no whole column.
         """
-        values, prior = self.values, self.value_prior.copy()
+        values, prior = self.values, self.value_prior
         if isinstance(self.prior, TreePrior):
-            for a in values.untested:
-                ones, own = rng.choice(self._ones), slice(values.start[a], values.start[a] + 2)
-                prior[own] = prior[own].sum() * np.array([1.0 - ones, ones])
+            share, weight = self._shares
+            prior = values.with_ones(prior, rng.choice(share, len(values.untested), p=weight))
         return values.draw(atoms, prior[None, :], rng)
 
     @cached_property
-    def _ones(self) -> FloatArray:
-        """Shares of ones in tested binary columns, and in two that are imagined."""
+    def _shares(self) -> tuple[FloatArray, FloatArray]:
+        """Shares of ones in columns that no tree tests, and the probability of each."""
         numbered = (self.atoms + self.values.atom_start[:-1]).ravel()
         marginal = np.bincount(numbered, minlength=self.values.n_atoms).astype(float)
-        heard = self.values.heard(marginal)
-        total = heard.sum(axis=1)
-        return np.append(heard[total > 0, 1] / total[total > 0], (0.0, 1.0))
+        return self.values.shares_of_ones(marginal)
 
     def most_probable(self, atoms: IntArray) -> IntArray:
         """Most probable value of each atom; both numbered through."""

@@ -16,8 +16,9 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition import AttributeAtoms
+from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
+from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
 _BINS = 8
@@ -35,6 +36,7 @@ class Values:
     """Shape (n_attributes + 2,). The same for atoms."""
     atom_of: IntArray
     """Shape (n_values,). Atom of each value, numbered over all attributes."""
+    searched: Searched = NOT_SEARCHED
 
     @property
     def n_values(self) -> int:
@@ -144,20 +146,31 @@ class Values:
     def prior(self, atom_marginal: FloatArray) -> FloatArray:
         """Probability of each value given its atom, from the marginals of the atoms.
 
-        The values of an atom are equally likely, but for columns that no tree tests: these are
-        taken to be as skewed as the tested binary columns are on average, with two columns'
-        worth of doubt.
+        The values of an atom are equally likely, but for binary columns that no tree tests: see
+        :func:`~treeleak.partition.untested.shares_of_ones`.
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
-        out = 1.0 / counts[self.atom_of]
-        skew = mean_skew(self.heard(atom_marginal))
-        for a in self.untested:
-            out[self.start[a] : self.start[a] + 2] *= 2 * skew
+        share, weight = self.shares_of_ones(atom_marginal)
+        ones = np.full(len(self.untested), share @ weight)
+        return self.with_ones(1.0 / counts[self.atom_of], ones)
+
+    def shares_of_ones(self, atom_marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """List shares of ones in an untested column, and the probability of each."""
+        heard = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+        return shares_of_ones(heard, self.searched)
+
+    def with_ones(self, prior: FloatArray, ones: FloatArray) -> FloatArray:
+        """Probability of each value, with other shares of ones in untested columns."""
+        out = prior.copy()
+        for a, share in zip(self.untested, ones, strict=True):
+            own = slice(self.start[a], self.start[a] + 2)
+            out[own] = prior[own].sum() * np.array([1.0 - share, share])
         return out
 
-    def heard(self, atom_marginal: FloatArray) -> FloatArray:
-        """Rows with 0 and with 1 in binary columns that are tested or known, shape (n, 2)."""
-        return np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+    def guessed(self, prior: FloatArray) -> FloatArray:
+        """The same with the likelier value in all rows of an untested column."""
+        ones = [prior[self.start[a] + 1] > prior[self.start[a]] for a in self.untested]
+        return self.with_ones(prior, np.array(ones, dtype=float))
 
     @cached_property
     def untested(self) -> tuple[int, ...]:
@@ -212,7 +225,15 @@ class Values:
         return out
 
 
-def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
+def values_in(geometry: Geometry) -> Values:
+    """List the values of every attribute of a geometry, and the classes."""
+    release = geometry.release
+    return values_of(geometry.parts, release.n_classes, Searched.of(release))
+
+
+def values_of(
+    parts: Sequence[AttributeAtoms], n_classes: int, searched: Searched = NOT_SEARCHED
+) -> Values:
     """List the values of every attribute, and the classes."""
     start, atom_start = [0], [0]
     atom_of: list[int] = []
@@ -224,7 +245,8 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
     atom_of += range(atom_start[-1], atom_start[-1] + n_classes)
     start.append(start[-1] + n_classes)
     atom_start.append(atom_start[-1] + n_classes)
-    return Values(tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of))
+    own = np.array(start), np.array(atom_start), np.array(atom_of)
+    return Values(tuple(parts), *own, searched)
 
 
 def mean_skew(heard: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 from treeleak.side_information.density import Density, joined, mixture, product, taken_apart
@@ -72,7 +72,7 @@ class Population:
         """
         if any(isinstance(part.attribute, Joint) for part in geometry.parts):
             return joined(self.fitted(taken_apart(geometry), seed), geometry)
-        values = values_of(geometry.parts, geometry.release.n_classes)
+        values = values_in(geometry)
         if self.rows is None:
             return product(self.shares, self.class_shares, geometry, values)
         return mixture(self.rows, self.label, geometry, values, seed)

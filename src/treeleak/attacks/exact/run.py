@@ -31,7 +31,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.given import NOTHING, Given
 
@@ -61,7 +61,7 @@ def exact(
     of the contradiction, "unknown" with the best rows so far when time ran out.
     """
     given.check(geometry)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 
@@ -90,7 +90,7 @@ def of_cells(
     The answer is that of :func:`exact`.
     """
     geometry = partition.geometry
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,

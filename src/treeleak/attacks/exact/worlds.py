@@ -216,7 +216,11 @@ class WorldSearch:
     def world_at(self, points: IntArray, rng: np.random.Generator) -> World:
         """Draw a value for every atom of rows at points of the space."""
         atoms = self.atoms[self.live_points(points)]
-        prior = self.value_prior if self.population is None else self.population.within(atoms)
+        if self.population is None:
+            # By chance, rows of two worlds would be matched by what nobody knows.
+            prior = self.values.guessed(self.value_prior)
+        else:
+            prior = self.population.within(atoms)
         values = self.values.draw(atoms, np.atleast_2d(prior), rng)
         return World(points, values, self.space.misfit(points))
 
@@ -263,4 +267,8 @@ class WorldSearch:
             share = np.take_along_axis(table, final.values, axis=1)
         # An interval is listed as one value and holds many: it is never certain.
         n_open = np.maximum(np.diff(self.values.start), 2)
-        return confidence(share, n_worlds, 2.5 / n_worlds, n_open)
+        sure = confidence(share, n_worlds, 2.5 / n_worlds, n_open)
+        if self.population is None:
+            guessed = list(self.values.untested)
+            sure[:, guessed] = self.value_prior[final.values[:, guessed]]
+        return sure

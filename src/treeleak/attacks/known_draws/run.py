@@ -34,7 +34,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
@@ -74,7 +74,7 @@ def known_draws(
         "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
     given.check(geometry)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 

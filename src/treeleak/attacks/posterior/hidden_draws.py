@@ -23,7 +23,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.side_information.given import NOTHING, Given
 
 _PLAN = Plan(
@@ -57,7 +57,7 @@ def hidden_draws(
     Returns "likely", with the samples and the likeliest dataset; "infeasible" where no draws give
     the counts; "unknown" if the time was too short for the chains to settle.
     """
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     likelihood = DrawLikelihood.of(evidence)

@@ -22,7 +22,7 @@ from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release
@@ -99,7 +99,7 @@ class MissingRow:
             points = np.arange(begin, min(begin + _CHUNK, total))
             signature[:, points] = geometry.trace(points).T
             allowed[points] = rules_hold(schema.rules, geometry.parts, geometry.atoms(points))
-        return cls(geometry, values_of(geometry.parts, release.n_classes), allowed, signature, says)
+        return cls(geometry, values_in(geometry), allowed, signature, says)
 
     def points_of(self, rows: FloatArray) -> IntArray:
         """Grid point of each row, in the model's columns."""

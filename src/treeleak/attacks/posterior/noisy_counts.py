@@ -35,7 +35,7 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
 from treeleak.release.tree import LEAF, Tree
@@ -78,7 +78,7 @@ def behind_noise(
     Returns "likely", with the samples and the likeliest dataset; "unknown" if the time was too
     short for the chains to settle.
     """
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     apart = evidence.sampling == Disjoint.kind
     asked = _split_up(geometry) if apart else geometry
     likelihood = _likelihood(evidence, asked)
@@ -89,7 +89,7 @@ def behind_noise(
     parts = given.parts
     if parts is not None and apart:
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)
-    own = values_of(asked.parts, geometry.release.n_classes)
+    own = values_in(asked)
     target = PosteriorTarget.of(asked, own, likelihood, evidence.n_rows, parts, clock)
     density = given.density(geometry)
     prior = population_prior(density, target)
@@ -216,7 +216,7 @@ def _together(
     target: PosteriorTarget, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
 ) -> PosteriorTarget:
     """See rows again without the tree that each went to."""
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     allowed = np.ones((1, values.n_atoms), dtype=bool)
     if given.parts is not None:
         allowed = given.parts.allowed

@@ -18,7 +18,7 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.release.noise.laws import Laplace
 from treeleak.side_information.given import NOTHING, Given
 
@@ -48,7 +48,7 @@ def prior_only(
     Returns "likely", without samples.
     """
     n_classes = geometry.release.n_classes
-    values = values_of(geometry.parts, n_classes)
+    values = values_in(geometry)
     counts = np.zeros(geometry.leaf_start[-1] * n_classes)
     likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)

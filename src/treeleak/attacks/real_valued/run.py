@@ -26,7 +26,7 @@ from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
 from treeleak.evidence import ExactTotals, LeafSteps, LossSums
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.side_information.given import NOTHING, Given
 
 MOST_ENTRIES = 2**26
@@ -75,7 +75,7 @@ def real_valued(
         Where no rows explain what leaves add.
     """
     given.refuse("the attack on sums of the loss")
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     clock.once(compile_all)

@@ -32,7 +32,7 @@ from treeleak.evidence import ExactTotals
 from treeleak.evidence.positives import UNTOLD
 from treeleak.evidence.target_sums import squared_statements, target_sums
 from treeleak.partition import Geometry, GridTooLarge, Partition
-from treeleak.partition.values import values_of
+from treeleak.partition.values import values_in
 from treeleak.side_information.given import NOTHING, Given
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
@@ -100,7 +100,7 @@ def _answered(
     told = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
     kinds = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
     found = Found(cells, MOST_SURE * np.ones(len(cells)), told, held[:, None], 0, kinds)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     rows = written(found, False, partition, values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))

@@ -28,7 +28,7 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.side_information.given import NOTHING, Given
 
 
@@ -63,7 +63,7 @@ def reference_cp(
         If the schema has rules, if a population is given, or if the program would be too large.
     """
     refuse("constraint program", geometry, given)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     check_parts(given.parts, evidence.n_rows)

@@ -35,7 +35,7 @@ from treeleak.core.parallel import run_watched
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.release.tree import Tree
 from treeleak.side_information.given import NOTHING, Given
 
@@ -64,7 +64,7 @@ def reference_milp(
     """
     given.refuse("the published integer program")
     refuse("integer program", geometry, given)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     if clock.stopped:

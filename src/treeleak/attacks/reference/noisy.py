@@ -38,7 +38,7 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import Values, values_in
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows
 from treeleak.side_information.given import NOTHING, Given, KnownParts
@@ -88,7 +88,7 @@ def reference_noisy(
             )
         )
     check_parts(given.parts, most_rows)
-    values = values_of(geometry.parts, geometry.release.n_classes)
+    values = values_in(geometry)
     try:
         ended, program = _solved(evidence, geometry, values, clock, seed, given.parts)
     except OutOfTime:

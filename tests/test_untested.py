@@ -1,0 +1,108 @@
+"""What is likely of binary columns that no tree tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+import treeleak
+from helpers.examples import examples
+from treeleak.learn import DPForestClassifier
+from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
+from treeleak.release import to_release
+from treeleak.schema import Binary, Schema
+
+NONE = np.zeros((0, 2))
+
+
+def some_columns(rng, n_rows, n_columns):
+    """Flags whose shares of ones are those of the papers' tables."""
+    share = rng.beta(1.1, 2.9, n_columns)
+    return (rng.random((n_rows, n_columns)) < share).astype(int)
+
+
+@examples(200, fast=30)
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), max_size=6),
+    st.floats(0, 200),
+    st.floats(0, 0.5),
+)
+def test_shares_are_a_law_and_tests_make_them_rare(heard, tests, least):
+    own = np.array(heard).reshape(-1, 2)
+
+    def rarer(searched):
+        share, weight = shares_of_ones(own, searched)
+        assert abs(weight.sum() - 1) < 1e-9
+        assert (weight >= 0).all()
+        assert (share > 0).all()
+        assert (share < 1).all()
+        return float(np.minimum(share, 1 - share) @ weight)
+
+    here = rarer(Searched(tests, least))
+    assert rarer(Searched(tests + 5, least)) <= here + 1e-12
+    assert rarer(Searched(tests, min(least + 0.1, 0.5))) >= here - 1e-12
+    assert here <= rarer(NOT_SEARCHED) + 1e-12
+
+
+def test_columns_are_mostly_ones_where_tested_ones_are():
+    share, weight = shares_of_ones(np.tile([1.0, 9.0], (12, 1)), NOT_SEARCHED)
+    assert share @ weight > 0.5
+    share, weight = shares_of_ones(np.tile([9.0, 1.0], (12, 1)), NOT_SEARCHED)
+    assert share @ weight < 0.3
+
+
+def test_how_thoroughly_a_model_searched():
+    rng = np.random.default_rng(0)
+    X, y = some_columns(rng, 80, 6), rng.integers(0, 2, 80)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    release = to_release(forest)
+    found = Searched.of(release)
+    inner = sum(int((t.tree_.feature >= 0).sum()) for t in forest.estimators_)
+    assert found.tests == inner / 6
+    assert found.least == 1 / 80
+    bare = [tree.with_counts(counts=None, totals=None, distinct=None) for tree in release.trees]
+    assert Searched.of(replace(release, trees=tuple(bare))) == NOT_SEARCHED
+    schema = Schema([Binary(f"x{i}") for i in range(6)])
+    noisy = DPForestClassifier(5, epsilon=1.0, classes=[0, 1], schema=schema)
+    assert Searched.of(to_release(noisy.fit(X, y))) == NOT_SEARCHED
+
+
+def test_what_is_said_of_untested_columns_is_so_on_average():
+    rng = np.random.default_rng(1)
+    said, true = [], []
+    for seed in range(25):
+        X = some_columns(rng, 100, 15)
+        y = (X @ rng.normal(size=15) + rng.normal(size=100) > 0).astype(int)
+        model = HistGradientBoostingClassifier(max_iter=60, random_state=seed).fit(X, y)
+        release = to_release(model)
+        tested = np.array([len(cuts) > 0 for cuts in release.thresholds])
+        ones = X.mean(axis=0)
+        heard = np.column_stack([1 - ones, ones])[tested]
+        share, weight = shares_of_ones(heard, Searched.of(release))
+        said += [share @ weight] * int((~tested).sum())
+        true += ones[~tested].tolist()
+    assert len(true) > 50
+    assert abs(np.mean(said) - np.mean(true)) < 0.06
+
+
+def test_values_that_nobody_knows_are_one_guess_and_no_surer_than_that():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(some_columns(rng, 100, 8), columns=[f"x{i}" for i in range(8)])
+    X["rare"] = (np.arange(100) < 6).astype(int)
+    y = (X.to_numpy() @ rng.normal(size=9) > 0).astype(int)
+    model = HistGradientBoostingClassifier(max_iter=30).fit(X, y)
+    release = to_release(model)
+    schema = Schema([Binary(name) for name in X])
+    found = treeleak.reconstruct(release, schema, time_limit=10)
+    untested = [n for n, cuts in zip(X, release.thresholds, strict=True) if not len(cuts)]
+    assert "rare" in untested
+    for name in untested:
+        assert found.X[name].nunique() == 1
+        assert found.confidence[name].nunique() == 1
+        assert 0.5 < found.confidence[name].iloc[0] < 0.99
+    assert (found.X["rare"] == 0).all()
