@@ -121,6 +121,11 @@ WRONG = {
         lines(lambda rows: [row.replace(",", ";") for row in rows]),
         ["wrong: values are parted by ';'", "save the table with commas"],
     ),
+    "parted by semicolons, with commas in names": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [rows[0].replace(",", ";") + ";a,b;c", *rows[1:]]),
+        ["wrong: values are parted by ';'", "save the table with commas"],
+    ),
     "ragged": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:2], rows[2] + ",1,2"]),
@@ -134,12 +139,12 @@ WRONG = {
     "infinite": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:3], "inf" + rows[3][1:], *rows[4:]]),
-        ["wrong: column 'sex:Male' is infinite in row 3", "correct it"],
+        ["wrong: column 'sex:Male' is infinite in row 2", "correct it"],
     ),
     "a value lost": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [rows[0], *(row[1:] for row in rows[1:])]),
-        ["wrong: column 'sex:Male'", "is empty in row 1"],
+        ["wrong: column 'sex:Male'", "is empty in row 0"],
     ),
     "text for a number": (
         [*TRAIN, "wrong"],

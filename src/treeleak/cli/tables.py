@@ -40,12 +40,13 @@ class Tables:
 
         try:
             table = pd.read_csv(path)
-            _check_finite(path, table)
-            if table.notna().all(axis=None):
-                return table
-            written = pd.read_csv(path, dtype=str, keep_default_na=False)
+            whole = bool(table.notna().all(axis=None))
+            written = table if whole else pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: {_table_cause(error)}") from error
+        _check_finite(path, table)
+        if whole:
+            return table
         for column, texts in self.texts.items():
             if column in table:
                 lost = table[column].isna() & written[column].isin(texts)
@@ -153,7 +154,11 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
     if label in table:
         return
     names = list(map(str, table.columns))
-    if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), None)):
+    # Names may hold commas themselves: then such a table has several columns.
+    marks = [m for m in ";\t|" if any(label in n.split(m) for n in names if m in n)]
+    if len(names) == 1:
+        marks += [m for m in ";\t|" if m in names[0]]
+    if mark := next(iter(marks), None):
         raise BadInput(f"{path}: values are parted by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
@@ -289,6 +294,6 @@ def _check_finite(path: Path, table: pd.DataFrame) -> None:
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise BadInput(
-            f"{path}: column {numbers.columns[column]!r} is infinite in row {row + 1}: correct it, "
+            f"{path}: column {numbers.columns[column]!r} is infinite in row {row}: correct it, "
             "or leave it empty if it is not known"
         )
