@@ -248,7 +248,7 @@ def _with_rows(
         notes=(
             *out.notes,
             *known.remarks(whole),
-            *of_midpoints(chosen.midpoints_met),
+            *of_midpoints(chosen.midpoints_met if chosen.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
         known=framed(known.known) if known.known.any() else None,
