@@ -190,6 +190,17 @@ def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, sai
     assert "Errno" not in result.stderr
 
 
+@pytest.mark.parametrize("command", [["audit"], ["reconstruct", "--out", "rows.csv"]])
+def test_a_schema_that_does_not_fit_is_named_with_what_was_meant(folder, command):
+    text = (folder / "schema.toml").read_text(encoding="utf-8")
+    (folder / "wrong.toml").write_text(text.replace("sex:Male", "sex:Mail"), encoding="utf-8")
+    name, *more = command
+    result = CliRunner().invoke(app, [name, "model.skops", "--schema", "wrong.toml", *more])
+    assert result.exit_code == 2, result.output
+    assert "wrong.toml: the schema names columns that the model lacks" in result.stderr
+    assert "did you mean 'sex:Male'?" in result.stderr
+
+
 def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):
     monkeypatch.setattr("treeleak.audit", lambda *a, **k: pytest.fail("work was done"))
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeleak.core.errors import BadInput, Mismatch, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadInput, BadSchema, Mismatch, NotCovered, TreeleakError, cause
 from treeleak.core.listed import meant
 from treeleak.core.private import dataclass
 
@@ -241,6 +241,18 @@ def named(files: Mapping[str, Path]) -> Iterator[None]:
         for name, path in files.items():
             text = text.replace(name, str(path))
         raise type(error)(text) from error
+
+
+@contextmanager
+def schema_named(path: Path | None) -> Iterator[None]:
+    """Put the schema's file before what does not fit the model."""
+    try:
+        yield
+    except BadSchema as error:
+        text = str(error)
+        if path is None or text.startswith(str(path)):
+            raise
+        raise type(error)(f"{path}: {text}") from error
 
 
 def _marginals(path: Path) -> Any:
