@@ -170,6 +170,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Behind known draws, rows at which counts are missed are fitted as sharply as all rows "
             "are: of 5,000 rows of adult all come back on each of seven seeds.",
         ),
+        30: (
+            (),
+            "Binary columns that no tree tests are taken to be nearly constant if the model looked "
+            "through many splits. Numbers behind known draws move to where thresholds lie halfway "
+            "between values.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -1,6 +1,7 @@
 """Each part of an audit says what it needs and what it yields, and keeps to that."""
 
 import re
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from treeleak.auditing import run
 from treeleak.auditing.case import Assessor, Given
+from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.auditing.result import Found
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, message_of, own_words
@@ -111,13 +113,42 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, mon
     given = []
 
     def attack(*arguments, **options):
-        given.append(arguments[3])
+        given.append(arguments[3].left)
         raise NotCovered("not this one")
 
     monkeypatch.setattr(run, "reconstruct", attack)
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=limit)
     assert 0 < given[0] <= most
+
+
+def test_what_an_attack_compiles_is_not_held_against_what_is_assessed_after_it(monkeypatch):
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 0, 1, 1]
+    attack, left = run.reconstruct, []
+
+    def slow(*arguments, **options):
+        arguments[3].once(lambda: time.sleep(2.0))
+        return attack(*arguments, **options)
+
+    def noted(case):
+        left.append(case.clock.left)
+        return case
+
+    monkeypatch.setattr(run, "reconstruct", slow)
+    of = [a for a in run.ASSESSORS if a.assess is run._rebuilt]
+    monkeypatch.setattr(run, "ASSESSORS", (*of, Assessor("structure", noted)))
+    treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=20)
+    assert left[0] > 18.5
+
+
+@pytest.mark.parametrize("cells", ["generated: too many", "enumerated"])
+def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 1, 0, 1]
+    model = DecisionTreeClassifier(max_depth=1).fit(X, y)
+    found = replace(treeleak.reconstruct(model), status="feasible", cells=cells)
+    assert found.meaning == "meets every count exactly; other datasets may, too"
+    (said,) = of_rows(found, None, 0, True)
+    assert "others may fit" in str(said.said[0]) or "no others fit" in str(said.said[0])
 
 
 def test_a_part_cannot_use_what_it_does_not_need(monkeypatch):

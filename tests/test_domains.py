@@ -408,3 +408,17 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
         assert walker.rows.misfit[0] == anywhere.misfit(walker.atoms, label)
     # Trees that are not looked at change nothing: their cost is the same everywhere.
     assert (walkers[0].atoms == walkers[1].atoms).mean() > 0.9
+
+
+def test_probabilities_of_intervals_are_the_shares_that_are_right():
+    # Trees that did not draw a row cut what its leaves leave open into many intervals.
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 4)), columns=list("abcd"))
+    y = (X.a + X.b > 0) ^ (rng.random(80) < 0.1)
+    found = treeleak.reconstruct(RandomForestClassifier(40, random_state=0).fit(X, y))
+    assert found.ordered
+    assert found.numbers["listed_rows"] == 80
+    right = (found.lower.to_numpy() < X) & (found.upper.to_numpy() >= X)
+    sure = found.confidence.to_numpy()
+    assert abs(sure.mean() - right.to_numpy().mean()) < 0.1
+    assert right.to_numpy()[sure > 0.9].mean() > 0.9

@@ -108,6 +108,11 @@ WRONG = {
         lines(lambda rows: [row.replace(",", ";") for row in rows]),
         ["wrong: its values are separated by ';'", "save the table with commas"],
     ),
+    "parted by semicolons, with commas in names": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [rows[0].replace(",", ";") + ";a,b;c", *rows[1:]]),
+        ["wrong: its values are separated by ';'", "save the table with commas"],
+    ),
     "ragged": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:2], rows[2] + ",1,2"]),
@@ -121,12 +126,12 @@ WRONG = {
     "infinite": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [*rows[:3], "inf" + rows[3][1:], *rows[4:]]),
-        ["wrong: column 'sex:Male' is infinite in row 3", "correct it"],
+        ["wrong: column 'sex:Male' is infinite in row 2", "correct it"],
     ),
     "a value lost": (
         [*TRAIN, "wrong"],
         lines(lambda rows: [rows[0], *(row[1:] for row in rows[1:])]),
-        ["wrong: column 'sex:Male'", "is empty in row 1"],
+        ["wrong: column 'sex:Male'", "is empty in row 0"],
     ),
     "text for a number": (
         [*TRAIN, "wrong"],
@@ -166,6 +171,17 @@ def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, sai
         assert piece in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert "Errno" not in result.stderr
+
+
+@pytest.mark.parametrize("command", [["audit"], ["reconstruct", "--out", "rows.csv"]])
+def test_a_schema_that_does_not_fit_is_named_with_what_was_meant(folder, command):
+    text = (folder / "schema.toml").read_text(encoding="utf-8")
+    (folder / "wrong.toml").write_text(text.replace("sex:Male", "sex:Mail"), encoding="utf-8")
+    name, *more = command
+    result = run(name, "model.skops", "--schema", "wrong.toml", *more)
+    assert result.exit_code == 2, result.output
+    assert "wrong.toml: the schema names columns that the model lacks" in result.stderr
+    assert "did you mean 'sex:Male'?" in result.stderr
 
 
 def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):

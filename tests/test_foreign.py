@@ -168,5 +168,5 @@ def test_an_empty_cell_of_the_training_rows_is_named_by_its_place(tmp_path):
     train.write_text(train.read_text().replace("0,0,0", ",0,0", 1))
     result = run("audit", file, "--train", train, "--label", "again")
     assert result.exit_code == 2
-    assert "column 'priors' of the training rows is empty in row 1" in result.stderr
+    assert "column 'priors' of the training rows is empty in row 0" in result.stderr
     assert np.isnan(pd.read_csv(train)["priors"][0])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -355,6 +355,19 @@ def test_the_release_says_whether_thresholds_are_midpoints():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", [AdaBoostClassifier(n_estimators=20), RandomForestClassifier(1, random_state=0)]
+)
+def test_nothing_follows_from_thresholds_that_nearly_any_rows_explain(model):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.integers(0, [6, 5, 2], (120, 3)), columns=list("abc"))
+    model.fit(X, (X.a + X.b + rng.integers(0, 2, 120)) % 3)
+    found = treeleak.reconstruct(model, time_limit=20)
+    assert found.midpoints_met > 0.9
+    assert treeleak.metrics.exact_row_share(found.X.round(), X) < 0.9
+    assert not any("midway" in note for note in found.notes)
+
+
 def test_a_reconstruction_carries_intervals_and_values_inside():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"x": rng.normal(size=25).round(2), "n": rng.integers(0, 2, 25), "free": 1.0})

@@ -797,6 +797,24 @@ def test_a_value_that_the_encoder_does_not_know_is_named_by_its_row_alone():
     assert "smith" not in str(error.value)
 
 
+def test_a_column_of_the_input_that_is_not_there_is_named():
+    (X, y), model = raw(), whole(encoder())
+    for file in (model, snapshot(model)):
+        with pytest.raises(Mismatch, match=r"that enter the pipeline, but lack 'age'$"):
+            treeleak.audit(file, X[["job"]], y)
+        with pytest.raises(Mismatch, match="did you mean 'age' by 'ages'"):
+            treeleak.audit(file, X.rename(columns={"age": "ages"}), y)
+
+
+def test_text_in_a_column_of_numbers_is_named_by_its_row_alone():
+    (X, y), model = raw(), whole(encoder())
+    X["age"] = X["age"].astype(object)
+    X.loc[5, "age"] = "forty"
+    with pytest.raises(Mismatch, match=r"'age' holds something .* in row 5") as error:
+        treeleak.audit(snapshot(model), X, y)
+    assert "forty" not in str(error.value)
+
+
 def test_other_rows_are_refused_before_the_attack(monkeypatch):
     X, y = raw()
     monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -305,6 +305,23 @@ def test_rows_that_are_right_throughout_count_by_themselves():
 
 
 # --------------------------------------------------------------------- alarms that there were none
+
+
+def test_a_column_that_never_varies_does_not_hide_a_leak():
+    # No tree can test it. Whoever knows the people knows its value, and the attack cannot.
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).round(1)
+    X["same"] = 7.0
+    y = (X.a > X.b) ^ (rng.random(60) < 0.2)
+    model = ExtraTreesClassifier(40, random_state=0).fit(X, y)
+    audit = treeleak.audit(model, X, y, time_limit=20)
+    assert audit.verdict == LEAK
+    assert audit.measurement.located_rows > 0.8
+    assert audit.measurement.error < 0.02
+    # Nor is its value said to be right.
+    assert (audit.reconstruction.X["same"] != 7.0).all()
+    assert audit.measurement.scores.numbers.exact < 0.2
+    assert audit.measurement.yardsticks[0].scores.numbers.exact < 0.1
 
 
 @pytest.mark.parametrize(("load", "control"), [(load_breast_cancer, False), (load_wine, True)])

@@ -196,9 +196,10 @@ def _rebuilt(case: Case) -> Case:
     if given.X is not None:
         needed = _COMPARING / max(case.clock.left, _COMPARING)
         share = min(share, 1 - min(needed, _MOST_COMPARING))
-    seconds = case.seconds(share)
+    # What it compiles is not held against the parts after it either.
+    clock = Clock(case.seconds(share), parent=case.clock, asked=case.clock.asked)
     rebuilt = reconstruct(
-        release, given.schema, given.bootstrap, seconds, given.seed, seed_search=given.seed_search,
+        release, given.schema, given.bootstrap, clock, given.seed, seed_search=given.seed_search,
         use_distinct="both" if given.use_distinct else False, trust_pickle=given.trust_pickle,
         progress=given.progress, earlier=given.earlier, n_rows=given.n_rows, **given.beside,
     )  # fmt: skip

@@ -263,13 +263,13 @@ FOLLOWED = Kind(
 )
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",
-    "The attack found {rows:people} rows that fit every count. It could not prove them, or "
-    "prove that others fit, because there are too many possible values to try. Only a "
-    "comparison with the training rows shows how many are right (--train).",
+    "The attack found {rows:people} rows that fit every count. It could not prove that no others "
+    "fit, because there are too many possible values to try. Only a comparison "
+    "with the training rows shows how many are right (--train).",
 )
 FEASIBLE = Kind(
     "rows_fit_not_alone",
-    "The attack found {rows:people} rows that fit every count, but others fit, too. No "
+    "The attack found {rows:people} rows that fit every count, but others may fit, too. No "
     "unique row is proved on the values that the model's splits distinguish.",
 )
 BETWEEN = Kind(

@@ -26,7 +26,7 @@ from treeleak.cli.files import (
     status_of,
 )
 from treeleak.cli.options import check_options, columns_of, read_schema
-from treeleak.cli.tables import Beside, Tables, named, training_rows
+from treeleak.cli.tables import Beside, Tables, named, schema_named, training_rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -148,7 +148,7 @@ def audit(
     _check_places(json, report, sacro_report, given_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
-    with progress_shown(quiet) as progress, beside.named(), named(names):
+    with progress_shown(quiet) as progress, beside.named(), named(names), schema_named(schema):
         result = treeleak.audit(
             model,
             rows,

@@ -12,7 +12,7 @@ from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free, check_place, console, progress_shown, say, status_of
 from treeleak.cli.options import check_options, read_schema
-from treeleak.cli.tables import Tables, training_rows
+from treeleak.cli.tables import Tables, schema_named, training_rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 
@@ -88,7 +88,7 @@ def harden(
     own = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
-    with progress_shown(quiet) as progress:
+    with progress_shown(quiet) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
             tolerance=tolerance, force=force, schema=known, time_limit=own, seed=seed,

@@ -11,7 +11,7 @@ from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free, progress_shown, say, status_of
 from treeleak.cli.options import check_options, read_schema
-from treeleak.cli.tables import Beside, Tables, named, read_records
+from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -92,7 +92,7 @@ def reconstruct(
         tables = Tables(model, known, label, trust_pickle)
         given = beside.read(tables)
         records = None if members is None else read_records(members, tables)
-    with progress_shown(quiet) as progress, beside.named():
+    with progress_shown(quiet) as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
             model, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,

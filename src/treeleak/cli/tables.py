@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeleak.core.errors import BadInput, Mismatch, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadInput, BadSchema, Mismatch, NotCovered, TreeleakError, cause
 from treeleak.core.listed import meant
 from treeleak.core.private import dataclass
 
@@ -40,12 +40,13 @@ class Tables:
 
         try:
             table = pd.read_csv(path)
-            _check_finite(path, table)
-            if table.notna().all(axis=None):
-                return table
-            written = pd.read_csv(path, dtype=str, keep_default_na=False)
+            whole = bool(table.notna().all(axis=None))
+            written = table if whole else pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: {_table_cause(error)}") from error
+        _check_finite(path, table)
+        if whole:
+            return table
         for column, texts in self.texts.items():
             if column in table:
                 lost = table[column].isna() & written[column].isin(texts)
@@ -153,7 +154,11 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
     if label in table:
         return
     names = list(map(str, table.columns))
-    if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), None)):
+    # Names may hold commas themselves: then such a table has several columns.
+    marks = [m for m in ";\t|" if any(label in n.split(m) for n in names if m in n)]
+    if len(names) == 1:
+        marks += [m for m in ";\t|" if m in names[0]]
+    if mark := next(iter(marks), None):
         raise BadInput(f"{path}: its values are separated by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
@@ -238,6 +243,18 @@ def named(files: Mapping[str, Path]) -> Iterator[None]:
         raise type(error)(text) from error
 
 
+@contextmanager
+def schema_named(path: Path | None) -> Iterator[None]:
+    """Put the schema's file before what does not fit the model."""
+    try:
+        yield
+    except BadSchema as error:
+        text = str(error)
+        if path is None or text.startswith(str(path)):
+            raise
+        raise type(error)(f"{path}: {text}") from error
+
+
 def _marginals(path: Path) -> Any:
     """Read column -> {value: share}; JSON writes values that are numbers as texts."""
     import json
@@ -289,6 +306,6 @@ def _check_finite(path: Path, table: pd.DataFrame) -> None:
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise BadInput(
-            f"{path}: column {numbers.columns[column]!r} is infinite in row {row + 1}: correct it, "
+            f"{path}: column {numbers.columns[column]!r} is infinite in row {row}: correct it, "
             "or leave it empty if it is not known"
         )

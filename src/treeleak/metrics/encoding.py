@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
-from treeleak.schema import Attribute, Categorical, Schema
+from treeleak.schema import Attribute, Categorical, Numeric, Schema
 
 Table: TypeAlias = "pd.DataFrame | NDArray[Any]"
 
@@ -63,9 +63,22 @@ def in_numbers(
     for column, (a, b, numeric) in zip(true.columns, _columns(rec, true), strict=True):
         if exact or not numeric or isinstance(owner.get(column), Categorical):
             pairs.append(_codes(a, b))
+        elif _without_range(owner.get(column), b):
+            pairs.append((np.isnan(a).astype(float), np.isnan(b).astype(float)))
         else:
             pairs.append(_scaled(a, b, *column_range(owner.get(column), b)))
     return np.column_stack([a for a, _ in pairs]), np.column_stack([b for _, b in pairs])
+
+
+def _without_range(attribute: Attribute | None, values: FloatArray) -> bool:
+    """Whether nothing says how large a difference is: numbers without bounds, all of them equal.
+
+    No tree can test such a column, so whoever knows the people always beats an attack there.
+    """
+    if not isinstance(attribute, Numeric):
+        return False
+    low, high = column_range(attribute, values)
+    return not high > low
 
 
 def _aligned(

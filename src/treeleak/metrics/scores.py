@@ -17,11 +17,14 @@ from treeleak.schema import Numeric, Ordinal, Schema
 
 @dataclass(frozen=True)
 class Numbers:
-    """How near the numbers of a table are to the true ones."""
+    """How near the numbers of a table are to the true ones.
+
+    Columns in which all true values are equal are left out.
+    """
 
     off: float
     """Mean difference, in standard deviations of the true column; a difference counts as the
-    column's range at most. Columns in which all true values are equal are left out."""
+    column's range at most."""
     exact: float
     """Share without any difference."""
     near: float
@@ -84,12 +87,12 @@ def mean_scores(scores: Sequence[Scores]) -> Scores:
 
 
 def _numbers(distance: FloatArray, counts: BoolArray, spreads: FloatArray) -> Numbers | None:
+    counts = counts & np.isfinite(spreads)
     if not counts.any():
         return None
     found = distance[counts]
-    off = (distance * spreads)[counts & np.isfinite(spreads)]
     return Numbers(
-        off=float(off.mean()) if off.size else 0.0,
+        off=float((distance * spreads)[counts].mean()),
         exact=float((found == 0).mean()),
         near=float((found <= NEAR).mean()),
     )

@@ -93,6 +93,11 @@ class Geometry:
             raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
+    @property
+    def spanned(self) -> BoolArray:
+        """Of which attributes there are atoms between points that are not listed: none."""
+        return np.zeros(len(self.parts), dtype=bool)
+
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute, shape (n_points, n_attributes)."""
         return points[:, None] // self.stride[None, :] % self.radix[None, :]

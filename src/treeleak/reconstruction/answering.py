@@ -23,6 +23,7 @@ from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvi
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
+from treeleak.reconstruction.narrowing import Narrowed, narrowed
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.remarks import of_midpoints, of_noise
@@ -48,6 +49,8 @@ DISAGREE = Kind(
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
+_MOST_SURE = 0.9999
+"""Probability of a value that is not proved, at most."""
 _AGREED = 1.2
 """R-hat up to which chains are taken to agree. Of ranks it grows to no more than about 1.25 if one
 of eight chains stands apart from all others, however far."""
@@ -208,12 +211,18 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
+    found = _narrowed(whole, geometry, both, known, seconds / 2)
+    whole = whole if found is None else replace(whole, table=found.table)
     chosen, low, high = _chosen(whole.table, geometry, both, known, seconds)
     if both.misfit(chosen.table, whole.label, distinct) != misfit:
         raise RuntimeError(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
         )
+    if found is not None and chosen.midpoints_met is not None:
+        # As far as other thresholds are met, so are those that the intervals follow from.
+        more = np.minimum(chosen.midpoints_met * found.chance, _MOST_SURE)
+        whole = replace(whole, sure=np.maximum(whole.sure, more))
     whole = replace(whole, table=chosen.table)
     names = list(both.later.feature_names)
 
@@ -239,7 +248,7 @@ def _with_rows(
         notes=(
             *out.notes,
             *known.remarks(whole),
-            *of_midpoints(chosen.midpoints_met),
+            *of_midpoints(chosen.midpoints_met if chosen.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
         known=framed(known.known) if known.known.any() else None,
@@ -304,6 +313,33 @@ def _with_posterior(
     written = posterior.written(samples.most_probable(answer.likeliest))
     notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
+
+
+def _narrowed(
+    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
+) -> Narrowed | None:
+    """Move numbers to the intervals that thresholds leave of them, where draws are known."""
+    release, draws, table = both.whole, both.all_draws, whole.table
+    if (
+        draws is None
+        or len(draws) != len(release.trees)
+        or both.hidden is not None
+        or release.thresholds_are != "midpoints"
+    ):
+        return None
+    low, high = np.full(table.shape, -np.inf), np.full(table.shape, np.inf)
+    open_ = np.zeros(table.shape, dtype=bool)
+    ruled = {c for rule in geometry.schema.rules for c in rule.columns}
+    for part in geometry.parts:
+        attribute = part.attribute
+        if isinstance(attribute, Numeric) and attribute.name not in ruled:
+            column = part.columns[0]
+            open_[:, column] = ~np.isnan(table[:, column])
+            low[:, column], high[:, column] = attribute.bounds
+    open_ &= ~known.known
+    if not open_.any():
+        return None
+    return narrowed(release, table, low, high, open_, draws, seconds)
 
 
 def _chosen(

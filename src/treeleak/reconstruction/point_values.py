@@ -34,6 +34,8 @@ _PACE = 10**8
 """Looks in a second, on a slow machine."""
 _TOLD = 3
 """Thresholds that a column must have for its midpoints to tell anything of the rows."""
+_CROWD = 20
+"""Rows for each threshold of a column from which on nearly any rows have values beside it."""
 _BESIDE, _CROWDED = 2, 3.0
 """Intervals beside the first one, and how many times as dense it is if its rows are alike."""
 _MET = 1e-3
@@ -50,6 +52,9 @@ class PointValues:
     """Share of the tests whose threshold is the middle between the nearest values of the rows on
     both sides, over columns with several thresholds; None where there is none, where thresholds are
     no midpoints, or it is not known which rows each tree saw."""
+    midpoints_tell: bool = False
+    """Whether other rows would hardly meet them: where one threshold stands for many rows, or where
+    the tests are fewer than the rows, nearly all rows do."""
     grids: Mapping[int, Grid] = field(default_factory=dict)
     """Steps of the values of columns, where thresholds give them away."""
 
@@ -108,11 +113,14 @@ def point_values(
         equations = _Equations.of(release, table, low, high, numbers, draws, begun + seconds / 2)
     if equations is None:
         out = _settled(release, table, table, low, high, grids, whole)
-        return PointValues(out, None, grids)
+        return PointValues(out, grids=grids)
     left = max(begun + seconds - time.perf_counter(), 0.0)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
-    return PointValues(out, equations.share_met(out), grids)
+    crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
+    telling = equations.tells & (crowd[equations.column] <= _CROWD)
+    tell = bool(telling.sum() >= len(table))
+    return PointValues(out, equations.share_met(out), tell, grids)
 
 
 def _settled(
@@ -161,6 +169,8 @@ class _Equations:
     """Shape (n_cells,). Values of which they speak, as places in the flattened table."""
     sums: FloatArray
     """Shape (n_equations,). Twice the thresholds."""
+    column: IntArray
+    """Shape (n_equations,). Column that is tested."""
     width: FloatArray
     """Shape (n_equations,). Typical gap between the thresholds of the column."""
     start: IntArray
@@ -218,7 +228,8 @@ class _Equations:
         start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
         many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
         member = member.ravel().astype(np.int64)
-        return cls(cells, np.concatenate(sums), gaps[column], start, member, many[column])
+        twice = np.concatenate(sums)
+        return cls(cells, twice, column, gaps[column], start, member, many[column])
 
     def solved(self, table: FloatArray, low: FloatArray, high: FloatArray, work: int) -> FloatArray:
         """Meet as many as possible: first with one value for each interval, then for each row.

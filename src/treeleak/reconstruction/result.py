@@ -32,7 +32,7 @@ _MET_BY_SEVERAL = (ExactCounts.kind, ExactTotals.kind, KnownDraws.kind)
 
 MEANING: Mapping[str, str] = {
     "unique": "the only dataset that meets the counts, under this schema",
-    "feasible": "meets every count exactly; other datasets do too",
+    "feasible": "meets every count exactly; other datasets may, too",
     "likely": "the most probable rows; nothing is proved",
     "infeasible": "the counts contradict each other or the schema",
     "unknown": "time ran out before every count was met; this is the best so far",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadSchema
+from treeleak.core.listed import meant
 from treeleak.core.private import dataclass
 from treeleak.schema import schema_file
 from treeleak.schema.attributes import Attribute, Binary, OneHot
@@ -120,7 +121,8 @@ class Schema:
         """
         model, own = set(feature_names), set(self.columns)
         if unknown := [c for c in self.columns if c not in model]:
-            raise BadSchema(f"the schema names columns that the model lacks: {unknown[:5]}")
+            hint = meant(unknown[0], [c for c in feature_names if c not in own])
+            raise BadSchema(f"the schema names columns that the model lacks: {unknown[:5]}{hint}")
         if absent := [c for c in feature_names if c not in own]:
             raise BadSchema(f"the model has columns that the schema lacks: {absent[:5]}")
         return self

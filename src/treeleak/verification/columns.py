@@ -75,7 +75,7 @@ def check_gaps(release: Release, table: pd.DataFrame, schema: Schema | None) -> 
     for column in release.tested - release.maybe_missing - said:
         if (gaps := table[column].isna().to_numpy()).any():
             raise Mismatch(
-                f"column {column!r} of the training rows is empty in row {gaps.argmax() + 1}; the "
+                f"column {column!r} of the training rows is empty in row {gaps.argmax()}; the "
                 "trees show no missing value of it. If some were missing in training, say so in "
                 "the schema (missing = true)"
             )
@@ -138,9 +138,10 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
                 f"column {name!r} of the {what} holds a number too large for a float"
             ) from None
         except (TypeError, ValueError):
+            wrong = pd.to_numeric(series, errors="coerce").isna() & series.notna()
             raise Mismatch(
-                f"column {name!r} of the {what} holds something other than numbers: the "
-                "model saw it in another encoding"
+                f"column {name!r} of the {what} holds something other than numbers, first in row "
+                f"{wrong.to_numpy().argmax()}: the model saw it in another encoding"
             ) from None
     values: FloatArray = series.to_numpy(dtype=float, na_value=np.nan)
     return values

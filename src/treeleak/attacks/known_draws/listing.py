@@ -70,6 +70,12 @@ class Listing:
         """Atom of each attribute of points of :attr:`pairs`, shape (n_points, n_attributes)."""
         return self.places.reshape(-1, self.places.shape[2])[points]
 
+    @property
+    def spanned(self) -> BoolArray:
+        """Of which attributes a candidate admits all atoms between its places; three are listed."""
+        boxes = self.domains.boxes
+        return np.asarray((boxes.place >= 0) & (boxes.missing == 0))
+
     def leaf(self, own: IntArray | slice) -> NDArray[np.int32]:
         """A leaf of every tree for some candidates; the only one of the trees that drew the row."""
         return self.domains.evidence.geometry.trace_atoms(self.places[1, own])

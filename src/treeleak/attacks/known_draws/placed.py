@@ -34,6 +34,13 @@ class Places(Protocol):
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute, shape (n_points, n_attributes)."""
 
+    @property
+    def spanned(self) -> BoolArray:
+        """Of which attributes a pair admits more atoms than its points have, shape (n_attributes,).
+
+        It admits all from the lowest to the highest.
+        """
+
 
 def placed_rows(
     pair: IntArray,
@@ -94,6 +101,10 @@ def placed_rows(
     sure = np.column_stack([
         np.asarray(table[row, atoms[:, a]]).ravel() for a in range(atoms.shape[1])
     ])  # fmt: skip
+    for a in np.flatnonzero(places.spanned) if population is None else ():
+        # The points of a list are few, and shares among them say little of those between.
+        chance = points.chance(share, row, atoms[:, a], int(a), values.atom_weights)
+        sure[:, a] = np.minimum(sure[:, a], chance)
     prior = values.prior(marginal)[None, :] if population is None else population.within(atoms)
     chosen = values.cheapest(atoms, -prior)
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
@@ -177,11 +188,13 @@ class _Points:
         grid: IntArray,
         atoms: IntArray,
         owner: IntArray,
-        alike: BoolArray,
+        lowest: IntArray,
+        highest: IntArray,
         n_pairs: int,
         n_atoms: int,
     ) -> None:
-        self.grid, self.atoms, self.owner, self.alike = grid, atoms, owner, alike
+        self.grid, self.atoms, self.owner = grid, atoms, owner
+        self.lowest, self.highest, self.alike = lowest, highest, lowest == highest
         self.n_pairs, self.n_atoms = n_pairs, n_atoms
 
     @classmethod
@@ -194,12 +207,12 @@ class _Points:
         atoms = places.atoms(pairs.points[own]) + values.atom_start[:-2]
         atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[own]])
         first = np.searchsorted(owner, np.arange(len(used)))
-        alike = np.minimum.reduceat(atoms, first) == np.maximum.reduceat(atoms, first)
+        lowest, highest = np.minimum.reduceat(atoms, first), np.maximum.reduceat(atoms, first)
         size = np.bincount(owner, minlength=len(used))
         step = np.maximum(-(-size // _POINTS), 1)
         few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
         grid = pairs.points[own[few]]
-        return cls(grid, atoms[few], owner[few], alike, len(used), values.n_atoms)
+        return cls(grid, atoms[few], owner[few], lowest, highest, len(used), values.n_atoms)
 
     def product(self, weight: FloatArray) -> FloatArray:
         """Log of the product of the weights of each point's atoms."""
@@ -216,6 +229,23 @@ class _Points:
             (np.repeat(w, n_attributes), (np.repeat(self.owner, n_attributes), self.atoms.ravel())),
             shape=(self.n_pairs, self.n_atoms),
         )
+
+    def chance(
+        self, share: sparse.csr_array, row: IntArray, atom: IntArray, a: int, weight: FloatArray
+    ) -> FloatArray:
+        """Probability of an atom of attribute ``a`` for each row, shape (n_rows,).
+
+        As if each of its pairs admitted all atoms between its points, and nothing told them apart
+        but ``weight``, shape (n_atoms,).
+        """
+        own = sparse.coo_array(share[row])
+        line, pair = own.coords
+        low, high, wanted = self.lowest[pair, a], self.highest[pair, a], atom[line]
+        below = np.append(0.0, np.cumsum(weight))
+        part = weight[wanted] / (below[high + 1] - below[low])
+        within = (low <= wanted) & (wanted <= high)
+        chance = np.bincount(line, own.data * part * within, minlength=len(atom))
+        return np.asarray(chance, dtype=float)
 
     def typical(self, inside: sparse.csr_array) -> IntArray:
         """Atoms of the point of each pair that shares most with the others."""

@@ -7,6 +7,7 @@ is stored of its transformers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,8 @@ def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tupl
         return X, ()
     own, raw = _fits(X, release.feature_names), _fits(X, names)
     if not raw:
+        if not own and isinstance(X, pd.DataFrame):
+            _check_meant({str(c) for c in X.columns}, names, release.feature_names, what)
         return X, ()
     try:
         found = _through(release, inputs, X, names, what)
@@ -98,6 +101,21 @@ def _fits(X: Any, names: tuple[str, ...]) -> bool:
     if not isinstance(X, pd.DataFrame):
         return np.ndim(X) == 2 and np.shape(X)[1] == len(names)
     return set(names) <= {str(c) for c in X.columns}
+
+
+def _check_meant(
+    given: set[str], names: tuple[str, ...], of_model: tuple[str, ...], what: str
+) -> None:
+    """Refuse rows of which most columns are those of the input, naming those that they lack."""
+    lacks = [c for c in names if c not in given]
+    if 2 * len(lacks) > len(names) or len(given & set(of_model)) >= len(names) - len(lacks):
+        return
+    near = get_close_matches(lacks[0], sorted(given - set(names)), 1)
+    hint = f" (did you mean {lacks[0]!r} by {near[0]!r}?)" if near else ""
+    raise Mismatch(
+        f"the {what} are in the columns that enter the pipeline, but lack "
+        f"{', '.join(map(repr, lacks[:5]))}{' and more' * (len(lacks) > 5)}{hint}"
+    )
 
 
 def _through(
@@ -168,8 +186,11 @@ def _column(reading: Reading, name: str, table: pd.DataFrame) -> FloatArray:
         given = given.astype(object).where(given.notna(), reading.fills[0]).infer_objects()
     if isinstance(reading, Number):
         numbers = pd.to_numeric(given, errors="coerce")
-        if (numbers.isna() & given.notna()).any():
-            raise _NotPutThrough(f"column {reading.source!r} holds something other than numbers")
+        if (wrong := (numbers.isna() & given.notna()).to_numpy()).any():
+            raise _NotPutThrough(
+                f"column {reading.source!r} holds something other than numbers in row "
+                f"{wrong.argmax()}"
+            )
         return _scaled(reading, numbers.to_numpy(dtype=float))
     if isinstance(reading, Code) and reading.ends is not None:
         edges = np.array([low for low, _ in reading.ends[1:]])

@@ -1,0 +1,90 @@
+"""What thresholds leave of values, where it is known which rows each tree drew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import treeleak
+from treeleak.reconstruction import narrowing
+from treeleak.reconstruction.narrowing import narrowed
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+
+
+def some_forest(seed, n=40, steps=None):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    X = X if steps is None else X.round(steps)
+    y = X.a + X.b > rng.normal(size=n)
+    model = RandomForestClassifier(20, random_state=seed).fit(X, y)
+    release = to_release(model)
+    return X, release, known_draws(release, seed_search=0).counts
+
+
+def narrow(release, table, draws, seconds=60.0):
+    low, high = np.full(table.shape, -np.inf), np.full(table.shape, np.inf)
+    return narrowed(release, table, low, high, np.ones(table.shape, bool), draws, seconds)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([None, 0, 1]))
+def test_right_values_are_never_moved(seed, steps):
+    X, release, draws = some_forest(seed, steps=steps)
+    found = narrow(release, X.to_numpy(), draws)
+    np.testing.assert_array_equal(found.table, X.to_numpy())
+    assert (found.chance > 0).all()
+
+
+@pytest.mark.parametrize("steps", [None, 1])
+def test_wrong_values_in_the_right_leaves_find_their_intervals(steps):
+    X, release, draws = some_forest(0, steps=steps)
+    table = X.to_numpy()
+    leaf = [tree.apply(np.float32(table)) for tree in release.trees]
+    rng, wrong = np.random.default_rng(0), table.copy()
+    for _ in range(2_000):
+        # Anywhere within the leaves of the trees that drew the row.
+        i, j = rng.integers(0, table.shape[0]), rng.integers(0, table.shape[1])
+        other = wrong[i].copy()
+        other[j] += rng.normal() / 4
+        at = [tree.apply(np.float32(other[None]))[0] for tree in release.trees]
+        if all(at[t] == leaf[t][i] for t in np.flatnonzero(draws[:, i])):
+            wrong[i] = other
+    found = narrow(release, wrong, draws).table
+    assert np.abs(found - table).mean() < 0.6 * np.abs(wrong - table).mean()
+    for tree, own, times in zip(release.trees, leaf, draws, strict=True):
+        k = np.flatnonzero(times)
+        np.testing.assert_array_equal(tree.apply(np.float32(found[k])), own[k])
+
+
+def test_bounds_that_contradict_each_other_are_not_believed():
+    X, release, draws = some_forest(1)
+    rng = np.random.default_rng(1)
+    found = narrow(release, rng.permutation(X.to_numpy()), draws)
+    assert np.isfinite(found.table).all()
+    assert ((found.chance >= 0) & (found.chance <= 1)).all()
+
+
+def test_without_time_or_room_values_stay(monkeypatch):
+    X, release, draws = some_forest(2)
+    assert narrow(release, X.to_numpy(), draws, seconds=-1.0) is None
+    monkeypatch.setattr(narrowing, "_MOST", 10)
+    assert narrow(release, X.to_numpy(), draws) is None
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
+def test_a_default_forest_gives_back_most_intervals(kind):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc")).round(2)
+    y = X.a - X.b + X.c + rng.normal(size=80) / 4
+    y = y > 0 if kind is RandomForestClassifier else y
+    found = treeleak.reconstruct(kind(40, random_state=0).fit(X, y))
+    right = ((found.lower < X) & (found.upper >= X)).to_numpy()
+    assert right.mean() > 0.7
+    assert found.midpoints_met > 0.4
+    # They were about as probable as that, and are not said to be more.
+    assert found.confidence.to_numpy().mean() < right.mean() + 0.05
