@@ -299,7 +299,7 @@ def test_labels_of_a_boosted_model_follow_from_its_sums_and_are_not_made_up():
 def test_what_has_no_draws_says_why():
     X, y = people()
     model = AdaBoostRegressor(n_estimators=3, random_state=0).fit(X, y)
-    with pytest.raises(treeleak.core.errors.NotCovered, match="errors of the trees before"):
+    with pytest.raises(treeleak.core.errors.NotCovered, match="errors of earlier trees"):
         treeleak.reconstruct(model, BITS)
 
 

@@ -33,6 +33,7 @@ from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.datasets import draft_sample, load_compas, load_draft
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_in
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, Schema
@@ -150,7 +151,7 @@ def test_known_parts_are_kept(seed, distinct, ruled):
 def known_parts(case, known):
     """What is known of each row if some attributes are (the last one: its class)."""
     geometry = Geometry.of(case.release, case.schema)
-    values = hidden.values_of(geometry.parts, len(case.release.classes))
+    values = values_in(geometry)
     told = [case.X[:, p.columns] for a, p in enumerate(geometry.parts) if known[a]]
     told += [case.y[:, None]] if known[-1] else [np.zeros((len(case.y), 1))]
     group = np.unique(np.column_stack(told), axis=0, return_inverse=True)[1].ravel()
@@ -181,7 +182,7 @@ def test_what_is_excluded_is_not_answered(seed, distinct):
     trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
     b = bootstrap_draws(2, 6, rng)
     case = Drawn(drawn(trees, names, X, y, 2, b), schema, b, X, y, False)
-    values = hidden.values_of(Geometry.of(case.release, schema).parts, 2)
+    values = values_in(Geometry.of(case.release, schema))
     parts = some_parts(values, 6, rng)
     check(attacked(case, distinct, parts=parts), case, distinct, parts)
 
@@ -539,7 +540,7 @@ def test_progress_is_told_to_the_end():
 def test_little_time_makes_fewer_and_shorter_walks():
     case = some_drawn(8, n_rows=5, tamper=False)
     evidence = case.hidden()
-    values = hidden.values_of(evidence.geometry.parts, len(case.release.classes))
+    values = values_in(evidence.geometry)
     land = PosteriorTarget.of(
         evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)
     )

@@ -1,14 +1,12 @@
 """What is likely of a binary column that no tree tests.
 
-Trees that looked through many splits and never took one on a column give away that it is nearly the
-same in all rows: a split with fewer rows on one side than any leaf holds is none that they may
-take. Before that, it is as skewed as tested columns are.
+Trees that looked through many splits and took none on a column show that it is nearly constant:
+they may not split off fewer rows than a leaf must hold.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import beta
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
@@ -25,7 +23,7 @@ _FULL, _COLUMNS = 1 / 28, 8.0
 """Share of the skewed columns of these tables that are mostly ones, and how many columns this is
 worth beside those of the table itself."""
 _EVEN = 2.0
-"""How even the pull of columns with equal shares is: the shape of its gamma law."""
+"""How even the pull of columns with equal shares is: k, the shape of its gamma law."""
 _RAREST, _STEPS = 1e-3, 40
 """Least share of the rarer value that is thought of, and steps from there to one half."""
 
@@ -71,7 +69,8 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
     rare = np.geomspace(_RAREST, 0.5, _STEPS)
     drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
     # Steps grow with the share, and so must the weight of each.
-    weight = rare * beta.pdf(rare, *_RARER) * (1.0 + drawn / _EVEN) ** -_EVEN
+    a, b = _RARER
+    weight = rare**a * (1.0 - rare) ** (b - 1.0) * (1.0 + drawn / _EVEN) ** -_EVEN
     own = heard[heard.sum(axis=1) > 0]
     lead = (own[:, 1] - own[:, 0]) / own.sum(axis=1)
     full = (_FULL * _COLUMNS + lead[lead > 0].sum()) / (_COLUMNS + np.abs(lead).sum())
