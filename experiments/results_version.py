@@ -171,7 +171,23 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "are: of 5,000 rows of adult all come back on each of seven seeds.",
         ),
         30: (
-            (),
+            (
+                "boosted",
+                "boosted-models",
+                "boosted-raw",
+                "default-forests",
+                "draft",
+                "draft-figure-5",
+                "draft-known-examples",
+                "exact",
+                "hidden",
+                "informed",
+                "known",
+                "known_raw",
+                "membership",
+                "raw",
+                "raw_boosted",
+            ),
             "Binary columns that no tree tests are taken to be nearly constant if the model looked "
             "through many splits. Numbers behind known draws move to where thresholds lie halfway "
             "between values.",

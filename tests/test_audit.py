@@ -739,7 +739,7 @@ def test_what_was_given_is_not_held_against_the_population(forest, data, control
     known = X[X.columns[:2]]
     found = treeleak.audit(forest, X, y, schema=schema, control=control, known_columns=known)
     assert found.measurement.significance is None
-    assert dict(found.not_assessed)["population"].startswith("some values were given")
+    assert dict(found.not_assessed)["population"].startswith("you gave some values")
     error = found.measurement.individual.all.error
     assert error == pytest.approx(found.measurement.error)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -16,8 +17,6 @@ from treeleak.learn import DPForestClassifier
 from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema
-
-NONE = np.zeros((0, 2))
 
 
 def some_columns(rng, n_rows, n_columns):
@@ -32,28 +31,33 @@ def some_columns(rng, n_rows, n_columns):
     st.floats(0, 200),
     st.floats(0, 0.5),
 )
-def test_shares_are_a_law_and_tests_make_them_rare(heard, tests, least):
-    own = np.array(heard).reshape(-1, 2)
+def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(heard, tests, least):
+    share, weight = shares_of_ones(np.array(heard).reshape(-1, 2), Searched(tests, least))
+    assert weight.sum() == pytest.approx(1)
+    assert (weight >= 0).all()
+    assert (share > 0).all()
+    assert (share < 1).all()
 
-    def rarer(searched):
-        share, weight = shares_of_ones(own, searched)
-        assert abs(weight.sum() - 1) < 1e-9
-        assert (weight >= 0).all()
-        assert (share > 0).all()
-        assert (share < 1).all()
+    def rarer(tests, least):
+        share, weight = shares_of_ones(np.zeros((0, 2)), Searched(tests, least))
         return float(np.minimum(share, 1 - share) @ weight)
 
-    here = rarer(Searched(tests, least))
-    assert rarer(Searched(tests + 5, least)) <= here + 1e-12
-    assert rarer(Searched(tests, min(least + 0.1, 0.5))) >= here - 1e-12
-    assert here <= rarer(NOT_SEARCHED) + 1e-12
+    assert rarer(tests + 5, least) <= rarer(tests, least) + 1e-12
+    assert rarer(tests, min(least + 0.1, 0.5)) >= rarer(tests, least) - 1e-12
+
+
+@pytest.mark.parametrize("ones", [0.1, 0.3, 0.5, 0.8])
+def test_without_tests_a_column_is_as_skewed_as_tested_ones(ones):
+    share, weight = shares_of_ones(np.tile([1 - ones, ones], (1000, 1)), NOT_SEARCHED)
+    assert share @ weight == pytest.approx(ones, abs=0.01)
 
 
 def test_columns_are_mostly_ones_where_tested_ones_are():
-    share, weight = shares_of_ones(np.tile([1.0, 9.0], (12, 1)), NOT_SEARCHED)
-    assert share @ weight > 0.5
-    share, weight = shares_of_ones(np.tile([9.0, 1.0], (12, 1)), NOT_SEARCHED)
-    assert share @ weight < 0.3
+    for searched in (NOT_SEARCHED, Searched(10, 0.1)):
+        share, weight = shares_of_ones(np.tile([1.0, 9.0], (20, 1)), searched)
+        assert share @ weight > 0.5
+        share, weight = shares_of_ones(np.tile([9.0, 1.0], (20, 1)), searched)
+        assert share @ weight < 0.2
 
 
 def test_how_thoroughly_a_model_searched():

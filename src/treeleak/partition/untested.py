@@ -15,17 +15,17 @@ from treeleak.release.statistics import DRAWS, ROWS
 
 _COUNTED = (ROWS.name, DRAWS.name)
 _PULL = 4.0
-"""Tests that a column draws for each one of a usual column, per share of rows in its rarer value
+"""c: tests that a column draws for each one of a usual column, per share of rows in its rarer value
 beyond those of the smallest leaf: a usual column has a quarter of them there."""
 _RARER = 1.1, 2.9
-"""Parameters of Beta, fitted to the shares of ones in the columns of the papers' three tables."""
+"""a, b: fitted to the shares of ones in the columns of the papers' three tables."""
 _FULL, _COLUMNS = 1 / 28, 8.0
 """Share of the skewed columns of these tables that are mostly ones, and how many columns this is
 worth beside those of the table itself."""
 _EVEN = 2.0
 """How even the pull of columns with equal shares is: k, the shape of its gamma law."""
 _RAREST, _STEPS = 1e-3, 40
-"""Least share of the rarer value that is thought of, and steps from there to one half."""
+"""Least step between shares of the rarer value, and steps to one half, each longer."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,31 @@ NOT_SEARCHED = Searched()
 def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, FloatArray]:
     """List shares of ones in an untested column, and the probability of each.
 
-    The rarer value has a share m of the rows, P(m) ~ Beta(m; a, b) (1 + c t (m - l)+ / k)^-k with t
-    tests per column and l the smallest leaf. What follows Beta is the chance that no tree tests
-    the column: the zero term of a negative binomial law. The rarer value is 0 as often as in tested
-    columns, of which the skewed ones count most.
+    With t tests per column, a column like the tested ones is untested with the probability
+    (1 + t / k)^-k, the zero term of a negative binomial law. Then its share p has the law
+    Beta(4 q, 4 - 4 q), q that of tested columns. Else its rarer value has a share m with
+    P(m) ~ Beta(m; a, b) (1 + c t (m - l)+ / k)^-k, l the smallest leaf; that value is 0 as often as
+    in tested columns, of which the skewed ones count most.
 
     ``heard``, shape (n_tested, 2): rows with 0 and with 1 in tested columns.
     """
-    rare = np.geomspace(_RAREST, 0.5, _STEPS)
-    drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
-    # Steps grow with the share, and so must the weight of each.
-    a, b = _RARER
-    weight = rare**a * (1.0 - rare) ** (b - 1.0) * (1.0 + drawn / _EVEN) ** -_EVEN
-    own = heard[heard.sum(axis=1) > 0]
-    lead = (own[:, 1] - own[:, 0]) / own.sum(axis=1)
-    full = (_FULL * _COLUMNS + lead[lead > 0].sum()) / (_COLUMNS + np.abs(lead).sum())
+    edges = np.append(0.0, np.geomspace(_RAREST, 0.5, _STEPS))
+    rare, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     share = np.append(rare, 1.0 - rare)
-    weight = np.append((1.0 - full) * weight, full * weight)
-    return share, weight / weight.sum()
+    own = heard[heard.sum(axis=1) > 0]
+    ones = own[:, 1] / own.sum(axis=1)
+    mean, lead = (ones.sum() + 1.0) / (len(ones) + 2.0), 2.0 * ones - 1.0
+    full = (_FULL * _COLUMNS + lead[lead > 0].sum()) / (_COLUMNS + np.abs(lead).sum())
+    drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
+    unmet = _beta(rare, *_RARER) * (1.0 + drawn / _EVEN) ** -_EVEN
+    parts = (
+        np.tile(width, 2) * _beta(share, 4.0 * mean, 4.0 - 4.0 * mean),
+        np.append((1.0 - full) * width * unmet, full * width * unmet),
+    )
+    usual, rarely = (part / part.sum() for part in parts)
+    missed = (1.0 + searched.tests / _EVEN) ** -_EVEN
+    return share, missed * usual + (1.0 - missed) * rarely
+
+
+def _beta(p: FloatArray, a: float, b: float) -> FloatArray:
+    return np.asarray(p ** (a - 1.0) * (1.0 - p) ** (b - 1.0))
