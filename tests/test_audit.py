@@ -565,6 +565,16 @@ def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
         assert finding.text.startswith("Interrupted")
         assert finding.rule == ""
         assert result.meaning.startswith("interrupted before")
+        assert "At this pace" not in finding.text
+
+
+def test_rows_that_meet_every_count_are_not_said_to_miss_some(rebuilt):
+    stopped = replace(rebuilt, status="unknown", misfit=0.0)
+    (finding,) = find(Found(reconstruction=stopped))
+    assert finding.verdict == OPEN
+    assert "but not every sum" in finding.text
+    (finding,) = find(Found(reconstruction=replace(stopped, misfit=7.0)))
+    assert "a count residual of 7" in finding.text
 
 
 def test_a_statistic_singles_nobody_out():

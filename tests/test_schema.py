@@ -170,7 +170,8 @@ def test_a_schema_that_contradicts_itself_is_refused(make, says):
     [
         ("{", "Expecting"),
         ("[" * 100_000, "recursion"),
-        ("3", "version 1"),
+        ("3", "it lacks `version = 1`"),
+        ("{}", "it lacks `version = 1`"),
         ('{"version": 2}', "version 1"),
         ('{"version": 1, "attributes": []}', "attributes"),
         ('{"version": 1, "attribute": {}}', "attribute is {}, must be a list"),

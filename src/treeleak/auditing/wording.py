@@ -294,6 +294,11 @@ STOPPED_MISSING = Kind(
     "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; raise "
     "--time-limit.{expects:message}",
 )
+STOPPED_SUMS = Kind(
+    "stopped_with_sums",
+    "{stopped}. Not converged: {rows:people} rows that meet every count, but not every sum in the "
+    "leaves; raise --time-limit.{expects:message}",
+)
 PACE = Kind("pace", "At this pace, it would take about {time}.")
 NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")
 

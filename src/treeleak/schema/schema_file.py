@@ -42,7 +42,9 @@ def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
 
     Raises BadSchema, naming the entry that cannot be read.
     """
-    if not isinstance(data, Mapping) or data.get("version") != _VERSION:
+    if not isinstance(data, Mapping) or "version" not in data:
+        raise BadSchema(f"not a schema: it lacks `version = {_VERSION}`")
+    if data["version"] != _VERSION:
         raise BadSchema(f"not a schema of version {_VERSION}")
 
     def in_place(place: Place) -> str:

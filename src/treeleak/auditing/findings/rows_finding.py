@@ -307,8 +307,10 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
         return [wording.FIRST_TREES(trees=settled, rows=n)]
     if rebuilt.row_count is not None:
         return [wording.STOPPED_UNSETTLED(stopped=stopped, rows=n, expects=expects)]
+    if not rebuilt.misfit:
+        return [wording.STOPPED_SUMS(stopped=stopped, rows=n, expects=expects)]
     needed, misfit = time_needed(rebuilt.trace), f"{rebuilt.misfit:g}"
     found = wording.STOPPED_MISSING(stopped=stopped, rows=n, misfit=misfit, expects=expects)
     if needed is None or not np.isfinite(needed):
-        return [found, wording.NO_PACE()]
+        return [found] if rebuilt.interrupted else [found, wording.NO_PACE()]
     return [found, wording.PACE(time=time_words(needed))]
