@@ -236,7 +236,7 @@ def test_the_same_seed_gives_the_same_answer(seed):
     model = RandomForestClassifier(6, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
     one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
     assert same(one, other)
-    assert one.status == "feasible"
+    assert one.status in ("feasible", "likely")
     assert one.seed == seed
 
 
