@@ -242,12 +242,11 @@ def _at_parents(release: Release, each: FloatArray) -> FloatArray:
     """Add up what leaves (rows of A) hold over all leaves below the parent of each."""
     begin, found = 0, []
     for tree in release.trees:
-        leaves = tree.leaves
-        below, parent = np.zeros(tree.n_nodes), np.zeros(tree.n_nodes, dtype=np.int64)
+        leaves, below = tree.leaves, np.zeros(tree.n_nodes)
         below[leaves] = each[begin : begin + len(leaves)]
         begin += len(leaves)
-        for v in np.flatnonzero(tree.feature >= 0)[::-1]:  # children stand behind their parents
-            two = [tree.left[v], tree.right[v]]
-            below[v], parent[two] = below[two].sum(), v
-        found.append(below[parent[leaves]])
+        for v in np.flatnonzero(~tree.is_leaf)[::-1]:  # children stand behind their parents
+            below[v] = below[tree.left[v]] + below[tree.right[v]]
+        # A root that is a leaf is taken for its own parent.
+        found.append(below[np.maximum(tree.parent[leaves], 0)])
     return np.concatenate(found)

@@ -40,6 +40,8 @@ class Searched:
     @classmethod
     def of(cls, release: Release) -> Searched:
         """Look at all trees; where noise hides their counts, splits need not follow the rows."""
+        if release.noise is not None:
+            return NOT_SEARCHED
         shares = []
         for tree in release.trees:
             held = tree.totals
@@ -47,13 +49,23 @@ class Searched:
                 held = tree.counts.sum(axis=1)
             if held is not None and (total := held[tree.leaves].sum()) > 0:
                 shares.append(held[tree.leaves].min() / total)
-        if release.noise is not None or not shares:
+        if not shares:
             return NOT_SEARCHED
         tests = sum(int((tree.feature >= 0).sum()) for tree in release.trees)
         return cls(tests / max(release.n_features, 1), float(min(shares)))
 
 
 NOT_SEARCHED = Searched()
+
+
+def mean_skew(heard: FloatArray) -> FloatArray:
+    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
+
+    ``heard``, shape (n_binaries, 2): rows with each value.
+    """
+    ones = _ones(heard)
+    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
+    return np.array([1.0 - p, p])
 
 
 def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, FloatArray]:
@@ -70,9 +82,7 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
     edges = np.append(0.0, np.geomspace(_RAREST, 0.5, _STEPS))
     rare, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     share = np.append(rare, 1.0 - rare)
-    own = heard[heard.sum(axis=1) > 0]
-    ones = own[:, 1] / own.sum(axis=1)
-    mean, lead = (ones.sum() + 1.0) / (len(ones) + 2.0), 2.0 * ones - 1.0
+    mean, lead = mean_skew(heard)[1], 2.0 * _ones(heard) - 1.0
     full = (_FULL * _COLUMNS + lead[lead > 0].sum()) / (_COLUMNS + np.abs(lead).sum())
     drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
     unmet = _beta(rare, *_RARER) * (1.0 + drawn / _EVEN) ** -_EVEN
@@ -83,6 +93,12 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
     usual, rarely = (part / part.sum() for part in parts)
     missed = (1.0 + searched.tests / _EVEN) ** -_EVEN
     return share, missed * usual + (1.0 - missed) * rarely
+
+
+def _ones(heard: FloatArray) -> FloatArray:
+    """Share of ones in each binary column that has rows."""
+    total = heard.sum(axis=1)
+    return np.asarray(heard[total > 0, 1] / total[total > 0])
 
 
 def _beta(p: FloatArray, a: float, b: float) -> FloatArray:

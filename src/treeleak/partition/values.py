@@ -249,17 +249,6 @@ def values_of(
     return Values(tuple(parts), *own, searched)
 
 
-def mean_skew(heard: FloatArray) -> FloatArray:
-    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
-
-    ``heard``, shape (n_binaries, 2): rows with each value.
-    """
-    total = heard.sum(axis=1)
-    ones = heard[total > 0, 1] / total[total > 0]
-    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
-    return np.array([1.0 - p, p])
-
-
 def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
     if isinstance(attribute, Joint):
         d = np.zeros((len(table), len(table)))

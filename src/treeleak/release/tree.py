@@ -210,15 +210,21 @@ class Tree:
             depth[nodes] = level
         return depth
 
+    @property
+    def parent(self) -> IntArray:
+        """Parent of each node, -1 for the root, shape (n_nodes,)."""
+        inner = np.flatnonzero(~self.is_leaf)
+        parent = np.full(self.n_nodes, -1)
+        parent[self.left[inner]] = parent[self.right[inner]] = inner
+        return parent
+
     def passed(self, at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """List the inner nodes through which rows get to nodes.
 
         ``at``, shape (n_rows,): where each row ends. Returns row, node, and 1 if it goes right from
         there, 0 if left.
         """
-        inner = np.flatnonzero(~self.is_leaf)
-        parent = np.full(self.n_nodes, -1)
-        parent[self.left[inner]] = parent[self.right[inner]] = inner
+        parent = self.parent
         row, found = np.arange(len(at)), [np.zeros((3, 0), dtype=np.int64)]
         while len(row):
             above = parent[at]
