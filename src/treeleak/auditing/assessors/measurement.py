@@ -10,56 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
+from treeleak.auditing.assessors.compared import Pairs, Tables, alike, compared
+from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
-from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
+from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
 from treeleak.auditing.described import Described
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.metrics import (
-    Individual,
-    Significance,
-    exact_row_share,
-    individual_errors,
-    same_size,
-    significance,
-)
-from treeleak.metrics.baseline import bounded_schema
-from treeleak.metrics.encoding import table_columns
-from treeleak.metrics.matching import best_matching, right_values
-from treeleak.metrics.scores import Scores, scores_of
+from treeleak.metrics import Individual, Significance, exact_row_share, same_size
+from treeleak.metrics.scores import Scores
 from treeleak.metrics.targets import right_targets
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Which rebuilt row stands for which training row, and how far each value is off."""
-
-    rebuilt: IntArray
-    """Shape (n_rows,). Numbers of the rebuilt rows that were compared."""
-    true: IntArray
-    """Shape (n_rows,). Number of the training row matched with each."""
-    distance: FloatArray
-    """Shape (n_rows, n_columns)."""
-    given: BoolArray
-    """Shape (n_rows, n_columns). Which values were given."""
-    columns: tuple[str, ...]
-    errors: FloatArray
-    """Shape (n_rows,). Of each training row, in their order: mean over what was not given, NaN
-    where all was."""
-    tested: FloatArray
-    """Shape (n_rows,). The same, without people who are like nine others or more: none of them is
-    told apart."""
-    misses: FloatArray
-    """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
-    their range."""
-    tried: tuple[Tried, ...]
-    """Yardsticks, measured; first random guesses."""
 
 
 @dataclass(frozen=True)
@@ -181,37 +145,11 @@ def measure(
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
     numbers, reconstruction = _as_many(reconstruction, len(truth.X), seed)
-    rebuilt, true = _rows(reconstruction), truth.X
-    given, schema = reconstruction.given, reconstruction.schema
+    rebuilt, true, given = _rows(reconstruction), truth.X, reconstruction.given
+    group = _classes(release, labels, len(true)) if reconstruction.ordered else None
     known = pd.DataFrame(given, columns=rebuilt.columns)
-    matching = best_matching(rebuilt, true, schema)
-    individual = individual_errors(rebuilt, true, schema, known, seed, matching)
-    columns = table_columns(rebuilt, true, schema)
-    told = known[columns].to_numpy()
-    beside = None
-    if given.any():
-        back = np.argsort(matching.true_row)
-        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
-    if tried is None:
-        tried = try_all(true, schema, release, control, seed, beside)
-    nearer = None
-    if control is not None and beside is None:
-        nearer = significance(rebuilt, true, control, schema, seed=seed)
-    wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
-    misses = np.empty(len(true))
-    misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
-    alike = true.groupby(list(true.columns), dropna=False).ngroup().to_numpy(dtype=np.int64)
-    counts = np.bincount(alike)[alike] < THRESHOLD
-    errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
-    pairs = Pairs(
-        numbers, *matching, told, tuple(columns), individual.errors, errors, misses, tuple(tried)
-    )
-    in_order = None
-    if reconstruction.ordered:
-        in_order = measure_in_order(
-            rebuilt[columns], true[columns], _classes(release, labels, len(true)), ~told, schema,
-            seed,
-        )  # fmt: skip
+    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group)
+    whole = compared(tables, numbers, release, seed, tried)
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
@@ -224,9 +162,9 @@ def measure(
         open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
-    baseline = tried[0].guesses.baseline
+    baseline = whole.pairs.tried[0].guesses.baseline
     return Measurement(
-        error=float(matching.distance[~told].mean()),
+        error=whole.error,
         exact_rows=exact_row_share(rebuilt, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
         guess_mean=baseline.mean,
@@ -235,17 +173,13 @@ def measure(
         exact_in_order=exact_in_order,
         located_in_order=located_in_order,
         error_in_order=error_in_order,
-        individual=individual,
-        significance=nearer,
-        scores=scores_of(
-            matching.distance, ~told, columns, truth.X, bounded_schema(schema, truth.X)
-        ),
-        yardsticks=held_against(tried, errors, misses),
-        in_order=in_order,
-        targets=_targets(
-            reconstruction, labels, numbers, matching.true_row, alike.astype(np.int64)
-        ),
-        pairs=pairs,
+        individual=whole.individual,
+        significance=whole.significance,
+        scores=whole.scores,
+        yardsticks=whole.yardsticks,
+        in_order=whole.in_order,
+        targets=_targets(reconstruction, labels, truth.X, whole.pairs),
+        pairs=whole.pairs,
     )
 
 
@@ -269,21 +203,21 @@ def with_shape(
 
 
 def _targets(
-    reconstruction: Reconstruction, labels: Any, rebuilt: IntArray, true: IntArray, alike: IntArray
+    reconstruction: Reconstruction, labels: Any, X: pd.DataFrame, pairs: Pairs
 ) -> float | None:
     """Share of the training rows whose target stands beside them."""
     told = reconstruction.outcomes
     if told is None or reconstruction.labelled or labels is None:
         return None
     given = pd.to_numeric(pd.Series(np.ravel(np.asarray(labels))), errors="coerce")
-    known, n = given.to_numpy(dtype=float), len(alike)
+    known, n = given.to_numpy(dtype=float), len(X)
     if len(known) != n:
         return None
     own = told.to_numpy(dtype=float)
     if reconstruction.ordered:
         return right_targets(own, known) / n
     # Of people who are alike, nobody says whose row a rebuilt one is.
-    return right_targets(own[rebuilt], known[true], alike[true]) / n
+    return right_targets(own[pairs.rebuilt], known[pairs.true], alike(X)[pairs.true]) / n
 
 
 def _classes(release: Release, labels: Any, n_rows: int) -> IntArray:

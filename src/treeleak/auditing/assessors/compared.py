@@ -1,0 +1,134 @@
+"""Rebuilt rows held against the training rows, and against yardsticks: one matching, one test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import numpy as np
+import pandas as pd
+
+from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
+from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
+from treeleak.auditing.described import Described
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.metrics import Individual, Significance, individual_errors, significance
+from treeleak.metrics.baseline import bounded_schema
+from treeleak.metrics.encoding import table_columns
+from treeleak.metrics.matching import best_matching, right_values
+from treeleak.metrics.scores import Scores, scores_of
+from treeleak.release.release import Release
+from treeleak.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which rebuilt row stands for which training row, and how far each value is off."""
+
+    rebuilt: IntArray
+    """Shape (n_rows,). Numbers of the rebuilt rows that were compared."""
+    true: IntArray
+    """Shape (n_rows,). Number of the training row matched with each."""
+    distance: FloatArray
+    """Shape (n_rows, n_columns)."""
+    given: BoolArray
+    """Shape (n_rows, n_columns). Which values were given."""
+    columns: tuple[str, ...]
+    errors: FloatArray
+    """Shape (n_rows,). Of each training row, in their order: mean over what was not given, NaN
+    where all was."""
+    tested: FloatArray
+    """Shape (n_rows,). The same, without people who are like nine others or more: none of them is
+    told apart."""
+    misses: FloatArray
+    """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
+    their range."""
+    tried: tuple[Tried, ...]
+    """Yardsticks, measured; first random guesses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Rebuilt rows, and the training rows that they are held against: as many."""
+
+    rebuilt: pd.DataFrame
+    true: pd.DataFrame
+    known: pd.DataFrame
+    """Like the rebuilt rows: which values were given."""
+    control: pd.DataFrame | None
+    schema: Schema
+    group: IntArray | None
+    """Class of each training row, where rebuilt row k stands for training row k; else None."""
+
+
+@dataclass(frozen=True)
+class Compared(Described):
+    """Rebuilt rows held against the training rows."""
+
+    error: float
+    """Mean distance of a value that was not given, under the best matching of rows."""
+    scores: Scores | None
+    """How far the rebuilt rows are off, categories and numbers apart."""
+    individual: Individual
+    significance: Significance | None
+    in_order: InOrder | None
+    yardsticks: tuple[Yardstick, ...]
+    pairs: Pairs = field(repr=False, compare=False)
+
+
+def compared(
+    tables: Tables,
+    numbers: IntArray,
+    release: Release,
+    seed: int,
+    tried: Sequence[Tried] | None = None,
+) -> Compared:
+    """Match rows, measure them, and hold them against yardsticks.
+
+    ``numbers``: of the rebuilt rows. ``tried``: yardsticks that were held against the same training
+    rows before.
+    """
+    rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
+    matching = best_matching(rebuilt, true, schema)
+    individual = individual_errors(rebuilt, true, schema, known, seed, matching)
+    columns = table_columns(rebuilt, true, schema)
+    told = known[columns].to_numpy()
+    beside = None
+    if told.any():
+        back = np.argsort(matching.true_row)
+        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
+    if tried is None:
+        tried = try_all(true, schema, release, tables.control, seed, beside)
+    nearer = None
+    if tables.control is not None and beside is None:
+        nearer = significance(rebuilt, true, tables.control, schema, seed=seed)
+    wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
+    misses = np.empty(len(true))
+    misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
+    group = alike(true)
+    counts = np.bincount(group)[group] < THRESHOLD
+    errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
+    in_order = None
+    if tables.group is not None:
+        in_order = measure_in_order(
+            rebuilt[columns], true[columns], tables.group, ~told, schema, seed
+        )
+    return Compared(
+        error=float(matching.distance[~told].mean()),
+        scores=scores_of(matching.distance, ~told, columns, true, bounded_schema(schema, true)),
+        individual=individual,
+        significance=nearer,
+        in_order=in_order,
+        yardsticks=held_against(tried, errors, misses),
+        pairs=Pairs(
+            numbers, *matching, told, tuple(columns), individual.errors, errors, misses,
+            tuple(tried),
+        ),
+    )  # fmt: skip
+
+
+def alike(X: pd.DataFrame) -> IntArray:
+    """Number the rows so that equal ones have one number."""
+    return np.asarray(X.groupby(list(X.columns), dropna=False).ngroup(), dtype=np.int64)
