@@ -210,11 +210,11 @@ def _printed(audit, **options):
 
 
 def _finer(m):
-    return {percent(y.scores.categories, 1) for y in m.yardsticks}
+    return {percent(y.scores.categories, 1) for y in m.judged.yardsticks}
 
 
 def test_the_terminal_has_scores_in_whole_percents(found):
-    finer, near = _finer(found.measurement), found.measurement.yardsticks[0].scores
+    finer, near = _finer(found.measurement), found.measurement.judged.yardsticks[0].scores
     assert all(figure in _printed(found, include_rows=True) for figure in finer)
     assert not [figure for figure in finer if figure in _printed(found)]
     assert re.search(rf"a random baseline +{percent(near.categories)} ", _printed(found))
@@ -222,11 +222,12 @@ def test_the_terminal_has_scores_in_whole_percents(found):
 
 def test_the_terminal_has_one_error_where_a_part_of_it_is_hidden(found):
     hidden = found.to_dict()
-    for told in (hidden["measurement"], *hidden["measurement"]["yardsticks"]):
+    judged = hidden["measurement"].get("on_tested", hidden["measurement"])
+    for told in (judged, *judged["yardsticks"]):
         told["scores"] |= {"categories": None, "numbers": None}
     audit = copy.copy(found)
     object.__setattr__(audit, "to_dict", lambda edition: hidden)
-    both = percent(found.measurement.scores.error)
+    both = percent(found.measurement.judged.scores.error)
     lines = rf"How far off +error +by chance\n +the rebuilt rows +{both} *\n"
     assert re.search(lines, _printed(audit))
 

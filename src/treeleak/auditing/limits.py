@@ -247,7 +247,7 @@ def _worst_group_over_guess(audit: Audit) -> float:
 
 
 def _worst_person(audit: Audit) -> float:
-    pairs = _measured(audit).pairs
+    pairs = _measured(audit).judged.pairs
     if pairs is None:
         raise NotCovered(own_words("errors of single people are not known"))
     with np.errstate(invalid="ignore"):
@@ -268,15 +268,14 @@ def _of_measured(key: str) -> Callable[[Audit], float]:
 
 def _over_guess(audit: Audit) -> float:
     _rebuilt(audit)
-    m = _measured(audit)
-    guesses = [y.scores.error for y in m.yardsticks if y.knows != "people"]
-    guess = min([m.guess_mean, *guesses])
+    m = _measured(audit).judged
+    guess = min(y.scores.error for y in m.yardsticks if y.knows != "people")
     return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
 
 
 def _over_population(audit: Audit) -> float:
     _rebuilt(audit)
-    test = _measured(audit).significance
+    test = _measured(audit).judged.significance
     if test is None:
         raise NotCovered(audit.reason("population", NEEDS_CONTROL))
     if test.overlapping:

@@ -153,6 +153,11 @@ TARGETS = Kind(
     "targets_rebuilt",
     "The target of {rows:share} of the training rows was rebuilt exactly.",
 )
+ON_TESTED = Kind(
+    "on_tested_columns",
+    "The model holds nothing of {left_out:number} of the {columns:number} columns. Without them: "
+    "{scores:message}.",
+)
 STRONGEST = Kind("strongest_yardstick", "The strongest baseline is {yardstick}: {scores:message}.")
 THESE_ROWS = Kind(
     "other_draws",

@@ -29,6 +29,19 @@ def digits(found: Doc) -> int:
     return 0 if found["edition"] == "releasable" else 1
 
 
+def judged(m: Doc) -> Doc:
+    """Take what the verdict rests on: without columns that no tree tests, where there are any."""
+    found: Doc = m.get("on_tested", m)
+    return found
+
+
+def left_out(judged: Doc) -> Iterator[str]:
+    """Say which columns the comparison with baselines leaves out."""
+    if columns := judged.get("left_out"):
+        some = f"the {columns:,} columns" if columns > 1 else "the one column"
+        yield f"Without {some} of which the model holds nothing:"
+
+
 def capital(text: str) -> str:
     """Begin a text with a capital."""
     return text[:1].upper() + text[1:]

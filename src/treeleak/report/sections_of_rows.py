@@ -77,7 +77,7 @@ def against_guesses(found: Doc) -> Section:
         "Compared with",
         ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
          "Error (DRAFT)", "Chance of such a margin"),
-        tuple(_of_yardstick(y, facts.digits(found)) for y in m["yardsticks"]),
+        tuple(_of_yardstick(y, facts.digits(found)) for y in facts.judged(m)["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     ).told(facts.NONE)  # fmt: skip
     said = Prose(
@@ -85,17 +85,19 @@ def against_guesses(found: Doc) -> Section:
         "tested over people.",
         quiet=True,
     )
-    return Section.of(key, title, [*charts, table, beside, said, *reasons(found, "population")])
+    left_out = [Prose(text) for text in facts.left_out(facts.judged(m))]
+    blocks = [table, *left_out, *charts, beside, said, *reasons(found, "population")]
+    return Section.of(key, title, blocks)
 
 
 def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]) -> Bars | None:
     """Show what is right in the rebuilt rows and in every yardstick: more ink, more disclosed."""
-    m = found["measurement"]
+    m = facts.judged(found["measurement"])
     if m["scores"] is None or m["scores"][key] is None:
         return None
     lines = [Bar("In the rebuilt rows", (right(m["scores"]),))]
     lines += [
-        Bar(facts.capital(v["what"]), (right(v["measurement"]["scores"]),))
+        Bar(facts.capital(v["what"]), (right(facts.judged(v["measurement"])["scores"]),))
         for v in found["variants"]
         if v["measurement"] is not None
     ]
@@ -147,12 +149,13 @@ def _of_measured(m: Doc, digits: int) -> Iterator[Fact]:
     if m["error_in_order"] is not None:
         in_place = percent(m["error_in_order"], digits)
         yield "Error of categories row by row, in their own place", in_place, ""
-    if (order := m["in_order"]) is not None:
+    judged = facts.judged(m)
+    if (order := judged["in_order"]) is not None:
         usual = f"the usual values of the class {percent(order['usual'], digits)}"
         yield "Error in their own place", percent(order["error"], digits), usual
     for what, error, more in facts.of_unlike(m["individual"], digits):
         yield facts.capital(what), f"error {error}", more
-    if (test := m["significance"]) is not None:
+    if (test := judged["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
         told = "none: the excess is attributable to the model"
         yield "Other samples as near as the training rows", near, told

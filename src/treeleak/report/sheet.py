@@ -117,12 +117,15 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
 
 
 def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
+    m = facts.judged(m)
     best = _strongest(m)
     if m["scores"] is None or best is None:
         return ()
     own, other = read_scores(m["scores"]), read_scores(best["scores"])
     reader = None if digits else ANYBODY
     said, beside = in_full(own).told(reader), in_short(other).told(reader)
+    if "left_out" in m:
+        said = f"In the columns that trees test: {said[:1].lower()}{said[1:]}"
     return (f"{said}. In {WORDS[best['name']]}: {beside}.",)
 
 
@@ -177,14 +180,16 @@ def _strongest(m: Doc) -> Doc | None:
 
 
 def _score_tiles(m: Doc, tone: Tone, digits: int) -> Iterator[Tile]:
+    m = facts.judged(m)
     best = _strongest(m)
     scores, other = m["scores"], None if best is None else best["scores"]
     beside = "" if best is None else WORDS[best["name"]]
+    where = " in columns that trees test" * ("left_out" in m)
     if scores["categories"] is not None:
         share = "" if other is None else f"{percent(other['categories'], digits)} in {beside}"
         wrong = percent(scores["categories"], digits)
-        yield Tile(wrong, "error of rebuilt categories", share, tone)
+        yield Tile(wrong, f"error of rebuilt categories{where}", share, tone)
     if scores["numbers"] is not None:
         off = "" if other is None else f"{other['numbers']['off']:.2f} in {beside}"
         figure = f"{scores['numbers']['off']:.2f}"
-        yield Tile(figure, "standard deviations off, in rebuilt numbers", off, tone)
+        yield Tile(figure, f"standard deviations off, in rebuilt numbers{where}", off, tone)

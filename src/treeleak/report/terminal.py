@@ -213,7 +213,9 @@ def _measurement(told: Doc, rebuilt: Reconstruction) -> Group:
     given = ", of what was not given" * bool(rebuilt.given.any())
     head = Text(f"Against the training rows{given} ({m['compared']}{same})")
     rows = _indented(_of_measured(m, rebuilt, digits))
-    return Group(head, figures(rows), Text(), _yardsticks(m, digits))
+    judged = facts.judged(m)
+    left_out = [Text(t) for t in facts.left_out(judged)]
+    return Group(head, figures(rows), Text(), *left_out, _yardsticks(judged, digits))
 
 
 def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple[str, str]]:
@@ -229,8 +231,8 @@ def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple
         yield "Error in the worst row", percent(individual["all"]["worst"])
     for what, error, more in facts.of_unlike(individual, digits):
         yield what, f"{error}, {more}"
-    if m["significance"] is not None:
-        yield from _against_others(m["significance"], digits)
+    if (test := facts.judged(m)["significance"]) is not None:
+        yield from _against_others(test, digits)
 
 
 def _yardsticks(m: Doc, digits: int) -> Table:
@@ -250,7 +252,7 @@ def _yardsticks(m: Doc, digits: int) -> Table:
         return (what, *cells, chance)
 
     lines = [] if m["scores"] is None else [line("the rebuilt rows", own, "")]
-    if own["categories"] is not None and m["error_in_order"] is not None:
+    if own["categories"] is not None and m.get("error_in_order") is not None:
         blank = [""] * len(kinds)
         lines.append(("  row by row, in place", percent(m["error_in_order"], digits), *blank))
     lines += [line(WORDS[y["name"]], y["scores"], by_chance(y["nearer"])) for y in m["yardsticks"]]

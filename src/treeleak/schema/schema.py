@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,12 @@ class Schema:
     def columns(self) -> tuple[str, ...]:
         """Every column, grouped by attribute."""
         return tuple(c for a in self.attributes for c in a.columns)
+
+    def within(self, kept: Callable[[Attribute], bool]) -> Schema:
+        """Keep some attributes, and the rules that name columns of theirs alone."""
+        attributes = [a for a in self.attributes if kept(a)]
+        own = {c for a in attributes for c in a.columns}
+        return Schema(attributes, (r for r in self.rules if own.issuperset(r.columns)))
 
     def for_model(self, feature_names: Sequence[str]) -> Schema:
         """Check the schema against a model's columns, and return it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import field
 
 import numpy as np
@@ -61,6 +61,23 @@ class Tables:
     schema: Schema
     group: IntArray | None
     """Class of each training row, where rebuilt row k stands for training row k; else None."""
+    left_out: int = 0
+    """Columns that no tree tests, if these are without them. The model holds nothing of them, and
+    whoever knows the population knows more: beside the others, they hide what it discloses."""
+
+    def tested(self, free: Collection[str]) -> Tables | None:
+        """Leave out the attributes that no tree tests; None where there are none, or no others.
+
+        ``free``: columns that no tree tests. A rule between columns holds while all of them stay.
+        """
+        schema = self.schema.within(lambda a: not set(a.columns) <= set(free))
+        own = list(schema.columns)
+        if len(own) in (0, len(self.schema.columns)) or self.known[own].to_numpy().all():
+            return None
+        control = None if self.control is None else self.control[own]
+        tables = self.rebuilt[own], self.true[own], self.known[own]
+        left_out = len(self.schema.columns) - len(own)
+        return Tables(*tables, control, schema, self.group, left_out)
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,8 @@ class Compared(Described):
     significance: Significance | None
     in_order: InOrder | None
     yardsticks: tuple[Yardstick, ...]
+    left_out: int
+    """Columns left out because no tree tests them."""
     pairs: Pairs = field(repr=False, compare=False)
 
 
@@ -83,12 +102,12 @@ def compared(
     numbers: IntArray,
     release: Release,
     seed: int,
-    tried: Sequence[Tried] | None = None,
+    before: Pairs | None = None,
 ) -> Compared:
     """Match rows, measure them, and hold them against yardsticks.
 
-    ``numbers``: of the rebuilt rows. ``tried``: yardsticks that were held against the same training
-    rows before.
+    ``numbers``: of the rebuilt rows. ``before``: of another attack's rows, held against the same
+    training rows: its yardsticks are taken, but for those made from the attack.
     """
     rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
     matching = best_matching(rebuilt, true, schema)
@@ -99,8 +118,10 @@ def compared(
     if told.any():
         back = np.argsort(matching.true_row)
         beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
-    if tried is None:
+    if before is None:
         tried = try_all(true, schema, release, tables.control, seed, beside)
+    else:
+        tried = tuple(t for t in before.tried if t.name != "shape")
     nearer = None
     if tables.control is not None and beside is None:
         nearer = significance(rebuilt, true, tables.control, schema, seed=seed)
@@ -122,9 +143,9 @@ def compared(
         significance=nearer,
         in_order=in_order,
         yardsticks=held_against(tried, errors, misses),
+        left_out=tables.left_out,
         pairs=Pairs(
-            numbers, *matching, told, tuple(columns), individual.errors, errors, misses,
-            tuple(tried),
+            numbers, *matching, told, tuple(columns), individual.errors, errors, misses, tried
         ),
     )  # fmt: skip
 

@@ -141,16 +141,13 @@ def variants(case: Case) -> Case:
         made.append(("drawn counts only", drawn, guesses))
         other = drawn.without_population
         made.append(("drawn counts only, without the population", other, bare))
-    pairs = None if found.measurement is None else found.measurement.pairs
-    # A variant has a shape of its own, made without what it lacks.
-    tried = None if pairs is None else tuple(t for t in pairs.tried if t.name != "shape") or None
 
     def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
         if truth is None:
             return None
         m = measure(
             own, truth, case.release, given.seed, case.others, labels=given.y,
-            tried=None if own.given.any() else tried,
+            before=None if own.given.any() else found.measurement,
         )  # fmt: skip
         return None if m is None else with_shape(m, shapes, truth, own.schema, given.seed)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.assessors.compared import Pairs, Tables, alike, compared
+from treeleak.auditing.assessors.compared import Compared, Pairs, Tables, alike, compared
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
@@ -68,6 +68,9 @@ class Measurement(Described):
         nine digits; None where no target was rebuilt, or none was given.
     in_order : InOrder or None
         Row k held against person k; None where the reconstruction has no order.
+    on_tested : Compared or None
+        The same comparison without the columns that no tree tests; None where there are none, or
+        no others.
     pairs : Pairs or None
         What the errors come from, for those who ask for columns, groups or rows. Never in a
         document.
@@ -89,12 +92,18 @@ class Measurement(Described):
     yardsticks: tuple[Yardstick, ...] = ()
     in_order: InOrder | None = None
     targets: float | None = None
+    on_tested: Compared | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def judged(self) -> Measurement | Compared:
+        """What shows whether the rows tell of people: the comparison on columns that trees test."""
+        return self if self.on_tested is None else self.on_tested
+
     def to_dict(self) -> dict[str, Any]:
-        """Describe it (formats/audit.schema.json); of targets only where there are any."""
+        """Describe it (formats/audit.schema.json): what not every model has, where it is there."""
         told = super().to_dict()
-        return told if self.targets is not None else {k: told[k] for k in told if k != "targets"}
+        return {k: v for k, v in told.items() if v is not None or k not in ("targets", "on_tested")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +142,14 @@ def measure(
     control: pd.DataFrame | None = None,
     *,
     labels: Any = None,
-    tried: Sequence[Tried] | None = None,
+    before: Measurement | None = None,
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare.
 
     If there are more or fewer of them than training rows, some chosen at random are left out or
     repeated. ``control`` has rows of the same population that the model was not trained on,
-    ``labels`` the classes of the training rows, ``tried`` yardsticks that were held against the
-    same rows before.
+    ``labels`` the classes of the training rows, ``before`` what was measured of other rebuilt rows:
+    its yardsticks are taken.
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
@@ -149,7 +158,10 @@ def measure(
     group = _classes(release, labels, len(true)) if reconstruction.ordered else None
     known = pd.DataFrame(given, columns=rebuilt.columns)
     tables = Tables(rebuilt, true, known, control, reconstruction.schema, group)
-    whole = compared(tables, numbers, release, seed, tried)
+    pairs = (None, None) if before is None else (before.pairs, before.judged.pairs)
+    whole, on_tested = compared(tables, numbers, release, seed, pairs[0]), None
+    if (part := tables.tested(reconstruction.free_columns)) is not None:
+        on_tested = compared(part, numbers, release, seed, pairs[1])
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
@@ -179,6 +191,7 @@ def measure(
         yardsticks=whole.yardsticks,
         in_order=whole.in_order,
         targets=_targets(reconstruction, labels, truth.X, whole.pairs),
+        on_tested=on_tested,
         pairs=whole.pairs,
     )
 
@@ -191,15 +204,25 @@ def with_shape(
     seed: int,
 ) -> Measurement:
     """Add what the attack guesses from the shape of the trees, if there are guesses enough."""
-    pairs = measured.pairs
-    if pairs is None or (tried := tried_shape(guesses, truth.X, schema, seed)) is None:
+    tried = tried_shape(guesses, truth.X, schema, seed)
+    if tried is None or measured.pairs is None:
         return measured
-    return replace(
-        measured,
-        shape=Shape.of(tried.guesses),
-        yardsticks=(*measured.yardsticks, *held_against([tried], pairs.tested, pairs.misses)),
-        pairs=replace(pairs, tried=(*pairs.tried, tried)),
-    )
+    more = _one_more(measured.pairs, measured.yardsticks, tried)
+    found = replace(measured, shape=Shape.of(tried.guesses), **more)
+    if (part := measured.on_tested) is None:
+        return found
+    columns = set(part.pairs.columns)
+    own = tried_shape(guesses, truth.X, schema.within(lambda a: columns >= set(a.columns)), seed)
+    if own is None:
+        return found
+    return replace(found, on_tested=replace(part, **_one_more(part.pairs, part.yardsticks, own)))
+
+
+def _one_more(pairs: Pairs, yardsticks: tuple[Yardstick, ...], tried: Tried) -> dict[str, Any]:
+    """Hold rebuilt rows against one more yardstick."""
+    held = held_against([tried], pairs.tested, pairs.misses)
+    more = replace(pairs, tried=(*pairs.tried, tried))
+    return {"yardsticks": (*yardsticks, *held), "pairs": more}
 
 
 def _targets(

@@ -120,20 +120,22 @@ def _silent(release: Release) -> Release:
 def tried_shape(
     guesses: Sequence[Reconstruction], true: pd.DataFrame, schema: Schema, seed: int
 ) -> Tried | None:
-    """Measure guesses; where they have fewer rows, against as many of the training rows.
+    """Measure guesses in the schema's columns; where they have fewer rows, against as many of the
+    training rows.
 
     None if they are too few to know how they spread.
     """
+    own = list(schema.columns)
     if len(guesses) < FEWEST:
         return None
-    tally, rng, n = Tally(true, schema), np.random.default_rng(seed), len(true)
+    tally, rng, n = Tally(true[own], schema), np.random.default_rng(seed), len(true)
     for guess in guesses:
-        rows, known = guess.X, None
-        if rows is None:
+        if guess.X is None:
             continue
+        rows, known = guess.X[own], None
         if guess.given.any():
             at = same_size(pd.DataFrame({"row": np.arange(len(rows))}), n, seed)["row"]
-            known = pd.DataFrame(guess.given, columns=rows.columns)
+            known = pd.DataFrame(guess.given, columns=guess.X.columns)[own]
             rows, known = (t.iloc[at].reset_index(drop=True) for t in (rows, known))
         chosen = np.arange(n) if len(rows) == n else np.sort(rng.permutation(n)[: len(rows)])
         tally.add(rows, chosen, known)

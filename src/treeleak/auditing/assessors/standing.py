@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.core.private import dataclass
@@ -40,17 +41,19 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
     """Judge rebuilt rows by the yardsticks that they were held against.
 
     Where other rows of the population were given, enough of them, rows tell of the people only if
-    they are also nearer to them than to other draws of the population.
+    they are also nearer to them than to other draws of the population. Columns that no tree tests
+    do not count.
     """
     test = test_of(m)
     these = test is None or test.rank <= SIGNIFICANT
+    judged = m.judged
     sure: list[Way] = []
-    if these and any(y.knows == "people" for y in m.yardsticks):
-        if all(_nearer(m, y, level) for y in m.yardsticks):
+    if these and any(y.knows == "people" for y in judged.yardsticks):
+        if all(_nearer(judged, y, level) for y in judged.yardsticks):
             sure.append("values")
-        if all(y.more_rows <= level for y in m.yardsticks):
+        if all(y.more_rows <= level for y in judged.yardsticks):
             sure.append("rows")
-    order = m.in_order
+    order = judged.in_order
     in_places = order is not None and order.nearer_than_others <= level
     if (
         order is not None
@@ -61,10 +64,10 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
         sure.append("places")
     if sure:
         return Standing("people", tuple(sure))
-    strangers = [y for y in m.yardsticks if y.knows != "people"]
+    strangers = [y for y in judged.yardsticks if y.knows != "people"]
     perhaps: list[Way] = []
     if these and strangers:
-        if all(_nearer(m, y, level) for y in strangers):
+        if all(_nearer(judged, y, level) for y in strangers):
             perhaps.append("values")
         if all(y.more_rows <= level for y in strangers):
             perhaps.append("rows")
@@ -75,15 +78,15 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
 
 def test_of(m: Measurement) -> Significance | None:
     """The test against the population, if there were rows enough for it."""
-    test = m.significance
+    test = m.judged.significance
     return None if test is None or test.overlapping else test
 
 
 def strongest(m: Measurement) -> Yardstick | None:
     """The yardstick that errs least."""
-    return min(m.yardsticks, key=lambda y: y.scores.error, default=None)
+    return min(m.judged.yardsticks, key=lambda y: y.scores.error, default=None)
 
 
-def _nearer(m: Measurement, y: Yardstick, level: float) -> bool:
+def _nearer(m: Measurement | Compared, y: Yardstick, level: float) -> bool:
     most = (1 - MATERIAL) * y.scores.error if y.knows == "people" else y.scores.error
     return y.nearer <= level and m.error <= most

@@ -62,7 +62,9 @@ def releasable(document: Mapping[str, Any], kept: Kept, reader: Reader) -> dict[
         return _rows(told, kept.individual)
 
     def measurement(told: dict[str, Any]) -> dict[str, Any]:
-        shown: dict[str, Any] = _in_hundredths({k: told[k] for k in _SCORES})
+        shown: dict[str, Any] = _in_hundredths({k: told[k] for k in _SCORES if k in told})
+        if "on_tested" in told:
+            shown["on_tested"] = measurement(told["on_tested"])
         if (test := told["significance"]) is not None:
             shown["significance"] = test | _in_hundredths({k: test[k] for k in _OF_TEST})
         if kept.hidden:

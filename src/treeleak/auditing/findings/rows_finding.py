@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from treeleak.auditing import wording
+from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.pace import time_needed, time_words
@@ -29,6 +31,7 @@ from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 
+M = TypeVar("M", Measurement, Compared)
 _MEASURED_FIX = ("counts", "leaves", "noise")
 
 
@@ -138,19 +141,27 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
 
 
 def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
-    found = _weighed(rebuilt, m, proofs_hold)
-    kinds = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
-    if 1 not in (kinds.count(True), kinds.count(False)):
+    found, free = _weighed(rebuilt, m, proofs_hold), set(rebuilt.free_columns)
+    numbers = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
+    tested = [not free.issuperset(a.columns) for a in rebuilt.schema.attributes]
+    told = [n for n, t in zip(numbers, tested, strict=True) if t]
+    if not any(1 in (k.count(True), k.count(False)) for k in (numbers, told)):
         return found
     # Of categories and numbers apart, one is about a single column: perhaps one that is not told.
-    one = replace(
+    part = m.on_tested
+    one = replace(_in_one(m), on_tested=None if part is None else _in_one(part))
+    other = _weighed(rebuilt, one, proofs_hold)
+    said = (own.with_instead(o) for own, o in zip(found.said, other.said, strict=True))
+    return replace(found, said=tuple(said))
+
+
+def _in_one(m: M) -> M:
+    """Mix categories and numbers."""
+    return replace(
         m,
         scores=None if m.scores is None else _whole(m.scores),
         yardsticks=tuple(replace(y, scores=_whole(y.scores)) for y in m.yardsticks),
     )
-    other = _weighed(rebuilt, one, proofs_hold)
-    said = (own.with_instead(o) for own, o in zip(found.said, other.said, strict=True))
-    return replace(found, said=tuple(said))
 
 
 def _whole(scores: Scores) -> Scores:
@@ -159,9 +170,9 @@ def _whole(scores: Scores) -> Scores:
 
 def _perhaps(m: Measurement) -> Message:
     """Say what would tell single people from all of them."""
-    if m.significance is None:
+    if (few := m.significance) is None:
         return wording.MAYBE()
-    if (few := m.significance).overlapping:
+    if few.overlapping:
         return wording.MAYBE_TOO_FEW(control=few.n_control, needed=few.needed, better=few.better)
     return wording.MAYBE_POPULATION()
 
@@ -169,6 +180,10 @@ def _perhaps(m: Measurement) -> Message:
 def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = list(_scores(rebuilt, m))
+    if (part := m.on_tested) is not None:
+        scores = "" if part.scores is None else in_short(part.scores)
+        columns = len(rebuilt.schema.columns)
+        said.append(wording.ON_TESTED(left_out=part.left_out, columns=columns, scores=scores))
     if (best := strongest(m)) is not None:
         scores = in_short(best.scores)
         said.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
@@ -193,7 +208,8 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Find
         said.append(wording.NO_BETTER())
     if not proofs_hold:
         said.append(wording.IMPOSSIBLE())
-    few = m.pairs is not None and np.isfinite(m.pairs.errors).sum() < FEWEST_PEOPLE
+    pairs = m.judged.pairs
+    few = pairs is not None and np.isfinite(pairs.errors).sum() < FEWEST_PEOPLE
     if few:
         said.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
     if rebuilt.status == "unknown" or blind or few or not proofs_hold:
@@ -240,16 +256,17 @@ def _error(m: Measurement) -> Message:
 
 def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Message]:
     """Say what the rows tell in their own places, where that is part of the verdict."""
-    if m.in_order is None or "places" not in standing.ways:
+    order = m.judged.in_order
+    if order is None or "places" not in standing.ways:
         return []
     sure = standing.tells == "people"
     return [
         wording.IN_PLACES(
-            error=m.in_order.error,
-            others=m.in_order.others,
+            error=order.error,
+            others=order.others,
             of_class=" of the class" * labelled,
             usual_of="its" if labelled else "the",
-            usual=m.in_order.usual,
+            usual=order.usual,
             little="" if sure else ": the order of the rows discloses a little about the people",
         )
     ]
