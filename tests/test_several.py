@@ -15,9 +15,9 @@ import treeleak
 from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
+from helpers.in_order import check_form
 from helpers.tables import compas_sample
 from helpers.tables_of import dataset
-from test_known import check_form
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import run
