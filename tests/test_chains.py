@@ -22,7 +22,9 @@ from helpers.walks import frequencies, written
 from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, split, walk
+from treeleak.attacks.posterior.draw_kernels import State, walk
+from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.hidden_kernels import split
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget

@@ -14,10 +14,11 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.in_order import check_form, misfit_of, table_of
 from helpers.interrupt import Interrupt
 from helpers.patient import work
-from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
-from helpers.tables_of import dataset, written
+from helpers.releases import bootstrap_draws, drawn, random_tree, tampered
+from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import likely, search
@@ -35,12 +36,6 @@ def attacked(case: Drawn, distinct: bool = True, seed: int = 0, clock: Clock | N
     return attack(evidence, evidence.geometry, clock or Clock(60.0), seed)
 
 
-def table_of(answer: Answer, release: Release) -> np.ndarray:
-    """Rows of an answer with the class in a last column."""
-    (rows,) = answer.rows
-    return written(rows.values, answer, release.n_features)
-
-
 def columns_of(answer: Answer, release: Release) -> list[list[int]]:
     """Columns of each value of a row, the class last."""
     return [*(list(part.columns) for part in answer.values.parts), [release.n_features]]
@@ -48,40 +43,6 @@ def columns_of(answer: Answer, release: Release) -> list[list[int]]:
 
 def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return (one == other) | (np.isnan(one) & np.isnan(other))
-
-
-def misfit_of(case: Drawn, table: np.ndarray, distinct: bool) -> float:
-    """Counts that a table misses, by following each row alone."""
-    leaves, y = leaves_of(case.release, table[:, :-1]), table[:, -1].astype(int)
-    misfit = 0.0
-    for t, tree in enumerate(case.release.trees):
-        b = case.b[t].astype(float)
-        by_class = b[:, None] * np.eye(len(case.release.classes))[y]
-        misfit += np.abs((summed(tree, leaves[:, t], by_class) - tree.counts)[tree.leaves]).sum()
-        if distinct:
-            found = summed(tree, leaves[:, t], (b > 0).astype(float))
-            misfit += np.abs((found - tree.distinct)[tree.leaves]).sum()
-    return misfit
-
-
-def check_form(answer: Answer, case: Drawn, distinct: bool) -> np.ndarray:
-    """What holds of every answer with rows; gives the table."""
-    (rows,) = answer.rows
-    assert answer.ordered
-    assert len(rows.values) == case.b.shape[1]
-    table = table_of(answer, case.release)
-    assert case.schema.valid(table[:, :-1], case.release.feature_names).all()
-    assert rows.misfit == misfit_of(case, table, distinct)
-    assert (rows.misfit == 0) == (answer.status in ("unique", "feasible"))
-    assert rows.confidence.shape == rows.values.shape
-    assert (rows.confidence > 0).all()
-    assert (rows.confidence <= 1).all()
-    # Of a row that no tree drew the counts say nothing.
-    assert not rows.proved[~case.seen].any()
-    assert (rows.confidence[~case.seen] < 1).all()
-    assert ((rows.confidence < 1) | rows.proved[:, None]).all()
-    assert (answer.status == "unique") <= (rows.proved.all() and (rows.confidence == 1).all())
-    return table
 
 
 def check_claims(answer: Answer, case: Drawn, worlds, *, complete: bool = True) -> None:

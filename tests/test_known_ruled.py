@@ -180,7 +180,7 @@ def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
     with pytest.raises(NotCovered, match="rules between columns"):
         reconstruct(model, ruled)
     with pytest.raises(NotCovered, match="population"):
-        reconstruct(model, Schema(RULED[0].attributes), population=X)
+        reconstruct(model, Schema(RULED[0].attributes), time_limit=4, population=X)
 
 
 def test_an_earlier_release_tells_more():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
+from functools import partialmethod
 
 import numpy as np
 import pandas as pd
@@ -352,7 +353,7 @@ def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
         return on(*given)
 
     monkeypatch.setattr(large_grid, "all_walked", slower)
-    monkeypatch.setattr(large_grid, "_LATE", 0.1)
+    monkeypatch.setattr(Clock, "cut_short", partialmethod(Clock.cut_short, 0.1))
     clock = Clock(0.5)
     with clock.enforced():
         answer = walked(case, clock)

@@ -16,7 +16,12 @@ from helpers.brute_force import log_chance, rows_in
 from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points
-from treeleak.attacks.posterior.draw_kernels import TABLED, climb, log_surjection, log_surjections
+from treeleak.attacks.posterior.hidden_kernels import (
+    TABLED,
+    climb,
+    log_surjection,
+    log_surjections,
+)
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 
 SEEDS = st.integers(0, 2**32 - 1)

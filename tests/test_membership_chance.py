@@ -189,7 +189,7 @@ MODELS = {
         RandomForestClassifier(5, max_depth=2, bootstrap=False, random_state=0), {}
     ),
     "known draws": (RandomForestClassifier(20, random_state=0), {}),
-    "known draws, shallow": (RandomForestClassifier(8, max_depth=2, random_state=0), {}),
+    "known draws, shallow": (RandomForestClassifier(4, max_depth=2, random_state=0), {}),
     "hidden draws": (RandomForestClassifier(8, random_state=0), {"bootstrap": "hidden"}),
     "boosted": (HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=3), {}),
 }  # fmt: skip

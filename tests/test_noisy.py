@@ -29,7 +29,8 @@ from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.draw_kernels import RULES, log_named, log_prior_of
+from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
     draw_row,

@@ -352,6 +352,8 @@ def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
 
 
 SLOW = """
+import dataclasses
+
 worker = home / "worker.py"
 worker.write_text(
     "import os, sys, time\\n"
@@ -359,7 +361,7 @@ worker.write_text(
     "open(sys.argv[2], 'w').write('rows')\\n"
     "time.sleep(60)\\n"
 )
-pickled.WORKER = worker
+pickled.WORKER = dataclasses.replace(pickled.WORKER, script=worker)
 """
 
 

@@ -24,6 +24,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 from helpers.examples import examples
+from helpers.grids import shuffled
 from helpers.older import COUNTS_GAPS
 from helpers.releases import assert_same
 from treeleak.core.errors import BadModel
@@ -150,10 +151,6 @@ def histogram_data(rng, n=120):
     frame["t"] = pd.Categorical(rng.choice(["red", "green", "blue"], n))
     frame["k"] = pd.Categorical(rng.choice([1, 4, 9, 12], n))
     return frame[shuffled(list(frame), rng)]
-
-
-def shuffled(names, rng):
-    return [names[i] for i in rng.permutation(len(names))]
 
 
 def in_codes(release, frame):

@@ -28,7 +28,7 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
     X = pd.DataFrame(rng.integers(0, 2, (60, 8)), columns=list("abcdefgh"))
     y = (X["a"] + X["b"] + rng.random(60) > 1.5).astype(int)
     model = RandomForestClassifier(n_trees, max_depth=4, random_state=0).fit(X, y)
-    treeleak.reconstruct(model, time_limit=5)
+    treeleak.reconstruct(model, time_limit=2)
     return model
 
 
@@ -52,7 +52,7 @@ def test_a_step_that_takes_too_long_costs_no_rows(
     model = warm(n_trees)
     monkeypatch.setattr(search, "_FIRST", evaluations)
     monkeypatch.setattr(module, name, slow)
-    found = treeleak.reconstruct(model, time_limit=2)
+    found = treeleak.reconstruct(model, time_limit=1)
     assert entered
     assert found.status == status
     assert found.X.shape == (60, 8)
@@ -69,7 +69,7 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
 
     model = warm()
     monkeypatch.setattr(run, "placed_rows", slow)
-    assert treeleak.reconstruct(model, time_limit=2).X.shape == (60, 8)
+    assert treeleak.reconstruct(model, time_limit=1).X.shape == (60, 8)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -221,7 +221,7 @@ def test_rows_from_counts_are_kept_where_sums_end_without_an_answer(monkeypatch,
     schema = Schema([Binary(f"x{i}") for i in range(6)])
     treeleak.reconstruct(model, schema, time_limit=2)  # What is compiled takes no more time.
     monkeypatch.setattr(squares, "_fitted", lambda *_: work(60) if late else None)
-    found = treeleak.reconstruct(model, schema, time_limit=3)
+    found = treeleak.reconstruct(model, schema, time_limit=2)
     assert found.status == "feasible"
     assert len(found.X) == 50
     assert found.notes.count(CONTRADICTED) == 1

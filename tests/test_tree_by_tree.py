@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
+from helpers.patient import work
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.real_valued import search as searching
 from treeleak.attacks.real_valued import tree_by_tree
@@ -226,8 +226,7 @@ def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeyp
 
     def slow(self, told):
         second.append(told)
-        while True:
-            time.sleep(0.01)
+        work(60)
 
     monkeypatch.setattr(Search, "by_class", slow)
     found = search.found()
@@ -241,8 +240,7 @@ def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch)
 
     def slow(self, worlds, *rest):
         seen.append(len(worlds))
-        while True:
-            time.sleep(0.01)
+        work(60)
 
     monkeypatch.setattr(WorldSearch, "bayes_estimate", slow)
     found = treeleak.reconstruct(release, bits(release), time_limit=1.0)

@@ -19,6 +19,8 @@ _PULL = 4.0
 beyond those of the smallest leaf: a usual column has a quarter of them there."""
 _RARER = 1.1, 2.9
 """a, b: fitted to the shares of ones in the columns of the papers' three tables."""
+_FIRM = sum(_RARER)
+"""f: how near the shares of tested columns are to their mean; as near as those above to theirs."""
 _FULL, _COLUMNS = 1 / 28, 8.0
 """Share of the skewed columns of these tables that are mostly ones, and how many columns this is
 worth beside those of the table itself."""
@@ -73,7 +75,7 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
 
     With t tests per column, a column like the tested ones is untested with the probability
     (1 + t / k)^-k, the zero term of a negative binomial law. Then its share p has the law
-    Beta(4 q, 4 - 4 q), q that of tested columns. Else its rarer value has a share m with
+    Beta(f q, f - f q), q that of tested columns. Else its rarer value has a share m with
     P(m) ~ Beta(m; a, b) (1 + c t (m - l)+ / k)^-k, l the smallest leaf; that value is 0 as often as
     in tested columns, of which the skewed ones count most.
 
@@ -87,7 +89,7 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
     drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
     unmet = _beta(rare, *_RARER) * (1.0 + drawn / _EVEN) ** -_EVEN
     parts = (
-        np.tile(width, 2) * _beta(share, 4.0 * mean, 4.0 - 4.0 * mean),
+        np.tile(width, 2) * _beta(share, _FIRM * mean, _FIRM - _FIRM * mean),
         np.append((1.0 - full) * width * unmet, full * width * unmet),
     )
     usual, rarely = (part / part.sum() for part in parts)

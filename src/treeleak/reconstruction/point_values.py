@@ -10,7 +10,6 @@ those that the trees saw: the share that is met tells how right rows are, withou
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -19,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.distinct_values import distinct_values, nearest
 from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
+from treeleak.reconstruction.midpoints import Midpoints, told
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
@@ -107,15 +108,14 @@ def point_values(
             grid = grid_behind(cuts, release.float_type)
             if grid is not None:
                 grids[int(j)] = grid
-    equations = None
+    equations, clock = None, Clock(seconds)
     if release.thresholds_are == "midpoints" and told_apart:
-        begun = time.perf_counter()
-        equations = _Equations.of(release, table, low, high, numbers, draws, begun + seconds / 2)
+        half = clock.part(seconds / 2)
+        equations = _Equations.of(release, table, low, high, numbers, draws, half)
     if equations is None:
         out = _settled(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
-    left = max(begun + seconds - time.perf_counter(), 0.0)
-    solved = equations.solved(table, low, high, int(min(_WORK, _PACE * left / 2)))
+    solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
     telling = equations.tells & (crowd[equations.column] <= _CROWD)
@@ -189,47 +189,27 @@ class _Equations:
         high: FloatArray,
         numbers: BoolArray,
         draws: Draws | None,
-        until: float,
+        clock: Clock,
     ) -> _Equations | None:
         rows = np.ascontiguousarray(table, dtype=release.float_type)
-        sums, columns, sizes, members = [], [], [], []
+        parts, open_ = [], numbers & ~np.isnan(table)
         for t, tree in enumerate(release.trees):
-            if time.perf_counter() > until:
+            if clock.stopped:
                 break
-            inner = np.flatnonzero(~tree.is_leaf)
-            tested = np.zeros(tree.n_nodes, dtype=bool)
-            tested[inner] = numbers[tree.feature[inner]] & np.isfinite(tree.threshold[inner])
-            if not tested.any():
-                continue
             drawn = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
-            place, node, right = tree.passed(tree.apply(rows[drawn]))
-            row = drawn[place]
-            own = tested[node] & ~np.isnan(table[row, tree.feature[node]])
-            row, node, right = row[own], node[own], right[own]
-            column = tree.feature[node]
+            tests = told(tree, drawn, tree.passed(tree.apply(rows[drawn])), open_)
             # The interval nearest to the threshold that holds any of the rows holds the neighbour.
-            near = np.where(right == 1, low[row, column], -high[row, column])
-            group = 2 * node + right
-            least = np.full(2 * tree.n_nodes, np.inf)
-            np.minimum.at(least, group, near)
-            size = np.bincount(group[near == least[group]], minlength=2 * tree.n_nodes)
-            both = np.asarray((size.reshape(-1, 2) > 0).all(axis=1))
-            own = (near == least[group]) & both[node]
-            order = np.argsort(group[own], kind="stable")
-            members.append((row * table.shape[1] + column)[own][order])
-            sizes.append(size.reshape(-1, 2)[both].ravel())
-            sums.append(2.0 * tree.threshold[both])
-            columns.append(tree.feature[both])
-        if not sum(map(len, sums)):
+            parts.append(Midpoints.of(tree, *tests, table.shape[1]).nearest(low, high))
+        if not sum(len(part.sums) for part in parts):
             return None
-        cells, member = np.unique(np.concatenate(members), return_inverse=True)
-        column = np.concatenate(columns)
+        midpoints = Midpoints.joined(parts)
+        column = midpoints.column
+        cells, member = np.unique(midpoints.at, return_inverse=True)
         gaps = np.array([_typical_gap(cuts) for cuts in release.thresholds])
-        start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        start = np.append(0, np.cumsum(np.bincount(midpoints.side)))
         many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
         member = member.ravel().astype(np.int64)
-        twice = np.concatenate(sums)
-        return cls(cells, twice, column, gaps[column], start, member, many[column])
+        return cls(cells, midpoints.sums, column, gaps[column], start, member, many[column])
 
     def solved(self, table: FloatArray, low: FloatArray, high: FloatArray, work: int) -> FloatArray:
         """Meet as many as possible: first with one value for each interval, then for each row.

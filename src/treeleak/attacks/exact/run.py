@@ -31,7 +31,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
-from treeleak.partition.values import values_in
+from treeleak.partition.values import Values, values_in
 from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.given import NOTHING, Given
 
@@ -75,12 +75,13 @@ def exact(
         constraints = RowConstraints.of_exact(evidence, geometry)
         doubt = partial(_contradicted, evidence, geometry, seed)
         return by_walking(constraints, values, clock, seed, str(why), doubt)
-    return of_cells(evidence, partition, clock, seed, given)
+    return of_cells(evidence, partition, values, clock, seed, given)
 
 
 def of_cells(
     evidence: ExactCounts | ExactTotals,
     partition: Partition,
+    values: Values,
     clock: Clock,
     seed: int,
     given: Given = NOTHING,
@@ -90,7 +91,6 @@ def of_cells(
     The answer is that of :func:`exact`.
     """
     geometry = partition.geometry
-    values = values_in(geometry)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,

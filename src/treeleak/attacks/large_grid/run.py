@@ -63,8 +63,6 @@ _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
-_LATE = 1.0
-"""Seconds after the limit when walkers that do not look at the clock are left behind."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
 _PULL, _LEAST_PULL = 80.0, 0.03
@@ -129,7 +127,7 @@ def by_walking(
     cells = f"generated: {why}"
     seen: list[Found] = []
     try:
-        with clock.cut_short(_LATE):
+        with clock.cut_short():
             seen.append(
                 _walked_until_met(constraints, values, clock, stage, seed, doubt, narrow, seen)
             )

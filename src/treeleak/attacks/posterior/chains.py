@@ -19,14 +19,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.posterior.draw_kernels import (
-    Prior,
-    State,
-    drop_all,
-    room_for_gibbs,
-    set_log_priors,
-    walk,
-)
+from treeleak.attacks.posterior.draw_kernels import Prior, State, room_for_gibbs, walk
+from treeleak.attacks.posterior.ground_kernels import drop_all, set_log_priors
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Info

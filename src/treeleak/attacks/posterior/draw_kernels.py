@@ -15,20 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
+from treeleak.attacks.posterior.ground_kernels import (
+    drop,
+    log_prior_of,
+    log_priors_of,
+    obeys,
+    point_of,
+    set_log_priors,
+)
+from treeleak.attacks.posterior.hidden_kernels import split
+from treeleak.attacks.posterior.label_kernels import look_at_leaf, relabelled
 from treeleak.attacks.posterior.prior_kernels import draw_row, relearn
 from treeleak.core.compiled import njit, put
 
-TABLED = 256
-"""Draws up to which the numbers of surjections are tabled."""
 DRAWS, DISTINCT, GAINS, NAMES, KNOWN, KNOWN_DISTINCT = range(6)
 """What leaves say: draws or distinct rows of hidden draws, a table of gains, one class, or draws
 that are known, without distinct rows or with them."""
-RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
-"""Rules of :class:`LabelNoise`, as numbers."""
-_SCANNED = 48
-"""Ways to split distinct rows between two classes up to which all are weighed."""
-_STEPS = 12
-"""Steps of a walk over the splits, where there are more."""
 
 
 class Ground(NamedTuple):
@@ -115,42 +117,6 @@ class Prior(NamedTuple):
     """Shape (n_attributes + 1,) or (0,). Attributes, parents first; needed for fresh moves."""
 
 
-@njit()
-def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
-    """EM on the multinomial likelihood of one class, in place.
-
-    m <- m / T x A'(n / A m), up to the total: a step never lowers sum n log(A m).
-
-    ``table``: shape (n_points, n_trees). ``draws``: shape (n_leaves,). ``weight``, shape
-    (n_points,): m, shares of the rows of the class.
-    """
-    n_points, n_trees = table.shape
-    total = np.zeros(len(draws))
-    ratio = np.zeros(len(draws))
-    for _ in range(sweeps):
-        total[:] = 0.0
-        for p in range(n_points):
-            if weight[p] > 1e-12:
-                for t in range(n_trees):
-                    total[table[p, t]] += weight[p]
-        mass = 0.0
-        for v in range(len(draws)):
-            ratio[v] = draws[v] / total[v] if total[v] > 0.0 else 0.0
-        for p in range(n_points):
-            if weight[p] > 1e-12:
-                pull = 0.0
-                for t in range(n_trees):
-                    pull += ratio[table[p, t]]
-                weight[p] *= pull
-                mass += weight[p]
-            else:
-                weight[p] = 0.0
-        if mass <= 0.0:
-            return
-        for p in range(n_points):
-            weight[p] /= mass
-
-
 class Law(NamedTuple):
     """How what is seen of an equation depends on the rows in it."""
 
@@ -215,237 +181,6 @@ def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
 
 
 @njit()
-def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
-    """Log probability of a row before anything is counted."""
-    if prior.tabled:
-        return prior.grid[pair]  # type: ignore[no-any-return]
-    out = 0.0
-    for a in range(len(radix)):
-        at = prior.offset[a] + atom[a]
-        if prior.parent[a] >= 0:
-            at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
-        out += prior.log_share[at]
-    return out
-
-
-@njit()
-def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
-    """Log probability of a row for each atom of one attribute, up to a constant; not by a table."""
-    at = prior.offset[a]
-    if prior.parent[a] >= 0:
-        at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
-    for x in range(radix[a]):
-        out[x] = prior.log_share[at + x]
-    for b in range(len(radix)):
-        if prior.parent[b] == a:
-            below = prior.offset[b] + atom[b]
-            for x in range(radix[a]):
-                out[x] += prior.log_share[below + prior.bin[a, x] * radix[b]]
-
-
-@njit()
-def set_log_priors(state: Any, ground: Any, prior: Any) -> None:
-    """Note the log probability of all rows under a prior, in place."""
-    n_classes = ground.radix[-1]
-    for i in range(len(state.atoms)):
-        pair = _point(state.atoms[i], ground.stride) * n_classes + state.atoms[i, -1]
-        state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, ground.radix)
-
-
-@njit()
-def _point(atom: Any, stride: Any) -> int:
-    point = 0
-    for a in range(len(stride)):
-        point += atom[a] * stride[a]
-    return point
-
-
-@njit()
-def _obeys(atom: Any, ground: Any) -> bool:
-    """Whether a row meets the rules of the schema."""
-    for k in range(len(ground.rule_start)):
-        if not ground.valid[ground.rule_start[k] + _point(atom, ground.rule_stride[k])]:
-            return False
-    return True
-
-
-@njit()
-def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
-    """Find the leaf of a row in every tree."""
-    if ground.listed:
-        for t in range(len(leaf)):
-            leaf[t] = ground.table[point, t]
-        return
-    for t in range(len(leaf)):
-        v = ground.root[t]
-        while ground.attribute[v] >= 0:
-            left = ground.goes_left[ground.test[v] + atom[ground.attribute[v]]]
-            v = ground.left[v] if left else ground.right[v]
-        leaf[t] = ground.left[v]
-
-
-@njit()
-def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
-    """Find the leaves of all rows, in place."""
-    for i in range(len(atoms)):
-        _drop(atoms[i], _point(atoms[i], ground.stride), ground, leaves[i])
-
-
-@njit()
-def log_surjections(most: int) -> Any:
-    """Log of the number of ways in which n draws hit exactly d rows, for n, d <= most.
-
-    surj(n, d) = d (surj(n - 1, d) + surj(n - 1, d - 1)).
-    """
-    out = np.full((most + 1, most + 1), -np.inf)
-    out[0, 0] = 0.0
-    for n in range(1, most + 1):
-        for d in range(1, n + 1):
-            x, y = out[n - 1, d], out[n - 1, d - 1]
-            high = max(x, y)
-            out[n, d] = np.log(d) + high + np.log(np.exp(x - high) + np.exp(y - high))
-    return out
-
-
-@njit()
-def log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
-    """Log surj(n, d); beyond the table by Temme's uniform approximation (1993)."""
-    if n < len(table):
-        return table[n, d]  # type: ignore[no-any-return]
-    if d <= 1 or d >= n:
-        if d == n:
-            return log_factorial[n]  # type: ignore[no-any-return]
-        return 0.0 if d == 1 else -np.inf
-    # x / (1 - exp(-x)) = n / d by Newton's method, from above where the left side is convex.
-    ratio = n / d
-    x = ratio if ratio > 1.5 else 2.0 * (ratio - 1.0)
-    for _ in range(30):
-        e = np.exp(-x)
-        f = x / (1.0 - e) - ratio
-        slope = (1.0 - e - x * e) / (1.0 - e) ** 2
-        x_new = max(x - f / slope, 1e-12)
-        if abs(x_new - x) < 1e-12 * x:
-            x = x_new
-            break
-        x = x_new
-    t = ratio - 1.0
-    height = -n * np.log(x) + d * (x + np.log(-np.expm1(-x))) - d * t + (n - d) * np.log(t)
-    # Stirling's number: sqrt(t / ((1 + t)(x - t))) e^height d^(n - d) C(n, d); times d!.
-    return (  # type: ignore[no-any-return]
-        0.5 * np.log(t / ((1.0 + t) * (x - t)))
-        + height
-        + (n - d) * np.log(d)
-        + log_factorial[n]
-        - log_factorial[n - d]
-    )
-
-
-@njit()
-def _log_hits(
-    a: int, n: int, d: int, penalty: float, temperature: float, table: Any, log_factorial: Any
-) -> float:
-    """Log of the number of ways in which n draws hit exactly d of a rows."""
-    ways = penalty * (a - d)
-    if a >= d:
-        ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
-    return (ways + log_surjection(n, d, table, log_factorial)) / temperature
-
-
-@njit()
-def log_complete(
-    rows: Any, seen: Any, draws: Any, penalty: float, table: Any, log_fact: Any
-) -> float:
-    """Log likelihood of draws together with one way to split the distinct rows among classes."""
-    total = 0.0
-    for e in range(len(rows)):
-        if draws[e] > 0:
-            total += _log_hits(rows[e], draws[e], seen[e], penalty, 1.0, table, log_fact)
-    return total
-
-
-@njit()
-def log_marginal(
-    rows: Any, distinct: Any, draws: Any, n_classes: int, penalty: float, table: Any, log_fact: Any
-) -> float:
-    """Log likelihood of draws and distinct rows, over all ways to split these among classes."""
-    total = 0.0
-    for leaf in range(len(distinct)):
-        most = distinct[leaf]
-        ways, more = np.full(most + 1, -np.inf), np.empty(most + 1)
-        ways[0] = 0.0
-        for c in range(n_classes):
-            e = leaf * n_classes + c
-            if draws[e] == 0:
-                continue
-            more[:] = -np.inf
-            for d in range(1, min(draws[e], most) + 1):
-                own = _log_hits(rows[e], draws[e], d, penalty, 1.0, table, log_fact)
-                for x in range(most - d + 1):
-                    both = ways[x] + own
-                    high = max(both, more[x + d])
-                    if high > -np.inf:
-                        low = min(both, more[x + d])
-                        more[x + d] = high + np.log1p(np.exp(low - high))
-            put(ways, more)
-        total += ways[most]
-    return total
-
-
-@njit()
-def split(temperature: float, penalty: float, state: Any, law: Any) -> None:
-    """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
-
-    Two classes at a time, given the rows: a Gibbs step where there are few splits, else a walk.
-    """
-    rng, rows, seen = state.rng, state.rows, state.seen
-    mixed_start, mixed, draws = law.start, law.equation, law.draws
-    table, log_factorial = law.table, law.log_factorial
-    weight = np.empty(_SCANNED + 1)
-    for leaf in range(len(mixed_start) - 1):
-        for k in range(mixed_start[leaf], mixed_start[leaf + 1] - 1):
-            e, f = mixed[k], mixed[k + 1]
-            both = seen[e] + seen[f]
-            low, high = max(1, both - draws[f]), min(draws[e], both - 1)
-            if high <= low:
-                continue
-            if high - low <= _SCANNED:
-                best = -np.inf
-                for x in range(low, high + 1):
-                    w = _log_hits(rows[e], draws[e], x, penalty, temperature, table, log_factorial)
-                    w += _log_hits(
-                        rows[f], draws[f], both - x, penalty, temperature, table, log_factorial
-                    )
-                    weight[x - low] = w
-                    best = max(best, w)
-                total = 0.0
-                for x in range(high - low + 1):
-                    total += np.exp(weight[x] - best)
-                    weight[x] = total
-                at = uniform(rng) * total
-                x = 0
-                while x < high - low and weight[x] <= at:
-                    x += 1
-                seen[e], seen[f] = low + x, both - low - x
-                continue
-            now = _log_hits(rows[e], draws[e], seen[e], penalty, temperature, table, log_factorial)
-            now += _log_hits(rows[f], draws[f], seen[f], penalty, temperature, table, log_factorial)
-            reach = 1 + int(0.5 * np.sqrt(both))
-            for _ in range(_STEPS):
-                x = seen[e] + 1 + int(uniform(rng) * reach)
-                if uniform(rng) < 0.5:
-                    x = 2 * seen[e] - x
-                if x < low or x > high:
-                    continue
-                then = _log_hits(rows[e], draws[e], x, penalty, temperature, table, log_factorial)
-                then += _log_hits(
-                    rows[f], draws[f], both - x, penalty, temperature, table, log_factorial
-                )
-                if then >= now or uniform(rng) < np.exp(then - now):
-                    now = then
-                    seen[e], seen[f] = x, both - x
-
-
-@njit()
 def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
     """Give one open attribute of a row another atom."""
     n_open = moves.open_start[g + 1] - moves.open_start[g]
@@ -493,86 +228,6 @@ def _exchanged(
 
 
 @njit()
-def log_named(rows: Any, label: int, rule: int, scale: float, penalty: float) -> float:
-    """Log probability that a leaf with these rows of each class names one of them.
-
-    What a majority could not name costs ``penalty`` per row missing.
-    """
-    most = rows[0]
-    for a in rows:
-        most = max(most, a)
-    if rule == 0:
-        if rows[label] < most:
-            return -penalty * (most - rows[label])  # type: ignore[no-any-return]
-        ties = 0
-        for a in rows:
-            ties += a == most
-        return -np.log(ties)  # type: ignore[no-any-return]
-    if rule == 2:
-        total = 0.0
-        for a in rows:
-            total += np.exp(scale * (a - most))
-        return scale * (rows[label] - most) - np.log(total)  # type: ignore[no-any-return]
-    # p_c times the integral over [0, 1] of the product over i != c of (1 - p_i x). In powers of
-    # 1 - x all terms are positive: however many classes there are, nothing cancels.
-    power = np.zeros(len(rows))
-    power[0] = 1.0
-    for i in range(len(rows)):
-        if i != label:
-            p = np.exp(scale * (rows[i] - most))
-            for k in range(len(rows) - 1, 0, -1):
-                power[k] = (1.0 - p) * power[k] + p * power[k - 1]
-            power[0] *= 1.0 - p
-    total = 0.0
-    for k in range(len(rows)):
-        total += power[k] / (k + 1)
-    return scale * (rows[label] - most) + np.log(total)  # type: ignore[no-any-return]
-
-
-@njit()
-def _look_at_leaf(e: int, rows: Any, law: Any, penalty: float, tally: Any) -> None:
-    """Note what joining and leaving change, for all classes of the leaf of equation e."""
-    n_classes = len(rows) // len(law.named)
-    leaf = e // n_classes
-    label, own = law.named[leaf], rows[leaf * n_classes : (leaf + 1) * n_classes]
-    if label < 0:
-        tally[leaf * n_classes : (leaf + 1) * n_classes] = 0.0
-        return
-    now = log_named(own, label, law.rule, law.scale, penalty)
-    for c in range(n_classes):
-        f = leaf * n_classes + c
-        own[c] += 1
-        tally[f, 0] = log_named(own, label, law.rule, law.scale, penalty) - now
-        own[c] -= 1
-        tally[f, 1] = 0.0
-        if own[c] > 0:
-            own[c] -= 1
-            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, penalty)
-            own[c] += 1
-
-
-@njit()
-def _relabelled(
-    leaves: Any, old: int, new: int, rows: Any, law: Any, penalty: float, tally: Any
-) -> float:
-    """What the sum of leaving and joining misses where a row changes its class within a leaf."""
-    n_classes = len(rows) // len(law.named)
-    out = 0.0
-    for leaf in leaves:
-        label = law.named[leaf]
-        if label >= 0:
-            own = rows[leaf * n_classes : (leaf + 1) * n_classes]
-            now = log_named(own, label, law.rule, law.scale, penalty)
-            own[old] -= 1
-            own[new] += 1
-            out += log_named(own, label, law.rule, law.scale, penalty) - now
-            own[old] += 1
-            own[new] -= 1
-            out -= tally[leaf * n_classes + new, 0] - tally[leaf * n_classes + old, 1]
-    return out
-
-
-@njit()
 def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
@@ -582,7 +237,7 @@ def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
         tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
         return
     if law.says == NAMES:
-        _look_at_leaf(e, state.rows, law, penalty, tally)
+        look_at_leaf(e, state.rows, law, penalty, tally)
         return
     seen = state.seen[e]
     distinct = law.says == DISTINCT
@@ -683,7 +338,7 @@ def _drawn(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, 
         legal = moves.allowed[g, ground.start[a] + x]
         if legal and ruled:
             atom[a] = x
-            legal = _obeys(atom, ground)
+            legal = obeys(atom, ground)
         log_weight[x] = log_weight[x] if legal else -np.inf
     return draw_scored(log_weight, r, state.rng)
 
@@ -795,13 +450,13 @@ def walk(
             if not _exchanged(state, i, j, first, second, ground, moves, draws is not None):
                 continue
             c, k = first[n_attributes], second[n_attributes]
-            here, there = _point(first, ground.stride), _point(second, ground.stride)
-            if ruled and not (_obeys(first, ground) and _obeys(second, ground)):
+            here, there = point_of(first, ground.stride), point_of(second, ground.stride)
+            if ruled and not (obeys(first, ground) and obeys(second, ground)):
                 continue
             log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
             log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
-            _drop(first, here, ground, leaf)
-            _drop(second, there, ground, other)
+            drop(first, here, ground, leaf)
+            drop(second, there, ground, other)
             if draws is not None:
                 was_c, was_k = atoms[i, n_attributes], atoms[j, n_attributes]
                 missed = _carried(draws[i], leaves[i], leaf, was_c, c, n_classes, state, law)
@@ -829,14 +484,14 @@ def walk(
             if a == n_attributes:
                 continue
             _gains(i, a, state, ground, n_classes, tally, stack, gain)
-            _log_priors(first, a, prior, ground.radix, weight)
+            log_priors_of(first, a, prior, ground.radix, weight)
             now = weight[first[a]]
             for x in range(ground.radix[a]):
                 gain[x] = cold * gain[x] + cold_prior * weight[x]
             new = _drawn(i, a, first, gain, state, ground, moves)
             first[a] = new
             if new != atoms[i, a]:
-                _drop(first, 0, ground, leaf)
+                drop(first, 0, ground, leaf)
                 _settle(i, first, leaf, n_classes, state, law, penalty, tally)
                 log_prior[i] += weight[new] - now
                 taken += 1
@@ -854,7 +509,7 @@ def walk(
             for a in range(n_attributes):
                 first[a] = rest // ground.stride[a] % ground.radix[a]
             first[n_attributes] = pair % n_classes
-            was = _point(atoms[i], ground.stride) * n_classes + old
+            was = point_of(atoms[i], ground.stride) * n_classes + old
             proposal = moves.jump_log[was] - moves.jump_log[pair]
         elif kind < moves.swaps + moves.jumps + moves.fresh:
             draw_row(rng, first, ground, prior)
@@ -870,11 +525,11 @@ def walk(
             legal &= moves.allowed[g, ground.start[a] + first[a]]
         if same or not legal:
             continue
-        point = _point(first, ground.stride)
-        if ruled and not _obeys(first, ground):
+        point = point_of(first, ground.stride)
+        if ruled and not obeys(first, ground):
             continue
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
-        _drop(first, point, ground, leaf)
+        drop(first, point, ground, leaf)
         if draws is not None:
             missed = _carried(draws[i], leaves[i], leaf, old, new, n_classes, state, law)
             change = -penalty * missed
@@ -882,7 +537,7 @@ def walk(
             change = _moved(tally, leaves[i], leaf, old, new, n_classes)
         if new != old and law.says == NAMES:
             same_leaves = leaf[leaf == leaves[i]]
-            change += _relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
+            change += relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
         if fresh:
             proposal = log_prior[i] - log_first
         change = cold * change + cold_prior * (log_first - log_prior[i]) + proposal

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from treeleak.attacks.posterior.draw_kernels import (
-    DISTINCT,
-    DRAWS,
+from treeleak.attacks.posterior.draw_kernels import DISTINCT, DRAWS, Law
+from treeleak.attacks.posterior.hidden_kernels import (
     TABLED,
-    Law,
     log_complete,
     log_marginal,
     log_surjections,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, RULES, Law, log_named
+from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, Law
+from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered

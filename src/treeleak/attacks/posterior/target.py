@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import ENUMERATED
-from treeleak.attacks.posterior.draw_kernels import NAMES, Ground, Moves, climb
+from treeleak.attacks.posterior.draw_kernels import NAMES, Ground, Moves
+from treeleak.attacks.posterior.hidden_kernels import climb
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock

@@ -62,7 +62,7 @@ def only_one(columns: Columns, used: IntArray, m: IntArray, clock: Clock) -> boo
     """
     # What is off by rounding is off in the answer by a little more, as it was checked.
     slack = np.where(columns.slack > 0, 2.0 * columns.slack + ROUNDED, 0.0)
-    if not independent(columns, used, slack):
+    if clock.stopped or not independent(columns, used, slack):
         return False
     separating = Separating.of(columns, used)
 
@@ -81,11 +81,15 @@ def independent(columns: Columns, used: IntArray, slack: FloatArray | float = 0.
     Without ``slack``: whether no other numbers of these kinds meet the statements.
     """
     rows = columns.take(used)
-    least = float(np.linalg.eigvalsh((rows @ rows.T).toarray())[0])
-    greatest = float((columns.length[used] ** 2).sum())
-    # Products in double precision blur the least eigenvalue by this much.
-    least -= 1e-14 * greatest * len(used)
-    return least > 0 and float(np.square(slack).sum()) < least
+    products = (rows @ rows.T).toarray()
+    # Products in double precision blur the least eigenvalue by as much as this.
+    blur = 1e-14 * float((columns.length[used] ** 2).sum()) * len(used)
+    np.fill_diagonal(products, products.diagonal() - blur - float(np.square(slack).sum()))
+    try:
+        np.linalg.cholesky(products)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _bounds(

@@ -64,7 +64,7 @@ def squares(
     if partition is None or evidence.contradiction() is not None:
         return exact(evidence, geometry, clock, seed, given)
     part = clock.part(_COUNTS_SHARE * clock.left)
-    first = of_cells(evidence, partition, part, seed)
+    first = of_cells(evidence, partition, values_in(geometry), part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
     with clock.cut_short():
@@ -81,7 +81,7 @@ def _by_sums(
         return _answered(evidence, partition, m, first, clock, seed)
     if first.status != "unknown" or clock.stopped:
         return first
-    again = of_cells(evidence, partition, clock, seed)
+    again = of_cells(evidence, partition, first.values, clock, seed)
     return min(first, again, key=_missed)
 
 
@@ -100,8 +100,7 @@ def _answered(
     told = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
     kinds = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
     found = Found(cells, MOST_SURE * np.ones(len(cells)), told, held[:, None], 0, kinds)
-    values = values_in(geometry)
-    rows = written(found, False, partition, values, clock, seed)
+    rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))
 

@@ -7,16 +7,41 @@ import subprocess
 import sys
 from pathlib import Path
 
+from treeleak.core.private import dataclass
 
-def refused_by(worker: Path, given: Path, out: Path, seconds: int, **environment: str) -> str:
+_BOUNDED = Path(__file__).with_name("bounded.py")
+_GROWTH = 100
+"""Bytes of memory, and of what is written, for each byte of a file."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A script that reads hostile files, and what it may take."""
+
+    script: Path
+    memory: int
+    """Bytes, and more for each byte of the file."""
+    written: int
+    """The same of what it writes."""
+    seconds: int
+    """Of the processor's time, for a small file."""
+    seconds_per_mib: int
+
+
+def refused_by(worker: Worker, given: Path, out: Path, seconds: int, **environment: str) -> str:
     """Let a script read ``given`` and write ``out``; say why it did not, or nothing.
 
-    The script bounds its own memory and time. Raises TimeoutError if it takes longer than
-    ``seconds``.
+    Raises TimeoutError if it takes longer than ``seconds``.
     """
+    size = given.stat().st_size
+    bounds = (
+        worker.memory + _GROWTH * size,
+        worker.seconds + worker.seconds_per_mib * (size >> 20),
+        worker.written + _GROWTH * size,
+    )
     try:
         done = subprocess.run(  # noqa: S603
-            [sys.executable, "-I", str(worker), str(given), str(out)],
+            [sys.executable, "-I", *map(str, (_BOUNDED, *bounds, worker.script, given, out))],
             cwd=out.parent,
             env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
             | {"OPENBLAS_NUM_THREADS": "1"}

@@ -12,12 +12,12 @@ from typing import Any
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
 from treeleak.release.foreign import name_of_gzip, no_model
-from treeleak.release.readers.own_process import refused_by
+from treeleak.release.readers.own_process import Worker, refused_by
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
-WORKER = Path(__file__).with_name("unpickle_worker.py")
+WORKER = Worker(Path(__file__).with_name("unpickle_worker.py"), 2 << 30, 2 << 30, 20, 2)
 SECONDS = 600
 
 # Protocols 2 to 5; the compressions of joblib (zlib, gzip, bz2, lzma, xz, lz4); the text of

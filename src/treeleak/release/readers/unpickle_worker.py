@@ -1,8 +1,8 @@
 """Turn a pickle or joblib file into an archive of plain arrays; run as a process of its own.
 
-Usage: ``python -I unpickle_worker.py FILE OUT``. Every name in the pickle becomes a stub: no
-class or function that the file asks for is imported or called, except the few below that build
-containers and arrays, and those are rewritten here. OUT is laid out like a skops archive, so
+Arguments: FILE OUT. :mod:`.bounded` runs it, within bounds. Every name in the pickle becomes a
+stub: no class or function that the file asks for is imported or called, except the few below that
+build containers and arrays, and those are rewritten here. OUT is laid out like a skops archive, so
 that the reader of such archives, which trusts nothing, reads it.
 
 The script stands alone (standard library and numpy) because an isolated interpreter need not
@@ -13,7 +13,6 @@ need a folder to import from, in a process that opens files nobody trusts.
 from __future__ import annotations
 
 import bz2
-import contextlib
 import functools
 import gzip
 import io
@@ -39,10 +38,6 @@ PLAIN = (type(None), bool, int, float, str)
 MAX_NODES = 400_000
 MAX_DEPTH = 90
 MOST_BEHIND = 1 << 26
-CPU_SECONDS = 20
-CPU_SECONDS_PER_MIB = 2
-FREE_BYTES = 2 << 30
-GROWTH = 100
 
 
 class UnreadableError(Exception):
@@ -474,30 +469,8 @@ class Inflated(io.RawIOBase):
         return 0
 
 
-def limit(path: str) -> None:
-    """Bound memory, time and processes, where the system has a way to."""
-    try:
-        import os
-        import resource
-    except ImportError:
-        return
-    size = os.path.getsize(path)
-    memory = FREE_BYTES + GROWTH * size
-    for what, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, CPU_SECONDS + CPU_SECONDS_PER_MIB * (size >> 20)),
-        (resource.RLIMIT_FSIZE, memory),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(what)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(what, (most, most))
-
-
 def main(path: str, out: str) -> None:
     """Read the pickle at ``path`` and write the archive ``out``."""
-    limit(path)
     with opened(path) as file:
         model = Unpickler(file).load()
         # Whatever stands behind the end is not read as objects, whatever it may be.

@@ -1,0 +1,35 @@
+"""Bound what this process may take, then run a script in it.
+
+Usage: ``python -I bounded.py MEMORY SECONDS WRITTEN SCRIPT ARGUMENT...``. It stands alone (standard
+library), as the scripts do: an isolated interpreter need not find the package they belong to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import sys
+
+
+def bound(memory: int, seconds: int, written: int) -> None:
+    """Bound bytes of memory, seconds and bytes of each file, where the system has a way to."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, written),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
+
+
+if __name__ == "__main__":
+    bound(*map(int, sys.argv[1:4]))
+    del sys.argv[:4]
+    runpy.run_path(sys.argv[0], run_name="__main__")
