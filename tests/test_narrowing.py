@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import treeleak
+from treeleak import Numeric, Ordinal, Schema
 from treeleak.reconstruction import narrowing
-from treeleak.reconstruction.narrowing import narrowed
+from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 
@@ -27,8 +28,10 @@ def some_forest(seed, n=40, steps=None):
 
 
 def narrow(release, table, draws, seconds=60.0):
-    low, high = np.full(table.shape, -np.inf), np.full(table.shape, np.inf)
-    return narrowed(release, table, low, high, np.ones(table.shape, bool), draws, seconds)
+    n = table.shape[1]
+    low, high, whole = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, bool)
+    numbers = Movable(np.ones(table.shape, bool), low, high, whole)
+    return narrowed(release, table, numbers, draws, seconds)
 
 
 @settings(deadline=None, max_examples=20)
@@ -88,3 +91,15 @@ def test_a_default_forest_gives_back_most_intervals(kind):
     assert found.midpoints_met > 0.4
     # They were about as probable as that, and are not said to be more.
     assert found.confidence.to_numpy().mean() < right.mean() + 0.05
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["schema", "thresholds"])
+def test_whole_numbers_are_found_as_whole_numbers(whole):
+    """Whether the schema says that they are, or thresholds give it away."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({c: rng.integers(0, 60, 60) for c in "abc"}).astype(float)
+    y = X.a + X.b - X.c > rng.normal(30, 10, 60)
+    schema = Schema([(Ordinal if whole else Numeric)(c, 0, 60) for c in X])
+    found = treeleak.reconstruct(RandomForestClassifier(50, random_state=0).fit(X, y), schema)
+    assert (found.X == X).to_numpy().mean() > 0.8
+    assert found.midpoints_met > 0.8

@@ -23,7 +23,7 @@ from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvi
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
-from treeleak.reconstruction.narrowing import Narrowed, narrowed
+from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.remarks import of_midpoints, of_noise
@@ -327,19 +327,20 @@ def _narrowed(
         or release.thresholds_are != "midpoints"
     ):
         return None
-    low, high = np.full(table.shape, -np.inf), np.full(table.shape, np.inf)
-    open_ = np.zeros(table.shape, dtype=bool)
+    low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
+    open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
     ruled = {c for rule in geometry.schema.rules for c in rule.columns}
     for part in geometry.parts:
         attribute = part.attribute
-        if isinstance(attribute, Numeric) and attribute.name not in ruled:
+        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in ruled:
             column = part.columns[0]
             open_[:, column] = ~np.isnan(table[:, column])
-            low[:, column], high[:, column] = attribute.bounds
+            low[column], high[column] = attribute.low, attribute.high
+            integers[column] = isinstance(attribute, Ordinal)
     open_ &= ~known.known
     if not open_.any():
         return None
-    return narrowed(release, table, low, high, open_, draws, seconds)
+    return narrowed(release, table, Movable(open_, low, high, integers), draws, seconds)
 
 
 def _chosen(

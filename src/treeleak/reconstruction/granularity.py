@@ -13,6 +13,8 @@ CHANCE = 1e-3
 """A step is believed if thresholds would fit it by chance with at most this probability."""
 _ODD = 3.5
 """Standard deviations beyond which thresholds are not as often on the grid as between."""
+ROUNDED = 0.05
+"""Part of a step by which an end may miss the value that it stands for."""
 _FINEST = 0.25
 """Share of all numbers that may count as multiples of a step."""
 
@@ -32,6 +34,20 @@ class Grid:
         place = (x - self.offset) / self.step
         near = np.round(place)
         return self._at(near + np.where(place < near, -1, 1)), self._at(near)
+
+    def within(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The least and the greatest value on the grid between ends, which count if they are on it.
+
+        NaN where there is none. Ends without bounds stay as they are.
+        """
+        first = np.ceil((low - self.offset) / self.step - ROUNDED)
+        last = np.floor((high - self.offset) / self.step + ROUNDED)
+        none = first > last
+        return np.where(none, np.nan, self._at(first)), np.where(none, np.nan, self._at(last))
+
+    def sums(self, x: FloatArray) -> FloatArray:
+        """Round sums of two values to what they were before the model rounded them."""
+        return np.round(np.round(x / self.step) * self.step, self.decimals)
 
     def _at(self, k: FloatArray) -> FloatArray:
         # A product such as 1799 * 0.01 is off in the last digit.

@@ -9,11 +9,14 @@ are not believed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.granularity import ROUNDED, Grid, grid_behind
 from treeleak.reconstruction.midpoints import Midpoints, told
 from treeleak.reconstruction.point_values import Draws
 from treeleak.release.release import Release
@@ -22,6 +25,10 @@ _SWEEPS = 100
 _MOST = 2 * 10**7
 """Tests on the ways of all rows through all trees; with more, values stay where they are."""
 _EQUAL = 1e-9
+_ABOVE = 2 * ROUNDED
+"""Part of a step that lies safely above a threshold."""
+_LOST = 8.0
+"""Roundings of the model's numbers between a value and an end that stands for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +38,47 @@ class Narrowed:
     table: FloatArray
     """Shape (n_rows, n_columns). Where a value lay outside, it is in the middle of what is left."""
     chance: FloatArray
-    """Shape (n_rows, n_columns). Probability of the interval of each value, if all rows are right:
-    one over the number of intervals between thresholds that are left. 0 where nothing is known."""
+    """Shape (n_rows, n_columns). Probability of the interval of each value, if all rows are right,
+    and of the value itself in columns of whole numbers: one over the number of those that are left.
+    0 where nothing is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Movable:
+    """Which values of rows are numbers that may be moved, and where."""
+
+    open: BoolArray
+    """Shape (n_rows, n_columns)."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_columns,). Ends of the domain of each column."""
+    whole: BoolArray
+    """Shape (n_columns,). Columns that the schema says to hold whole numbers."""
+
+    def grids(self, release: Release) -> Mapping[int, Grid]:
+        """Steps of the values of columns, as the schema says or thresholds give them away."""
+        found, eps = {}, float(np.finfo(np.dtype(release.float_type)).eps)
+        for j in np.flatnonzero(self.open.any(axis=0)).tolist():
+            cuts = release.thresholds[j]
+            grid = Grid(1.0) if self.whole[j] else grid_behind(cuts, release.float_type)
+            lost = _LOST * eps * float(np.abs(cuts).max(initial=0.0))
+            if grid is not None and lost < ROUNDED * grid.step:
+                found[j] = grid
+        return found
 
 
 def narrowed(
-    release: Release,
-    table: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    open_: BoolArray,
-    draws: Draws,
-    seconds: float,
+    release: Release, table: FloatArray, numbers: Movable, draws: Draws, seconds: float
 ) -> Narrowed | None:
     """Move values to where thresholds leave them; no tree that drew a row counts it elsewhere.
 
-    ``table``, ``low``, ``high``, shape (n_rows, n_columns): rows, and the ends of their domain.
-    ``open_``, shape (n_rows, n_columns): which values are numbers that may be moved. ``draws``,
-    shape (n_trees, n_rows): how often each tree drew each row. ``seconds``: time for it. None if
-    that is too little, or the forest too large.
+    ``table``, shape (n_rows, n_columns). ``draws``, shape (n_trees, n_rows): how often each tree
+    drew each row. ``seconds``: time for it. None if that is too little, or the forest too large.
     """
-    clock = Clock(seconds)
+    clock, open_, grids = Clock(seconds), numbers.open, numbers.grids(release)
     rows = np.ascontiguousarray(table, dtype=release.float_type)
     leaf = [tree.apply(rows) for tree in release.trees]
-    low, high = low.copy(), high.copy()
+    low, high = (np.tile(ends, (len(table), 1)) for ends in (numbers.low, numbers.high))
     drawn, parts, n_passed = [], [], 0
     for tree, own, times in zip(release.trees, leaf, draws, strict=True):
         drawn.append(np.flatnonzero(times))
@@ -67,17 +91,24 @@ def narrowed(
         np.maximum.at(low, tuple(x[right] for x in at), tree.threshold[node[right]])
         np.minimum.at(high, tuple(x[~right] for x in at), tree.threshold[node[~right]])
         parts.append(Midpoints.of(tree, row, node, right, table.shape[1]))
+    # What goes right at a threshold lies above it.
+    _to_grids(grids, low, high, above=low > numbers.low)
     midpoints = Midpoints.joined(parts)
+    for j, grid in grids.items():
+        own = midpoints.column == j
+        midpoints.sums[own] = grid.sums(midpoints.sums[own])
     for _ in range(_SWEEPS):
         if clock.stopped or not _narrow(midpoints, low, high):
             break
-    moved = _moved(table, low, high, open_)
+        _to_grids(grids, low, high)
+    moved = _moved(release, table, low, high, open_, grids)
     rows = np.ascontiguousarray(moved, dtype=release.float_type)
     for tree, own, k in zip(release.trees, leaf, drawn, strict=True):
         # What lies right at a threshold may be rounded to its other side.
         off = k[tree.apply(rows[k]) != own[k]]
         moved[off] = table[off]
-    return Narrowed(moved, _chance(release, moved, low, high, open_))
+    count = {j: (grid, bool(numbers.whole[j])) for j, grid in grids.items()}
+    return Narrowed(moved, _chance(release, moved, low, high, open_, count))
 
 
 def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
@@ -121,13 +152,43 @@ def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
     return changed
 
 
-def _moved(table: FloatArray, low: FloatArray, high: FloatArray, open_: BoolArray) -> FloatArray:
+def _to_grids(
+    grids: Mapping[int, Grid], low: FloatArray, high: FloatArray, above: BoolArray | None = None
+) -> None:
+    """Narrow the ends of values to those that their columns can have.
+
+    ``above``: which values lie above their low end, and not on it.
+    """
+    for j, grid in grids.items():
+        begin = low[:, j] if above is None else low[:, j] + _ABOVE * grid.step * above[:, j]
+        first, last = grid.within(begin, high[:, j])
+        there = ~np.isnan(first)
+        low[there, j], high[there, j] = first[there], last[there]
+
+
+def _moved(
+    release: Release,
+    table: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    open_: BoolArray,
+    grids: Mapping[int, Grid],
+) -> FloatArray:
     outside = open_ & _outside(table, low, high)
     with np.errstate(invalid="ignore"):
         middle = (low + high) / 2
     above = np.nextafter(low.astype(np.float32), np.float32(np.inf)).astype(float)
     middle = np.where(np.isfinite(high), np.where(np.isfinite(low), middle, high), above)
-    return np.where(outside, middle, table)
+    moved = np.where(outside, middle, table)
+    for j, grid in grids.items():
+        x, cuts = moved[:, j], np.array([-np.inf, *release.thresholds[j], np.inf])
+        value = grid.around(np.clip(x, low[:, j], high[:, j]))[1]
+        # An interval between thresholds that holds a value of the grid is settled later.
+        side = np.searchsorted(cuts[1:-1], x)
+        empty = np.isnan(grid.within(cuts[side] + _ABOVE * grid.step, cuts[side + 1])[0])
+        off = open_[:, j] & np.isfinite(value) & (outside[:, j] | empty)
+        moved[off, j] = value[off]
+    return moved
 
 
 def _outside(x: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:
@@ -137,14 +198,24 @@ def _outside(x: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:
 
 
 def _chance(
-    release: Release, table: FloatArray, low: FloatArray, high: FloatArray, open_: BoolArray
+    release: Release,
+    table: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    open_: BoolArray,
+    grids: Mapping[int, tuple[Grid, bool]],
 ) -> FloatArray:
+    """``grids``: of columns, and whether one value counts, or an interval between thresholds."""
     out = np.zeros(table.shape)
-    for j in np.flatnonzero(open_.any(axis=0)):
+    for j in np.flatnonzero(open_.any(axis=0)).tolist():
         k = np.flatnonzero(open_[:, j])
         cuts = release.thresholds[j]
         first = np.searchsorted(cuts, low[k, j] + _EQUAL, side="right")
         last = np.searchsorted(cuts, high[k, j] - _EQUAL)
-        inside = ~_outside(table[k, j], low[k, j], high[k, j])
-        out[k, j] = np.where(inside, 1.0 / np.maximum(last - first + 1, 1), 0.0)
+        inside, left = ~_outside(table[k, j], low[k, j], high[k, j]), last - first + 1.0
+        if j in grids:
+            grid, alone = grids[j]
+            values = np.round((high[k, j] - low[k, j]) / grid.step) + 1
+            left = values if alone else np.minimum(left, values)
+        out[k, j] = np.where(inside, 1.0 / np.maximum(left, 1), 0.0)
     return out
