@@ -1,4 +1,7 @@
-"""Samples where an attack has none of its own: from worlds of its rows, or their confidences."""
+"""Samples where an attack has none of its own: from worlds of its rows, or their confidences.
+
+And how far rows are from their worlds, as a set: a row may be right in another place.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeleak.attacks.answer import Rows, most_worlds
+from treeleak.attacks.consensus import expected_distance
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import IntArray
+from treeleak.core.clock import Clock
 from treeleak.partition.values import Values
 
 _WORLDS = 40
 """Datasets drawn from confidences."""
+_MOST_MATCHED, _FEW = 24_000, 2
+"""Rows in all worlds that are matched with the answer, at most; and worlds, at least, of which
+there are no more where the time is up."""
 
 
 def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
@@ -41,3 +49,25 @@ def _drawn(own: Rows, values: Values, most: int) -> IntArray:
     shape = (min(_WORLDS, most), *atoms.shape)
     other = atoms[rng.integers(len(atoms), size=shape), np.arange(atoms.shape[1])]
     return np.where(rng.random(shape) < own.confidence, atoms, other)
+
+
+def distance_from_worlds(rows: Rows, values: Values, clock: Clock, seed: int) -> float | None:
+    """Mean distance of worlds from these rows, per row and column, each world matched with them.
+
+    Confidences say how sure a value is in its place. Errors are measured after matching: a row that
+    stands in the place of another one is right.
+
+    None where nothing is open, where rows have no worlds, or values lie in intervals, of which a
+    world does not say how far apart they are.
+    """
+    n_rows = len(rows.values)
+    if rows.worlds is None or not n_rows or (rows.confidence[:, :-1] == 1.0).all():
+        return None
+    if any(atom.interval for part in values.parts for atom in part.atoms):
+        return None
+    most = _FEW if clock.stopped else max(_MOST_MATCHED // n_rows, _FEW)
+    samples = Samples.of_worlds(values, rows.worlds).thinned(most)
+    rng = np.random.default_rng(seed)
+    drawn = [samples.drawn(k, rng) for k in range(len(samples))]
+    far = expected_distance(values.listed, rows.values, drawn, np.ones(values.n_values))
+    return far / sum(len(part.columns) for part in values.parts)

@@ -18,6 +18,7 @@ from treeleak.core.given import Place
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.reconstruction.document import versions, written
+from treeleak.reconstruction.expected import share_wrong
 from treeleak.reconstruction.posterior import Expectation, Posterior
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
@@ -274,7 +275,7 @@ class Reconstruction:
         if self.confidence is None:
             return None
         found = left & ~self.confidence.columns.isin(self.interval_columns)
-        return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
+        return share_wrong(self.confidence, self.schema, found)
 
     def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
         """Probability that each record is in the training set: :meth:`Posterior.membership`.

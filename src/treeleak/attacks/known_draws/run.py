@@ -29,6 +29,7 @@ from treeleak.attacks.known_draws.several import seconds_needed, several_dataset
 from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
+from treeleak.attacks.worlds_of_rows import distance_from_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
@@ -147,7 +148,11 @@ def _answer(
     marginals = sampled(*found.marginals) if clock.stopped else found.marginals
     rows = placed_rows(found.pair, found.proved, *marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
-    return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
+    # Worlds do not know of a population which of the values that no tree tells apart are likely.
+    far = distance_from_worlds(rows, values, clock, seed) if prior is None else None
+    return Answer(
+        status_of([rows]), values, (rows,), numbers=numbers, ordered=True, expected_distance=far
+    )
 
 
 def _unlisted(

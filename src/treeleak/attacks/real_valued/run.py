@@ -192,7 +192,8 @@ def written(
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    least = np.minimum(rows.confidence, found.sure[own][:, None])
+    sure = found.sure[own].reshape(len(own), -1)
+    least = np.minimum(rows.confidence, sure)
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed, fixed=None)  # fmt: skip
 

@@ -34,7 +34,7 @@ from treeleak.release.statistics import VARIANCE
 
 T = TypeVar("T")
 
-_NEAR = 0.45
+NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
 _FIRST_SHARE = 0.6
 """Share of the time for the sums without classes, where there are others."""
@@ -77,7 +77,8 @@ class Found:
     cells: IntArray
     """Shape (n_found,). Cells that hold rows."""
     sure: FloatArray
-    """Shape (n_found,). How sure these are."""
+    """Shape (n_found,), or (n_found, n_attributes + 1) where some values are surer than others. How
+    sure these are."""
     told: Told
     """What is known of their classes."""
     by_class: IntArray | None
@@ -265,7 +266,7 @@ class Search:
 
         def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
             m = np.rint(x).astype(np.int64)
-            if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
+            if np.abs(x - m).max(initial=0.0) > NEAR or not columns.met(chosen, m):
                 return False
             found = self.classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
             if found.missed:

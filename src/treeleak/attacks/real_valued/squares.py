@@ -18,7 +18,9 @@ from scipy.sparse import csr_array
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact.run import exact, of_cells
+from treeleak.attacks.exact.world_runs import N_WORLDS
 from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.counts_alone import by_counts
 from treeleak.attacks.real_valued.integral import whole_groups
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import Told
@@ -37,6 +39,8 @@ from treeleak.side_information.given import NOTHING, Given
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
+_LEAST_SQUARES_SHARE = 0.9
+"""Share of the time for counts alone by least squares, where walks were too short."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
 _WHOLE = 5.0
@@ -51,25 +55,50 @@ def squares(
     """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
 
     An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
-    unless sums of targets tell more.
+    unless sums of targets tell more, or walks do not come to datasets that meet all counts.
     """
+    if not given.nothing:
+        return exact(evidence, geometry, clock, seed, given)
     ensemble = geometry.release.ensemble
     fitting = None if ensemble is None else ensemble.fitting
-    if fitting is None or fitting.loss != "squared" or not given.nothing:
-        return exact(evidence, geometry, clock, seed, given)
+    summed = fitting is not None and fitting.loss == "squared"
     try:
-        partition = enumerated(evidence, geometry, clock, kinds=2)
+        partition = enumerated(evidence, geometry, clock, kinds=2 if summed else 1)
     except (OutOfTime, GridTooLarge):
         partition = None
     if partition is None or evidence.contradiction() is not None:
         return exact(evidence, geometry, clock, seed, given)
+    values = values_in(geometry)
+    if not (summed or partition.alive.all()):
+        return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
     part = clock.part(_COUNTS_SHARE * clock.left)
-    first = of_cells(evidence, partition, values_in(geometry), part, seed)
+    first = of_cells(evidence, partition, values, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
     with clock.cut_short():
-        return _by_sums(evidence, partition, first, clock, seed)
+        if summed:
+            return _by_sums(evidence, partition, first, clock, seed)
+        return first if _walked(first) else _otherwise(evidence, partition, first, clock, seed)
     return first
+
+
+def _walked(answer: Answer) -> bool:
+    """Whether there was time for as many worlds as there should be, and rows meet all counts."""
+    few = any(rows.worlds is None or len(rows.worlds) < N_WORLDS for rows in answer.rows)
+    return answer.status != "unknown" and not few
+
+
+def _otherwise(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
+    part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
+    if (found := by_counts(evidence, partition, part, seed)) is not None:
+        rows = tuple(_with_proofs(own, first.rows) for own in found.rows)
+        return replace(found, rows=rows)
+    if clock.stopped:
+        return first
+    return min(first, of_cells(evidence, partition, first.values, clock, seed), key=_missed)
 
 
 def _by_sums(
@@ -79,10 +108,9 @@ def _by_sums(
     m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
     if m is not None:
         return _answered(evidence, partition, m, first, clock, seed)
-    if first.status != "unknown" or clock.stopped:
+    if _walked(first) or clock.stopped:
         return first
-    again = of_cells(evidence, partition, first.values, clock, seed)
-    return min(first, again, key=_missed)
+    return _otherwise(evidence, partition, first, clock, seed)
 
 
 def _missed(answer: Answer) -> float:
