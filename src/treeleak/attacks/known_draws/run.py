@@ -51,7 +51,7 @@ second where that will probably leave few places, which is worth more than a wal
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
-_WALKS, _SEARCH, _BRIEF, _PROVED = 0.4, 0.3, 0.1, 0.5
+_WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
 walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
 _LABELS = 0.2

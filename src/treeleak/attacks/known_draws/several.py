@@ -46,7 +46,7 @@ from treeleak.partition.values import Values
 from treeleak.side_information.given import Given, KnownParts
 
 _PLAN = Plan(
-    chains=24, cooling=50, fits=1, between=5, samples=5, sweeps=30.0, hot=100.0, share=0.9,
+    chains=24, cooling=50, fits=1, between=5, samples=5, sweeps=30.0, hot=100.0, share=0.75,
     by_factors=True,
 )  # fmt: skip
 """Datasets that meet counts lie apart, and a walk comes to rest near some of them: many walks from
