@@ -215,6 +215,8 @@ class Reconstruction:
             meaning = "misses counts, but is expected to err less than datasets that meet all"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
+        elif self.status == "unknown" and self.numbers.get("nearest_misses"):
+            meaning = "lies between datasets that nearly meet all counts; none was found that does"
         elif self.status == "unknown" and "trees_settled" in self.numbers:
             meaning = "meets the first trees, whose sums leave no doubt, and not the others"
         elif self.status == "unknown" and self.row_count is not None:

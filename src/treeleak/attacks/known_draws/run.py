@@ -52,9 +52,9 @@ second where that will probably leave few places, which is worth more than a wal
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
-_WALKS, _SEARCH, _PROVED = 0.4, 0.5, 0.5
+_WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
-walks may follow; they do where less than the last share of the rows is proved."""
+walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
 
@@ -123,7 +123,9 @@ def _answer(
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
     last = _WALKS * clock.left
     walks = isinstance(places, Geometry) and given.parts is None and seconds_needed(n_rows) <= last
-    found = search(problem, expected, clock.part(_SEARCH * clock.left) if walks else clock, seed)
+    brief = _BRIEF * clock.left if walks else None
+    part = clock.part(_SEARCH * clock.left) if walks else clock
+    found = search(problem, expected, part, seed, brief)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
         own = clock.part(min(last, clock.left))

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
+from treeleak.attacks.known_draws.entropy import entropy_left
 from treeleak.attacks.known_draws.likely import fewer, fit_likely, likely_candidates
 from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
@@ -37,6 +38,8 @@ _TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
 """Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
+_OPEN = np.log(2.0)
+"""Entropy left for each open row from which on there are several datasets for sure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,8 @@ class Found:
     """Shape (n_rows,). Rows that another known assignment that meets every count puts elsewhere."""
     marginals: tuple[RowProblem, FloatArray]
     """Candidates and their probabilities: how sure the answer is of what is not proved."""
+    several: bool = False
+    """Whether the counts leave more than a bit of each row open for sure, on average."""
 
 
 @dataclass(eq=False)
@@ -63,6 +68,7 @@ class _Seen:
     """Shape (n_rows,). Rows that are settled before any fit."""
     fits: int = 0
     best: Found | None = None
+    several: bool = False
 
     def tell(self, problem: RowProblem, fit: Fit) -> None:
         """Take note of an evaluation."""
@@ -80,8 +86,16 @@ class _Seen:
         return replace(found, misfit=self.best.misfit, pair=self.best.pair)
 
 
-def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> Found:
+def search(
+    problem: RowProblem,
+    expected: FloatArray | None,
+    clock: Clock,
+    seed: int,
+    brief: float | None = None,
+) -> Found:
     """Choose a candidate for every open row, and say how sure that is.
+
+    ``brief``: seconds after which to leave off where the counts leave several datasets for sure.
 
     Raises OutOfTime if the time is up before the first evaluation ends.
     """
@@ -91,20 +105,30 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
         return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
     seen = _Seen(clock, settled)
     # What lies between two looks at the clock may take long.
+    found = None
     with clock.cut_short():
-        return _searched(problem, expected, clock, seed, seen)
-    if seen.best is None:
+        found = _searched(problem, expected, clock, seed, seen, brief)
+    found = found or seen.best
+    if found is None:
         raise OutOfTime
-    return seen.best
+    return replace(found, several=seen.several)
 
 
 def _searched(
-    problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int, seen: _Seen
+    problem: RowProblem,
+    expected: FloatArray | None,
+    clock: Clock,
+    seed: int,
+    seen: _Seen,
+    brief: float | None,
 ) -> Found:
     """Search until every count is met or the clock stops."""
     settled = problem.settled >= 0
     none = np.zeros_like(settled)
     first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
+    if brief is not None:
+        seen.several = entropy_left(problem, first.u) > _OPEN * problem.n_open
+        clock = clock.part(brief) if seen.several else clock
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     likely_now = likely_candidates(problem, first.u, _HARDLY)
     prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)

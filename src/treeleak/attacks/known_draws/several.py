@@ -1,9 +1,12 @@
 """Where known draws leave several datasets: the posterior of the rows, under the counts.
 
 Few or shallow trees leave many assignments of rows that meet every count, and any one of them is a
-poor guess. Chains walk over them; each learns what rows are like, as behind noise. The answer is
-the Bayes estimate: of all datasets the one that errs least on average. Rows are estimated as a
-set, and then stand where they are most probable.
+poor guess. Chains come from anywhere, and cool down to them; each learns what rows are like, as
+behind noise. The answer is the Bayes estimate: of all datasets the one that errs least on average.
+Rows are estimated as a set, and then stand where they are most probable.
+
+Chains may come to rest at datasets that miss a few counts. Many such chains, each at another one,
+say of the rows about as much as if they met all: counts that are nearly met tell little less.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from treeleak.attacks.posterior.walks import (
 )
 from treeleak.attacks.posterior.walks import Found as Walked
 from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws, Pairs
@@ -42,12 +46,15 @@ from treeleak.partition.values import Values
 from treeleak.side_information.given import Given, KnownParts
 
 _PLAN = Plan(
-    chains=8, cooling=0, fits=1, between=40, samples=30, sweeps=40.0, hot=1.0, share=1.0
+    chains=24, cooling=50, fits=1, between=5, samples=5, sweeps=30.0, hot=100.0, share=0.75,
+    by_factors=True,
 )  # fmt: skip
-_COLD = replace(_PLAN, cooling=60, sweeps=400.0, hot=100.0, share=0.9, by_factors=True)
-"""Where the search found no rows that meet all counts."""
-_ELSEWHERE = replace(_PLAN, cooling=30, hot=100.0, by_factors=True)
-"""Where it did: some that meet them may lie where no walk from these rows comes."""
+"""Datasets that meet counts lie apart, and a walk comes to rest near some of them: many walks from
+anywhere say more than long ones."""
+_NEAR = replace(_PLAN, cooling=0, between=35, hot=1.0)
+"""From rows that meet all counts, where these may leave little else."""
+_LEAST_CHAINS = 8
+"""With fewer, or with shorter walks, little is learned."""
 _STEPS = 5e5
 """Steps of all chains in a second, as a rule: what walks will take before anything is laid out."""
 _JUDGES = 4
@@ -58,7 +65,7 @@ def seconds_needed(n_rows: int) -> float:
     """About how long walks take; infinite for more rows than a posterior is estimated for."""
     if n_rows > MAX_ALIGNED:
         return np.inf
-    return _PLAN.chains * _PLAN.stages * _PLAN.sweeps * n_rows / _STEPS
+    return _LEAST_CHAINS * _PLAN.stages * _PLAN.sweeps * n_rows / _STEPS
 
 
 def several_datasets(
@@ -72,15 +79,15 @@ def several_datasets(
     found : Found
         Where the search has come to: proved rows stay in their places.
     rows : Rows
-        The same, written: chains start there if these rows meet all counts.
+        The same, written.
     clock : Clock
         How long walks may take.
 
     Returns
     -------
     Answer or None
-        "feasible" if its rows meet all counts, else "likely"; None if these rows meet all counts,
-        and walks from them did not come far enough.
+        "feasible" if its rows meet all counts; "likely" if some dataset is known that does; else
+        "unknown". None if walks did not come far enough.
 
     Raises
     ------
@@ -96,7 +103,8 @@ def several_datasets(
     prior = population_prior(density, target)
     at = values.atom_of[rows.values] - values.atom_start[:-1]
     walked = list[Walked]()
-    for start, wanted in ((at, _PLAN), (None, _COLD if found.misfit else _ELSEWHERE)):
+    near = [] if found.several or found.misfit else [(at, _NEAR)]
+    for start, wanted in (*near, (None, _PLAN)):
         plan = affordable(wanted, target, prior, clock, seed)
         if clock.stopped or plan.sweeps < plan.least_sweeps:
             break
@@ -104,11 +112,13 @@ def several_datasets(
             walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
     if not walked:
         return None
-    nearest, least = _nearest(walked)
-    samples = nearest.samples(density)
+    joined = _joined(walked)
+    missed = np.array([_missed(target, atoms) for atoms, _, _ in joined.drawn])
+    samples = joined.samples(density)
     if prior is None:
         samples = _weighed(samples)
-    # Of each walk, some chains judge: all of one began at the same rows.
+    nearest = _likeliest(samples, missed)
+    samples = samples.only(_kept(missed, samples.chain))
     judging = samples.chain % _JUDGES == 0
     judges, makers = samples.only(judging), samples.only(~judging)
     most = most_samples(evidence.n_rows)
@@ -118,17 +128,18 @@ def several_datasets(
     out = weighed(estimate.chosen, estimate.share, estimate.n_samples, values, target)
     sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST))
     out = replace(out, proved=found.proved, confidence=sure)
-    status: Status = "likely" if least == 0 and nearest.settled else "unknown"
+    least = min(found.misfit, int(missed.min()))
+    status: Status = "likely" if not least and joined.settled else "unknown"
     if out.misfit and not found.misfit and status == "unknown":
         return None
     return Answer(
         status if out.misfit else status_of([out]),
         values,
         (out,),
-        numbers=nearest.numbers,
+        numbers=joined.numbers | {"samples": len(samples), "nearest_misses": least},
         ordered=True,
         samples=samples,
-        likeliest=samples.atoms[int(samples.log_posterior.argmax())] + values.atom_start[:-1],
+        likeliest=nearest if missed.min() <= found.misfit else values.atom_of[rows.values],
         expected_distance=estimate.error,
     )
 
@@ -150,22 +161,30 @@ def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> Kno
     return KnownParts(group, allowed)
 
 
-def _nearest(walked: Sequence[Walked]) -> tuple[Walked, int]:
-    """Keep the datasets that meet all counts; else those of the walk that comes nearest.
-
-    Returns these, and the least number of draws and distinct rows that one of them misses.
-    """
-    missed = [[_missed(one.target, atoms) for atoms, _, _ in one.drawn] for one in walked]
-    best = int(np.argmin([min(own) for own in missed]))
-    if least := min(missed[best]):
-        return walked[best], least
+def _joined(walked: Sequence[Walked]) -> Walked:
+    """Put walks together, as one of more chains."""
     drawn, chains = list[Drawn](), list[Chain]()
-    for one, own in zip(walked, missed, strict=True):
-        first = len(chains)
-        met = [k for k, misses in enumerate(own) if not misses]
-        drawn += [(atoms, first + c, high) for atoms, c, high in (one.drawn[k] for k in met)]
+    for one in walked:
+        drawn += [(atoms, len(chains) + c, height) for atoms, c, height in one.drawn]
         chains += one.chains
-    return replace(walked[best], drawn=drawn, chains=chains), 0
+    settled = all(one.settled for one in walked)
+    return replace(walked[0], drawn=drawn, chains=chains, settled=settled)
+
+
+def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
+    """Keep the datasets that meet all counts, if most chains have come to some; else all.
+
+    A few chains alone would say too little: those of the others are about as near to the truth.
+    """
+    met = missed == 0
+    enough = 2 * len(np.unique(chain[met])) >= len(np.unique(chain))
+    return met if enough else np.ones_like(met)
+
+
+def _likeliest(samples: Samples, missed: IntArray) -> IntArray:
+    """Find the likeliest of the datasets that miss fewest counts: atoms, numbered through."""
+    height = np.where(missed == missed.min(), samples.log_posterior, -np.inf)
+    return samples.numbered(int(height.argmax()))
 
 
 def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:
