@@ -188,17 +188,17 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "raw",
                 "raw_boosted",
             ),
+            "Binary columns that no tree tests are taken to be nearly constant if the model looked "
+            "through many splits. Numbers behind known draws move to where thresholds lie halfway "
+            "between values.",
+        ),
         31: (
-            ("boosted", "draft", "known", "known_raw"),
+            ("boosted", "boosted-models", "default-forests", "draft", "known", "known_raw"),
             "Known draws that leave several datasets: many short walks, tempered by misses. Raw "
             "numbers on steps are narrowed to these. Counts alone at many rows are fitted by least "
             "squares. Expected errors: known draws are matched, and a wrong value of a one-hot "
             "group is two wrong columns. Errors of forests without bootstrap and with hidden draws "
             "are the same.",
-        ),
-            "Binary columns that no tree tests are taken to be nearly constant if the model looked "
-            "through many splits. Numbers behind known draws move to where thresholds lie halfway "
-            "between values.",
         ),
     }
 )
