@@ -53,6 +53,8 @@ _PLAN = Plan(
 anywhere say more than long ones."""
 _NEAR = replace(_PLAN, cooling=0, between=35, hot=1.0)
 """From rows that meet all counts, where these may leave little else."""
+_FAR = 0.05
+"""Share of the draws that a dataset must not miss to be near the counts."""
 _LEAST_CHAINS = 8
 """With fewer, or with shorter walks, little is learned."""
 _STEPS = 5e5
@@ -102,14 +104,18 @@ def several_datasets(
     density = given.density(geometry)
     prior = population_prior(density, target)
     at = values.atom_of[rows.values] - values.atom_start[:-1]
-    walked = list[Walked]()
-    near = [] if found.several or found.misfit else [(at, _NEAR)]
-    for start, wanted in (*near, (None, _PLAN)):
+
+    def walk(start: IntArray | None, wanted: Plan) -> list[Walked]:
         plan = affordable(wanted, target, prior, clock, seed)
         if clock.stopped or plan.sweeps < plan.least_sweeps:
-            break
-        with suppress(NotCovered) if walked else nullcontext():
-            walked.append(run_posterior(target, plan, prior, clock, seed, at=start))
+            return []
+        return [run_posterior(target, plan, prior, clock, seed, at=start)]
+
+    walked = walk(at, _NEAR) if not (found.misfit or found.several) else []
+    with suppress(NotCovered) if walked else nullcontext():
+        walked += walk(None, _PLAN)
+    if found.several and not found.misfit and _strayed(target, walked, int(evidence.draws.sum())):
+        walked = walk(at, _NEAR)
     if not walked:
         return None
     joined = _joined(walked)
@@ -169,6 +175,12 @@ def _joined(walked: Sequence[Walked]) -> Walked:
         chains += one.chains
     settled = all(one.settled for one in walked)
     return replace(walked[0], drawn=drawn, chains=chains, settled=settled)
+
+
+def _strayed(target: PosteriorTarget, walked: Sequence[Walked], n_draws: int) -> bool:
+    """Whether most walks came to rest far from the counts: at rows unlike those that meet them."""
+    missed = [_missed(target, atoms) for one in walked for atoms, _, _ in one.drawn]
+    return not missed or float(np.median(missed)) > _FAR * n_draws
 
 
 def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
