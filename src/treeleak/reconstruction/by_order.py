@@ -75,7 +75,8 @@ def by_order(
         return answer
     placed = _placed(rows, groups, fit, atoms, values, sure_of_cells=not release.classes)
     numbers = {**answer.numbers, "rows_alike": len(atoms) - len(groups)}
-    return replace(answer, rows=(placed,), numbers=numbers)
+    # What was expected of other rows says nothing of these.
+    return replace(answer, rows=(placed,), numbers=numbers, expected_distance=None)
 
 
 def _targets(
