@@ -107,8 +107,7 @@ def narrowed(
         # What lies right at a threshold may be rounded to its other side.
         off = k[tree.apply(rows[k]) != own[k]]
         moved[off] = table[off]
-    count = {j: (grid, bool(numbers.whole[j])) for j, grid in grids.items()}
-    return Narrowed(moved, _chance(release, moved, low, high, open_, count))
+    return Narrowed(moved, _chance(release, moved, low, high, numbers, grids))
 
 
 def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
@@ -202,20 +201,18 @@ def _chance(
     table: FloatArray,
     low: FloatArray,
     high: FloatArray,
-    open_: BoolArray,
-    grids: Mapping[int, tuple[Grid, bool]],
+    numbers: Movable,
+    grids: Mapping[int, Grid],
 ) -> FloatArray:
-    """``grids``: of columns, and whether one value counts, or an interval between thresholds."""
     out = np.zeros(table.shape)
-    for j in np.flatnonzero(open_.any(axis=0)).tolist():
-        k = np.flatnonzero(open_[:, j])
+    for j in np.flatnonzero(numbers.open.any(axis=0)).tolist():
+        k = np.flatnonzero(numbers.open[:, j])
         cuts = release.thresholds[j]
         first = np.searchsorted(cuts, low[k, j] + _EQUAL, side="right")
         last = np.searchsorted(cuts, high[k, j] - _EQUAL)
         inside, left = ~_outside(table[k, j], low[k, j], high[k, j]), last - first + 1.0
         if j in grids:
-            grid, alone = grids[j]
-            values = np.round((high[k, j] - low[k, j]) / grid.step) + 1
-            left = values if alone else np.minimum(left, values)
+            values = np.round((high[k, j] - low[k, j]) / grids[j].step) + 1
+            left = values if numbers.whole[j] else np.minimum(left, values)
         out[k, j] = np.where(inside, 1.0 / np.maximum(left, 1), 0.0)
     return out

@@ -114,12 +114,15 @@ def several_datasets(
     walked = walk(at, _NEAR) if not (found.misfit or found.several) else []
     with suppress(NotCovered) if walked else nullcontext():
         walked += walk(None, _PLAN)
-    if found.several and not found.misfit and _strayed(target, walked, int(evidence.draws.sum())):
+    missed = _all_missed(target, walked)
+    far = not walked or float(np.median(missed)) > _FAR * int(evidence.draws.sum())
+    if far and found.several and not found.misfit:
+        # Most came to rest at rows unlike those that meet the counts.
         walked = walk(at, _NEAR)
+        missed = _all_missed(target, walked)
     if not walked:
         return None
     joined = _joined(walked)
-    missed = np.array([_missed(target, atoms) for atoms, _, _ in joined.drawn])
     samples = joined.samples(density)
     if prior is None:
         samples = _weighed(samples)
@@ -177,12 +180,6 @@ def _joined(walked: Sequence[Walked]) -> Walked:
     return replace(walked[0], drawn=drawn, chains=chains, settled=settled)
 
 
-def _strayed(target: PosteriorTarget, walked: Sequence[Walked], n_draws: int) -> bool:
-    """Whether most walks came to rest far from the counts: at rows unlike those that meet them."""
-    missed = [_missed(target, atoms) for one in walked for atoms, _, _ in one.drawn]
-    return not missed or float(np.median(missed)) > _FAR * n_draws
-
-
 def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
     """Keep the datasets that meet all counts, if most chains have come to some; else all.
 
@@ -197,6 +194,12 @@ def _likeliest(samples: Samples, missed: IntArray) -> IntArray:
     """Find the likeliest of the datasets that miss fewest counts: atoms, numbered through."""
     height = np.where(missed == missed.min(), samples.log_posterior, -np.inf)
     return samples.numbered(int(height.argmax()))
+
+
+def _all_missed(target: PosteriorTarget, walked: Sequence[Walked]) -> IntArray:
+    """What each dataset of all walks misses."""
+    drawn = (atoms for one in walked for atoms, _, _ in one.drawn)
+    return np.array([_missed(target, atoms) for atoms in drawn], dtype=np.int64)
 
 
 def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:

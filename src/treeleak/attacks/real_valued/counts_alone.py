@@ -27,7 +27,7 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import ExactTotals
 from treeleak.evidence.positives import UNTOLD
 from treeleak.partition import Partition
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.values import Values
 
 _SHARE = 0.5
 """Share of the time that is left for each step."""
@@ -38,7 +38,7 @@ _MET = 1e-7
 
 
 def by_counts(
-    evidence: ExactTotals, partition: Partition, clock: Clock, seed: int
+    evidence: ExactTotals, partition: Partition, values: Values, clock: Clock, seed: int
 ) -> Answer | None:
     """Rebuild the rows behind exact totals; None where leaves tell of classes, or time ran out.
 
@@ -67,7 +67,6 @@ def by_counts(
     cells, m = cells[order], m[order]
     sure = _shared(partition, cells, m, fits)
     found = _found(columns, partition, cells, m, sure)
-    values = values_in(geometry)
     rows = written(found, proved, partition, values, clock, seed)
     rows = _without_classes(rows, values, seed)
     numbers = {"grid_points": geometry.n_points, "cells": partition.n_cells}

@@ -93,7 +93,7 @@ def _otherwise(
 ) -> Answer:
     """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
     part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
-    if (found := by_counts(evidence, partition, part, seed)) is not None:
+    if (found := by_counts(evidence, partition, first.values, part, seed)) is not None:
         rows = tuple(_with_proofs(own, first.rows) for own in found.rows)
         return replace(found, rows=rows)
     if clock.stopped:
