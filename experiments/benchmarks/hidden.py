@@ -526,14 +526,13 @@ def report(part: str, found: list[Record]) -> None:
 
 
 def main(args: Sequence[str]) -> None:
-    parser = Options("hidden", __doc__, PARTS, "0-4")
+    parser = Options("hidden", __doc__, PARTS, "0-4", at_once=2)
     parser.add_argument(
         "--distinct", choices=["with", "without", "both"], default="both",
         help="use the numbers of distinct rows (default both); grid and reference never do",
     )  # fmt: skip
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--time-limit", type=float, help="instead of each part's own")
-    parser.add_argument("--at-once", type=int, default=2, help="runs side by side (default 2)")
     given = parser.parse_args(args)
     distinct = {"with": (True,), "without": (False,), "both": (True, False)}[given.distinct]
     store = Records("hidden", given.fresh, given.out)

@@ -184,7 +184,7 @@ def floor_table(found: list[Record]) -> int:
 
 
 def main(args: Sequence[str]) -> None:
-    parser = Options("membership", __doc__, seeds="0-4")
+    parser = Options("membership", __doc__, seeds="0-4", at_once=1)
     parser.add_argument("--kind", nargs="+", choices=KINDS, help="of evidence (default: all)")
     parser.add_argument("--table", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--time-limit", type=float, default=LIMIT)
@@ -195,4 +195,4 @@ def main(args: Sequence[str]) -> None:
     kinds = [kind for kind in asked.kind or KINDS if kind in there]
     store = Records("membership", asked.fresh, asked.out)
     wanted = cases(kinds, asked.table, asked.seeds, asked.time_limit)
-    floor_table(store.collect(wanted, run, warm, lambda _: False))
+    floor_table(store.collect(wanted, run, warm, lambda _: False, asked.at_once))

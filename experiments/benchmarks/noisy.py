@@ -439,7 +439,7 @@ REPORTS: dict[str, Callable[[str, list[Record]], None]] = {
 
 
 def main(args: Sequence[str]) -> None:
-    parser = Options("noisy", __doc__, PARTS)
+    parser = Options("noisy", __doc__, PARTS, at_once=2)
     parser.add_argument(
         "--seeds", type=seed_range,
         help="first-last (default 0-4; of fresh and calibration 5-9, of reference 5)",
@@ -447,7 +447,6 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, default=EPSILONS)
     parser.add_argument("--time-limit", "--limit", type=float, help="instead of each part's own")
-    parser.add_argument("--at-once", type=int, default=2, help="runs side by side (default 2)")
     given = parser.parse_args(args)
     store = Records("noisy", given.fresh, given.out)
     for part in PARTS if given.part == "all" else [given.part]:

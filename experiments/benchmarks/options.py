@@ -24,11 +24,14 @@ class Options(argparse.ArgumentParser):
         Those that run unless others are asked for, as ``first-last``; "" where there are none.
     kept : bool
         Whether its runs are kept.
+    at_once : int
+        Runs side by side, unless other numbers are asked for; 0 where that cannot be.
     """
 
     def __init__(
-        self, name: str, doc: str, parts: Iterable[str] = (), seeds: str = "", kept: bool = True
-    ) -> None:
+        self, name: str, doc: str, parts: Iterable[str] = (), seeds: str = "", kept: bool = True,
+        at_once: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(
             prog=f"python -m experiments run {name}", description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,6 +47,12 @@ class Options(argparse.ArgumentParser):
             self.add_argument(
                 "--out", type=Path, default=FOLDER, metavar="DIR",
                 help=f"where runs are kept (default {FOLDER})",
+            )  # fmt: skip
+        if at_once:
+            self.add_argument(
+                "--at-once", type=int, default=at_once, metavar="N",
+                help=f"runs side by side (default {at_once}); seconds are then those of a share "
+                "of the machine",
             )  # fmt: skip
 
 
