@@ -188,6 +188,7 @@ def learned_worlds(
         return None
     if np.diff(values.atom_start).max() > MAX_ATOMS:
         return None
+    plan = plan.for_trees(searches[0].system.signature.shape[1])
     stage = "learning what rows are like"
     clock.tell(stage, 0.0)
     land = Land.of(searches, geometry, values)

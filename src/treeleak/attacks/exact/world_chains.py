@@ -26,6 +26,9 @@ from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
+_MANY, _COLDEST = 20, 0.25
+"""Trees from which on samples are as warm as planned, and how cold those of few trees are."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,7 +46,7 @@ class Plan:
     hot: float = 6.0
     warm: float = 1.0
     """Temperatures, as in :func:`~treeleak.attacks.exact.world_kernels.walk`; of samples, the
-    last."""
+    last, where there are many trees."""
     frozen: int = 40
     """Stages in which a chain then looks for a world,"""
     thaw: float = 1.2
@@ -57,6 +60,13 @@ class Plan:
     def stages(self) -> int:
         """Of each chain."""
         return self.cooling + self.between + self.samples * self.thin
+
+    def for_trees(self, n_trees: int) -> Plan:
+        """Keep samples of few trees colder: a row in a wrong place misses two counts per tree.
+
+        That must cost more than what the chain takes rows to be like can gain by it.
+        """
+        return replace(self, warm=float(np.clip(n_trees / _MANY, _COLDEST, self.warm)))
 
 
 @dataclass(frozen=True, eq=False)
