@@ -417,6 +417,23 @@ def test_rows_that_the_schema_excludes_are_noted():
     assert result.verdict == OPEN
 
 
+def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
+    # Trees that ask for none or some visits suggest a flag.
+    rng = np.random.default_rng(8)
+    X = pd.DataFrame({"age": rng.permutation(40), "visits": rng.choice([0, 1, 5], 40)})
+    y = (X["age"] + 5 * rng.random(40) > 20) ^ (X["visits"] > 0)
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    alone, compared = treeleak.audit(model), treeleak.audit(model, X, y)
+    assert compared.impossible > 0
+    assert alone.verdict == compared.verdict == LEAK
+    said = " ".join(compared.notes)
+    assert "No schema was given, and" in said
+    assert "The schema does not allow" not in said
+    # A schema that was given is a statement, and a wrong one.
+    stated = treeleak.audit(model, X, y, schema=compared.reconstruction.schema)
+    assert stated.verdict == OPEN
+
+
 def test_labels_without_rows_are_refused(forest):
     with pytest.raises(BadInput, match="labels without rows"):
         treeleak.audit(forest, y=[1, 2])

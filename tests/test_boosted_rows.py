@@ -343,6 +343,21 @@ def test_files_and_pipelines_by_the_command_line(tmp_path):
     assert "target" in pd.read_csv(tmp_path / "t.csv").columns
 
 
+def test_settings_by_the_own_names_of_lightgbm_are_known():
+    lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 5, (60, 4)), rng.integers(0, 2, 60)
+    own = {"feature_fraction": 0.5, "lambda_l2": 1.0, "extra_trees": True, "bagging_freq": 1,
+           "bagging_fraction": 0.7, "num_threads": 1, "bagging_seed": 3}  # fmt: skip
+
+    def unknown(**settings):
+        model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, **settings).fit(X, y)
+        return [e.names for e in take_inventory(snapshot(model), Context(60)) if e.unknown]
+
+    assert unknown(**own) == []
+    assert unknown(people=list(range(99))) == [("people",)]
+
+
 def test_the_inventory_says_in_numbers_what_stands_in_a_file():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 9, 300), rng.normal(size=300), rng.integers(0, 2, 300)])

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from helpers.examples import seeds
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.release import to_release
+from treeleak.release import snapshot, to_release
 from treeleak.release.statistics import VALUE
 
 catboost = pytest.importorskip(
@@ -209,3 +211,14 @@ def test_a_damaged_binary_model_is_refused(tmp_path):
 def test_a_model_that_is_not_fitted_says_so():
     with pytest.raises(BadInput, match="not fitted"):
         to_release(catboost.CatBoostClassifier())
+
+
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide", "Depthwise"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_inventory_knows_every_part_of_trees_of_several_classes(policy, n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % n_classes
+    model = catboost.CatBoostClassifier(
+        iterations=3, grow_policy=policy, verbose=0, allow_writing_files=False
+    ).fit(X, y)
+    assert not [e for e in take_inventory(snapshot(model), Context(60)) if e.unknown]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import zipfile
 from inspect import signature
@@ -61,7 +62,7 @@ from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, ove
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.stored_rows import Table
+from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive
 from treeleak.hardening.unknown import without_unknown
@@ -395,7 +396,8 @@ def test_whatever_stands_in_a_file_is_judged_without_an_error(name, state):
     st.binary(max_size=7),
 )
 def test_rows_are_found_in_whatever_way_they_are_written(rows, form, before):
-    if len(np.unique(rows, axis=0)) < 6 or len(np.unique(rows)) < 5:
+    # A table of fewer different rows than this may stand anywhere by chance.
+    if len(np.unique(rows, axis=0)) < 8 or len(np.unique(rows)) < 5:
         return
     frame = pd.DataFrame(rows)
     written = {
@@ -419,6 +421,31 @@ def test_noise_is_not_taken_for_rows():
     assert not Table.of(pd.DataFrame({"a": ["x", "y"] * 5, "b": ["u", "v"] * 5})).stands_in(
         "x and v"
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_shape_of_trees_is_not_taken_for_rows(seed):
+    """Boosted files hold thousands of small whole numbers, as tables of codes do."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, (2, 3, 9, 2, 5), (80, 5)), columns=list("abcde"))
+    trees = [rng.integers(0, 5, 40).tolist() for _ in range(60)]
+    parents = [sorted(rng.integers(0, 20, 40).tolist()) for _ in range(60)]
+    settings = {f"setting {k}": str(rng.integers(0, 2)) for k in range(200)}
+    table = Table.of(X)
+    assert not any(table.stands_in(own) for own in (*trees, *parents, trees, parents, settings))
+    shuffled = X.sample(frac=1, random_state=seed)
+    assert table.stands_in(shuffled.to_numpy().tolist())
+    assert table.stands_in(X.to_numpy().tolist())
+
+
+@examples(200, fast=20)
+@given(st.integers(1, 30), st.integers(0, 60), st.data())
+def test_the_share_of_draws_is_that_of_all_draws(n, others, data):
+    drawn = data.draw(st.integers(1, n + others))
+    least = data.draw(st.integers(0, min(n, drawn)))
+    ways = [math.comb(n, k) * math.comb(others, drawn - k) for k in range(least, min(n, drawn) + 1)]
+    expected = sum(ways) / math.comb(n + others, drawn)
+    assert _share_of_draws(least, n, drawn, others) == pytest.approx(expected, rel=1e-6)
 
 
 # --------------------------------------------------------------------------- bytes of an archive

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release import to_release
-from treeleak.release.check_schema import check_schema, match_levels
+from treeleak.release.check_schema import check_schema, match_levels, reached
 from treeleak.release.infer_schema import infer_schema, suggest_schema
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -411,3 +412,19 @@ def test_an_order_in_which_no_threshold_parts_what_a_test_parts_is_named():
         match_levels(release, Schema([Categorical("job", labels=("nurse", "pilot"))]))
     for same in (Schema([JOB]), Schema([Categorical("job", (0, 1, 2))]), Schema([Binary("job")])):
         assert match_levels(release, same) is release
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_reached_if_a_possible_row_has_their_leaves(seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.integers(-3, 4, 30), "b": rng.integers(0, 3, 30)})
+    model = DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X, rng.integers(0, 2, 30))
+    release = to_release(model)
+    schema = Schema([Ordinal("a", -1, 1), Binary("b")])
+    possible = pd.DataFrame([(a, b) for a in (-1, 0, 1) for b in (0, 1)], columns=["a", "b"])
+    leaves = set(map(tuple, release.leaves(possible)))
+    found = reached(schema, release, X)
+    for row, ok in zip(release.leaves(X), found, strict=True):
+        assert not ok or tuple(row) in leaves
+    assert found[schema.valid(X.to_numpy(), ["a", "b"])].all()
+    assert reached(infer_schema(release), release, X).all()

@@ -128,7 +128,7 @@ def _rebuilt(audit: Audit) -> Reconstruction:
 
 def _under_a_true_schema(audit: Audit) -> Reconstruction:
     rebuilt = _rebuilt(audit)
-    if audit.impossible:
+    if not audit.proofs_hold:
         raise NotCovered(NO_PROOF)
     return rebuilt
 

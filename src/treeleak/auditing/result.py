@@ -38,6 +38,7 @@ from treeleak.core.private import dataclass
 from treeleak.formats.said import Edition, Verdict
 from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
+from treeleak.release.check_schema import reached
 from treeleak.schema import Binary, OneHot
 from treeleak.verification.training_rows import TrainingRows
 
@@ -120,6 +121,8 @@ class Found:
     mismatch: str | None = None
     """Why the rows given cannot be the training rows."""
     notes: tuple[str, ...] = ()
+    schema_given: bool = True
+    """Whether the schema of the reconstruction was given, not inferred from the model."""
     of: str = "leaves"
     """{"leaves", "rules"}. What groups the rows, in a model of this kind."""
     truth: TrainingRows | None = None
@@ -140,12 +143,19 @@ class Found:
         X = self.truth.X
         return int((~self.reconstruction.schema.valid(X.to_numpy(), list(X.columns))).sum())
 
-    @property
+    @cached_property
     def proofs_hold(self) -> bool:
-        """Whether the schema allows the training rows, as far as these are known."""
+        """Whether the schema allows the training rows, as far as these are known.
+
+        Of a schema that was inferred, proofs need no more than rows in the leaves of these.
+        """
         if self.of == "rules" and self.uncertainty is not None:
             return self.uncertainty.contains is not False
-        return not self.impossible
+        if not self.impossible or self.truth is None or self.reconstruction is None:
+            return not self.impossible
+        if self.schema_given or self.release is None:
+            return False
+        return bool(reached(self.reconstruction.schema, self.release, self.truth.X).all())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -161,7 +161,8 @@ def audit(
     with named(file), clock.enforced():
         live = None if file is not None or content is model else model
         kept = min(_QUICK * clock.left, _MOST_QUICK)
-        case = begun(Case(given, clock, content, Found(), live, kept=kept))
+        found = Found(schema_given=given.schema is not None)
+        case = begun(Case(given, clock, content, found, live, kept=kept))
     for assess in ASSESSORS:
         with named(file if isinstance(content, RuleList) else None):
             case = assess(case)

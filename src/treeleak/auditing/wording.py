@@ -199,6 +199,10 @@ MAYBE = Kind(
 )
 NO_BETTER = Kind("no_better_than_guess", "This is not clearly better than a baseline.")
 IMPOSSIBLE = Kind("rows_impossible", "But the schema does not allow all training rows.")
+NOT_GUESSED = Kind(
+    "rows_not_guessed",
+    "But training rows have values that the thresholds do not suggest: give a schema.",
+)
 FEW_TO_TEST = Kind("too_few_to_test", "A test needs at least {people:number} people.")
 VARIANT = Kind(
     "with_less_to_go_by",
@@ -383,10 +387,6 @@ CONTROL_TOO_FEW = Kind(
     "control_too_few",
     "{control:people} control rows are too few to test {rows:people} training rows against: the "
     "verdict does not rest on them. Give {needed:number} or more, better {better:number}.",
-)
-IMPOSSIBLE_ROWS = Kind(
-    "rows_not_possible",
-    "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
 )
 DISTANCE_OPEN = Kind(
     "distance_not_found_out",

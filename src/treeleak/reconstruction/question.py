@@ -45,7 +45,7 @@ NOT_CONFIRMED = own_words(
     "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
 )
 NO_SCHEMA = own_words(
-    "no schema given: a value can be anything that the model allows", "no_schema_given"
+    "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"
 )
 
 _SEARCH_SHARE = 0.3

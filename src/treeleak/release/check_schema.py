@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release.categories import CategorySets
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
-from treeleak.schema import Attribute, Categorical, Schema
+from treeleak.schema import Attribute, Binary, Categorical, Ordinal, Schema
 
 ENDLESS = 3.4028234663852886e38
 """From here on a threshold is as good as infinite: CatBoost writes this for it, LightGBM more."""
@@ -70,6 +70,25 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
         for c in release.feature_names
         if c in release.maybe_missing and not getattr(owner[c], "missing", False)
     ]
+
+
+def reached(schema: Schema, release: Release, X: pd.DataFrame) -> BoolArray:
+    """Say of which rows (in the model's columns) the schema allows one in the same leaves.
+
+    A domain that was inferred from thresholds has values between all of them, but ends next to
+    the outermost ones. So flags, whole numbers and codes are held against the nearest value.
+    """
+    values = X.to_numpy(dtype=float)
+    near = values.copy()
+    for attribute in schema.attributes:
+        at = [release.feature_names.index(c) for c in attribute.columns]
+        if isinstance(attribute, (Binary, Ordinal)):
+            near[:, at] = np.clip(np.ceil(near[:, at] - 0.5), *attribute.bounds)
+        elif isinstance(attribute, Categorical):
+            known = np.isin(near[:, at], attribute.values) | np.isnan(near[:, at])
+            near[:, at] = np.where(known, near[:, at], attribute.values[-1])
+    same = (release.leaves(near) == release.leaves(values)).all(axis=1)
+    return np.asarray(same & schema.valid(near, release.feature_names))
 
 
 def match_levels(release: Release, schema: Schema) -> Release:

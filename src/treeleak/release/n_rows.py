@@ -72,7 +72,8 @@ def count_rows(
     for t, tree in enumerate(release.trees):
         held = _held(release, tree)
         if held is None:
-            raise NotCovered(f"tree {t} gives no counts")
+            bare = "it does not say how many rows its leaves hold"
+            raise NotCovered(f"tree {t} gives no counts: {bare}")
         drawn.append(round(float(held[tree.leaves].sum())))
         distinct = None
         if isinstance(sampling, Subsample):

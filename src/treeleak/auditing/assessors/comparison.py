@@ -13,7 +13,7 @@ from treeleak.auditing.assessors.shape import guesses_from_shape
 from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.message import Message
+from treeleak.core.message import Kind, Message
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.draws.seeds import known_draws
@@ -27,9 +27,19 @@ from treeleak.verification.training_rows import (
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
+    from treeleak.auditing.result import Found
 
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
+IMPOSSIBLE_ROWS = Kind(
+    "rows_not_possible",
+    "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
+)
+NOT_GUESSED_ROWS = Kind(
+    "rows_not_among_guessed",
+    "No schema was given, and {rows:people} training rows have values that the thresholds do not "
+    "suggest. {but}Give a schema: treeleak schema MODEL --train FILE writes one.",
+)
 REASONS = (wording.NO_CONTROL, THE_SAME, wording.VALUES_GIVEN, wording.NOTHING_COMPARED)
 """Why the end of a comparison may leave something open."""
 
@@ -189,5 +199,14 @@ def _of_sizes(case: Case) -> list[Message]:
         enough = {"needed": test.needed, "better": test.better}
         said.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n, **enough))
     if found.impossible:
-        said.append(wording.IMPOSSIBLE_ROWS(rows=found.impossible))
+        said.append(_of_impossible(found))
     return said
+
+
+def _of_impossible(found: Found) -> Message:
+    if found.schema_given:
+        return IMPOSSIBLE_ROWS(rows=found.impossible)
+    but = "Such values cannot come back, though all that splits distinguish can. "
+    if not found.proofs_hold:
+        but = "So nothing is proved. "
+    return NOT_GUESSED_ROWS(rows=found.impossible, but=but)

@@ -41,6 +41,7 @@ def of_rows(
     singled_out: int,
     proofs_hold: bool,
     unfinished: bool = False,
+    outside: Message | None = None,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -59,8 +60,9 @@ def of_rows(
     proof holds, and no leak shown is not assessed.
 
     ``singled_out``: rows that are proved, and proved to share their place with no other.
-    ``proofs_hold``: whether the schema allows the training rows. ``unfinished``: whether proofs or
-    the comparison were broken off: then no leak shown is not assessed.
+    ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
+    ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
+    assessed. ``outside``: says that the schema does not allow the values of all training rows.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
@@ -68,10 +70,10 @@ def of_rows(
         return [_finding(OPEN, said)]
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
-    found = _proved(rebuilt, singled_out) if proofs_hold else []
+    found = _proved(rebuilt, singled_out, outside is None) if proofs_hold else []
     told = _of_targets(rebuilt)
     if measured is not None:
-        found.append(_compared(rebuilt, measured, proofs_hold))
+        found.append(_compared(rebuilt, measured, outside))
     found = found or [_alone(rebuilt, proofs_hold)]
     if unfinished:
         late = wording.UNFINISHED()
@@ -91,10 +93,10 @@ def _finding(
 # -------------------------------------------------------------------------------------- proofs
 
 
-def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
+def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[Finding]:
     n, given = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
-    if rebuilt.status == "unique":
+    if rebuilt.status == "unique" and in_values:
         text = wording.UNIQUE(
             rows=n - given,
             not_given=" that were not given" * bool(given),
@@ -140,8 +142,8 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
 # ---------------------------------------------------------------------------------- comparison
 
 
-def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
-    found, free = _weighed(rebuilt, m, proofs_hold), set(rebuilt.free_columns)
+def _compared(rebuilt: Reconstruction, m: Measurement, outside: Message | None) -> Finding:
+    found, free = _weighed(rebuilt, m, outside), set(rebuilt.free_columns)
     numbers = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
     tested = [not free.issuperset(a.columns) for a in rebuilt.schema.attributes]
     told = [n for n, t in zip(numbers, tested, strict=True) if t]
@@ -150,7 +152,7 @@ def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Fin
     # Of categories and numbers apart, one is about a single column: perhaps one that is not told.
     part = m.on_tested
     one = replace(_in_one(m), on_tested=None if part is None else _in_one(part))
-    other = _weighed(rebuilt, one, proofs_hold)
+    other = _weighed(rebuilt, one, outside)
     said = (own.with_instead(o) for own, o in zip(found.said, other.said, strict=True))
     return replace(found, said=tuple(said))
 
@@ -177,7 +179,7 @@ def _perhaps(m: Measurement) -> Message:
     return wording.MAYBE_POPULATION()
 
 
-def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
+def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Message | None) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = list(_scores(rebuilt, m))
     if (part := m.on_tested) is not None:
@@ -206,13 +208,13 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Find
         return _finding(POSSIBLE, *said, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
     if test is None and not blind:
         said.append(wording.NO_BETTER())
-    if not proofs_hold:
-        said.append(wording.IMPOSSIBLE())
+    if outside is not None:
+        said.append(outside)
     pairs = m.judged.pairs
     few = pairs is not None and np.isfinite(pairs.errors).sum() < FEWEST_PEOPLE
     if few:
         said.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
-    if rebuilt.status == "unknown" or blind or few or not proofs_hold:
+    if rebuilt.status == "unknown" or blind or few or outside is not None:
         return _finding(OPEN, *said, *_out_of_time(rebuilt), fix=_time(rebuilt))
     return _finding(NO_LEAK, *said, evidence=_rule("nothing", rebuilt))
 

@@ -50,7 +50,12 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
         fix = ("law",) if budget.overspent or budget.cost is None else ()
         said.append(Finding("noise", doubt, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
-        said += of_rows(rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished)
+        outside = None
+        if found.impossible:
+            outside = wording.IMPOSSIBLE() if found.schema_given else wording.NOT_GUESSED()
+        said += of_rows(
+            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside
+        )
         said += _of_draws(rebuilt)
         said += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement

@@ -154,7 +154,8 @@ def _grown(tree: Any) -> Any:
         return tree
     leaves = [node for node in nodes if "split" not in node]
     own: dict[str, Any] = {
-        "leaf_values": [node.get("value") for node in leaves],
+        # With several classes, each leaf has a list of values. Other trees have all in one list.
+        "leaf_values": [v for node in leaves for v in _as_list(node.get("value"))],
         "splits": _splits([node["split"] for node in nodes if "split" in node]),
     }
     if any("weight" in node for node in leaves):
@@ -163,6 +164,10 @@ def _grown(tree: Any) -> Any:
         known = ("split", "left", "right") if "split" in node else ("value", "weight")
         own |= {str(key): value for key, value in node.items() if key not in known}
     return StoredObject(f"{PARTS}CatBoostTree", own)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _nodes(tree: Any) -> Iterator[Any]:

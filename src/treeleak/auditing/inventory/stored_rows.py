@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
@@ -23,10 +25,12 @@ from treeleak.release.stored import Opaque, StoredObject
 HashArray = NDArray[np.uint64]
 
 MOST_VALUES = 1 << 22
-IN_ORDER = 10
 FEWEST_ROWS = 2
 FEWEST_COLUMNS = 3
-OVER_CHANCE = 3.0
+CHANCE = 1e-6
+"""What is found counts if chance would show as much at most this often."""
+OTHERS, MOST_OTHERS = 20, 20_000
+"""Rows that are none, for each that is one: enough to be sure of few rows as well."""
 # Beside a row may stand its number and its label.
 BESIDE = 3
 
@@ -78,32 +82,52 @@ class Table:
         ]
         return any(self._row_by_row(layout) for layout in (sequence, *by_columns))
 
+    @cached_property
+    def _known(self) -> FloatArray:
+        return np.unique(self.rows[~np.isnan(self.rows)])
+
+    @cached_property
+    def _own(self) -> HashArray:
+        return _hashes(_codes(self.rows, self._known))
+
+    @cached_property
+    def _telling(self) -> HashArray:
+        """Rows of more than one value."""
+        return np.unique(self._own[[len(np.unique(row)) > 1 for row in self.rows]])
+
+    @cached_property
+    def _others(self) -> HashArray:
+        """Rows that are none: values of the same columns, put together anew."""
+        n, d = self.rows.shape
+        at = np.random.default_rng(n).integers(0, n, (min(OTHERS * n, MOST_OTHERS), d))
+        anew = np.take_along_axis(self.rows, at, axis=0)
+        anew = anew[(anew != anew[:, :1]).any(axis=1)]
+        return np.setdiff1d(_hashes(_codes(anew, self._known)), self._own)
+
     def _row_by_row(self, sequence: FloatArray) -> bool:
         d = self.rows.shape[1]
-        known = np.unique(self.rows[~np.isnan(self.rows)])
-        own = _hashes(_codes(self.rows, known))
-        windows = _hashes(np.lib.stride_tricks.sliding_window_view(_codes(sequence, known), d))
-        if self._in_order(own, windows):
+        codes = _codes(sequence, self._known)
+        windows = _hashes(np.lib.stride_tricks.sliding_window_view(codes, d))
+        if self._in_order(self._own, windows):
             return True
-        telling = np.array([len(np.unique(row)) > 1 for row in self.rows])
-        rows = np.unique(own[telling])
-        found = int(np.isin(rows, windows).sum())
-        if found < FEWEST_ROWS or (d < FEWEST_COLUMNS and found <= len(rows) / 5):
+        n = len(self._telling)
+        found = int(np.isin(self._telling, windows).sum())
+        if found < FEWEST_ROWS or (d < FEWEST_COLUMNS and found <= n / 5):
             return False
-        # Rows that are none: values of the same columns, put together anew.
-        rolled = np.column_stack([np.roll(c, k + 1) for k, c in enumerate(self.rows.T)])
-        others = np.setdiff1d(_hashes(_codes(rolled, known)), own)
-        if not len(others):
-            return False
-        by_chance = float(np.isin(others, windows).mean())
-        return found / len(rows) > OVER_CHANCE * by_chance
+        # Small numbers meet by chance, and then so do rows that are none. Fisher's exact test says
+        # how often as many of what was found would be true rows.
+        in_all = found + int(np.isin(self._others, windows).sum())
+        return _share_of_draws(found, n, in_all, len(self._others)) <= CHANCE
 
     def _in_order(self, own: HashArray, windows: HashArray) -> bool:
-        """Whether the first rows follow each other at equal distances."""
+        """Whether the first rows follow each other at equal distances, too many for chance."""
         d = self.rows.shape[1]
-        first = own[:IN_ORDER]
-        if len(np.unique(first)) < FEWEST_ROWS or d * len(first) < 2 * IN_ORDER:
+        _, kind, times = np.unique(own, return_inverse=True, return_counts=True)
+        surprise = np.cumsum(np.log(len(own) / times[kind]))
+        enough = np.flatnonzero(surprise >= np.log(len(windows) / CHANCE))
+        if not len(enough):
             return False
+        first = own[: enough[0] + 1]
         for stride in range(d, d + BESIDE):
             room = len(windows) - stride * (len(first) - 1)
             if room <= 0:
@@ -230,3 +254,17 @@ def _hashes(rows: NDArray[np.uint64]) -> HashArray:
     for column in rows.T:
         out = (out + column) * rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     return out
+
+
+def _share_of_draws(least: int, n: int, drawn: int, others: int) -> float:
+    """How often so many draws out of ``n`` and others hold at least so many of the ``n``."""
+    k = np.arange(least, min(n, drawn) + 1)
+    ways = _log_ways(n, k) + _log_ways(others, drawn - k)
+    return float(np.exp(ways - _log_ways(n + others, np.array([drawn]))).sum())
+
+
+def _log_ways(n: int, k: IntArray) -> FloatArray:
+    """Logarithm of the number of ways to choose k of n; none if there are too few."""
+    with np.errstate(invalid="ignore"):
+        ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    return np.where(k <= n, ways, -np.inf)
