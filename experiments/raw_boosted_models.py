@@ -33,8 +33,10 @@ MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
 """By name: module, class, and parameters that change no rows."""
 FIGURES = (
     "near", "shuffled", "others", "exact", "other_exact", "ceiling", "between", "other_between",
-    "rows", "held", "expected", "error", "labels", "misfit",
+    "rows", "sure", "held", "ninety", "n_ninety", "expected", "error", "labels", "misfit",
 )  # fmt: skip
+_NINETY = 0.85, 0.95
+"""Values that are said to be right with about nine in ten are those in between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +114,6 @@ def measured(data: Sample, found: Reconstruction) -> dict[str, float | None]:
     sides = [sides_of(rows, data) for rows in (X, data.X)]
     tested = np.array([len(cuts) > 0 for cuts in data.release.thresholds])
     cells = [Counter(map(bytes, np.ascontiguousarray(side[:, tested]))) for side in sides]
-    held = None
-    if found.lower is not None and found.upper is not None:
-        low, high = (ends[names].to_numpy(float)[i] for ends in (found.lower, found.upper))
-        true = data.X.to_numpy(float)[j]
-        held = float(((true >= low) & (true <= high)).mean())
     labels = None
     if found.labelled and found.y is not None:
         labels = float((found.y.to_numpy()[i] == data.y.to_numpy()[j]).mean())
@@ -125,10 +122,29 @@ def measured(data: Sample, found: Reconstruction) -> dict[str, float | None]:
         "exact": best(exact, X, data),
         "between": best(between, X, data),
         "rows": (cells[0] & cells[1]).total() / len(X),
-        "held": held,
         "labels": labels,
+        **_as_stated(data, found, i, j),
         "expected": found.expected_error,
         "error": treeleak.metrics.reconstruction_error(X, data.X, data.schema),
+    }
+
+
+def _as_stated(
+    data: Sample, found: Reconstruction, i: np.ndarray, j: np.ndarray
+) -> dict[str, float | None]:
+    """How sure an answer is of its values, and how many lie between the ends that it gives."""
+    ends: Any = found.lower, found.upper, found.confidence
+    if any(table is None for table in ends):
+        return {}
+    low, high, sure = (table[list(data.X.columns)].to_numpy(float)[i] for table in ends)
+    true = data.X.to_numpy(float)[j]
+    held = (true >= low) & (true <= high)
+    about = (sure >= _NINETY[0]) & (sure < _NINETY[1])
+    return {
+        "sure": float(sure.mean()),
+        "held": float(held.mean()),
+        "ninety": float(held[about].mean()) if about.any() else None,
+        "n_ninety": float(about.sum()),
     }
 
 

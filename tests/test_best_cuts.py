@@ -206,6 +206,38 @@ def test_a_row_is_like_those_that_have_its_other_values():
     assert (share[np.arange(50, 60), 2 + right] > 120).all()
 
 
+def test_cuts_lie_between_values_of_the_training_set(sample):
+    for a, part in enumerate(sample.geometry.parts):
+        assert np.bincount(sample.atom[:, a], minlength=len(part)).all()
+
+
+def one_open(n_cuts, n_first):
+    """One column of two values: some rows that have the first, and one that may have either."""
+    axes = Axes(np.array([0, 2]), np.array([0, n_cuts]))
+    atom, none = np.zeros((n_first + 1, 1), dtype=np.int64), np.zeros(0)
+    box = np.zeros((n_first + 1, 2), dtype=bool)
+    box[:, 0] = box[-1, 1] = True
+    nodes = Nodes(
+        np.zeros(n_first + 2, int), none.astype(int), none.astype(int), none, none,
+        np.zeros((3, 0)), none, none.astype(int), none.astype(int),
+    )  # fmt: skip
+    ends = atom.copy(), box.sum(axis=1)[:, None].astype(np.int64) - 1
+    sums, share = sums_of(atom, nodes, axes), np.zeros(box.shape)
+    rules = Rules(1.0, 1.0, 1.0, np.zeros(2, dtype=bool))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        order = np.arange(n_first + 1)
+        draw(atom, ends, box, sums, nodes, axes, rules, 4.0, order, rng.random(len(order)), share)
+    return share[-1] / 50
+
+
+def test_a_value_beside_a_cut_that_no_other_row_has_is_likely():
+    # e^4 against 5 rows and what a value has before.
+    assert one_open(1, 5)[1] == pytest.approx(np.exp(4) / (np.exp(4) + 6))
+    # Of values without order no cut says anything.
+    assert one_open(0, 5)[1] == pytest.approx(1 / 7)
+
+
 def test_true_values_are_likelier_than_others_in_their_boxes(sample):
     asked = sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(60)
     share = values_in_boxes(*asked, 0)

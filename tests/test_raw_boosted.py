@@ -120,3 +120,33 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys
     asked = line.assign(figure="near", share=0.1)
     assert raw_boosted.floor_table(asked, [kept]) == 1
     assert "too late" in capsys.readouterr().out
+
+
+def test_what_answers_state_is_held_against_all_runs_together():
+    def said(error, ninety, n):
+        return {"expected": 0.1, "error": error, "ninety": ninety, "n_ninety": n}
+
+    some = pd.DataFrame([said(0.05, 1.0, 10.0), said(0.15, 0.88, 90.0), said(np.nan, np.nan, 0.0)])
+    # 0.2 / 0.2, and (10 + 79.2) / 100; a run that states nothing counts for neither.
+    assert raw_boosted.as_stated(some).splitlines() == [
+        "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs",
+        "held of 100 values said to be about .9 sure: 0.892 (floor 0.87 to 0.93: met)",
+    ]
+    assert raw_boosted.as_stated(some[2:]).count("- (floor") == 2
+
+
+def test_values_said_to_be_nine_in_ten_sure_are_counted_by_their_ends():
+    X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    found = SimpleNamespace(
+        lower=X - 0.5, upper=X.assign(b=[2.75, 3.75]), confidence=X.assign(a=0.85, b=[0.94, 0.95])
+    )
+    own = models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2))
+    # Of the second column, no value lies between its ends.
+    assert own == {
+        "sure": pytest.approx(0.8975),
+        "held": 0.5,
+        "ninety": pytest.approx(2 / 3),
+        "n_ninety": 3.0,
+    }
+    found.lower = None
+    assert models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2)) == {}

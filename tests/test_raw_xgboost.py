@@ -18,6 +18,7 @@ from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import chance, margins
 from treeleak.partition import Geometry
 from treeleak.release import to_release
+from treeleak.schema import Binary, Schema
 
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: pip install 'treeleak[xgboost]'")
 
@@ -132,3 +133,16 @@ def test_chances_are_xgboosts_own_to_the_last_digit(seed):
     for t in (1, 6, 20):
         told = model.get_booster().predict(xgboost.DMatrix(X), iteration_range=(0, t))
         np.testing.assert_array_equal(chance(before[:, t]), told)
+
+
+def test_a_column_that_no_tree_tests_is_as_sure_as_such_columns_are():
+    X, y = some_table(3)
+    X["rare"] = 0.0
+    schema = Schema([*schema_of(X.drop(columns="rare")).attributes, Binary("rare")])
+    found = treeleak.reconstruct(to_release(trained(X, y)), schema, "none", 30.0, 0)
+    assert found.numbers["trees_settled"] == 25
+    assert (found.X.rare == 0).all()
+    # Trees that looked through many cuts make it unlikely that half of the rows have the other one.
+    assert found.confidence.rare.min() > 0.6
+    assert found.confidence.rare.max() < 0.98
+    assert found.expected_error < 0.5 / X.shape[1]

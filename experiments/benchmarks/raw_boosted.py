@@ -15,8 +15,10 @@ each split is the best one says a little more. "rows" is the share of training r
 the answer with every value on the right side of every threshold.
 
 "held" is the share of true values that lie between the ends which the answer gives for them (rows
-matched as for "near"). "expected" is how far off the answer says that it is, "error" how far it is,
-by DRAFT's measure. Seconds are those of ``treeleak.reconstruct``, after a smaller run.
+matched as for "near"), "sure" the share that it says. "expected" is how far off the answer says
+that it is, "error" how far it is, by DRAFT's measure. Below, all runs together: the sum of expected
+errors over that of true ones, and of values said to be .85 to .95 sure the share held. Seconds are
+those of ``treeleak.reconstruct``, after a smaller run.
 
 Floors stand in ``raw_boosted_floors.csv``; other numbers of rows (``--rows``) have none. XGBoost
 and LightGBM are needed for their lines, the shared tables for all but Adult and breast cancer.
@@ -46,6 +48,8 @@ _LIMIT, _MARGIN = 60.0, 0.95
 """Seconds of a run without a floor; share of those of a floor, which count all that follows."""
 _QUICK = 300
 """Most rows of a line of the quick part."""
+_ERROR, _HELD = (0.8, 1.2), (0.87, 0.93)
+"""Floors of all runs together: expected over true error, and the share held of nine in ten."""
 _OTHERS = 200
 """Rows of a table without floors, where none are asked for."""
 
@@ -120,7 +124,7 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     out = new_table(
         f"boosted models, defaults, raw tables; {say_versions(runs.results_version)}",
         "case, seed, status, s, near, shuffled, others, beyond, exact / others / ceiling, "
-        "between / others, rows, held, expected / error, labels, misfit, floor",
+        "between / others, rows, sure / held, expected / error, labels, misfit, floor",
         left="case, status, floor",
     )
     misses = 0
@@ -131,13 +135,33 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
             f"{r.model} {r.table} {r.n_rows}", str(r.seed), r.status, f"{r.seconds:.0f}",
             *(number(x, 3) for x in (r.near, r.shuffled, r.others, r.near - r.others)),
             _both(r.exact, r.other_exact, r.ceiling), _both(r.between, r.other_between),
-            number(r.rows, 3), number(r.held, 3), _both(r.expected, r.error),
+            number(r.rows, 3), _both(r.sure, r.held), _both(r.expected, r.error),
             number(r.labels, 3), number(r.misfit, 0),
             f"{asked} {verdict(not lacks)}" if asked else "",
         )  # fmt: skip
     CONSOLE.print(out)
+    CONSOLE.print(as_stated(runs), soft_wrap=True)
     print_refused(runs)
     return misses
+
+
+def as_stated(runs: pd.DataFrame) -> str:
+    """Say how far all runs together are as sure and as wrong as they state."""
+    both = runs[runs.expected.notna() & runs.error.notna()]
+    ratio = both.expected.sum() / both.error.sum() if both.error.sum() else float("nan")
+    told = runs[runs.ninety.notna()]
+    n = told.n_ninety.sum()
+    share = (told.ninety * told.n_ninety).sum() / n if n else float("nan")
+    return (
+        f"expected over true error, in sums: {number(ratio, 3) or '-'} {_within(ratio, *_ERROR)}, "
+        f"{len(both)} runs\n"
+        f"held of {n:,.0f} values said to be about .9 sure: {number(share, 3) or '-'} "
+        f"{_within(share, *_HELD)}"
+    )
+
+
+def _within(x: float, low: float, high: float) -> str:
+    return f"(floor {low:g} to {high:g}: {verdict(low <= x <= high)})"
 
 
 def _both(*figures: float) -> str:

@@ -60,11 +60,11 @@ def raw_rows(
         values_in_boxes(geometry, leaf[box], label, groups.box[box], clock, seed),
         np.eye(2)[label],
     ])  # fmt: skip
-    alike = np.bincount(values.atom_of)[values.atom_of]
-    cost = values.expected_cost(share[:, values.atom_of] / alike)
+    # What the columns' rows say of those that no tree tests.
+    share = share[:, values.atom_of] * values.prior(share.sum(axis=0))
+    cost = values.expected_cost(share)
     own = cheapest(cost, values.start)
-    atoms = values.atom_of[own]
-    sure = np.take_along_axis(share, atoms, axis=1)
+    atoms, sure = values.atom_of[own], np.take_along_axis(share, own, axis=1)
     sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL) / n_boxes[:, None]
     leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
     missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())

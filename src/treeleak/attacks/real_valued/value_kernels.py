@@ -10,8 +10,11 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import njit
 
-_POWER = 0.5
-"""To which the chance of a row's other values is taken: they depend on each other."""
+BEFORE = 1.0
+"""How many rows hold each value before any is drawn."""
+_POWER = 0.25
+"""To which the chance of a row's other values is taken: they depend on each other, and much of what
+was learned of them comes from values that were drawn themselves."""
 _USUAL = 4.0
 """Rows as they are in all that are added to those with a value."""
 
@@ -142,9 +145,10 @@ def draw(
     """Draw values anew, one after the other, in place; returns how many statements they miss.
 
     A value is as likely as it is frequent in its column, and beside the other values of its row
-    (:func:`_beside_others`); and less by exp(-cost) for each statement that it misses. ``sums`` are
-    those of ``atom`` and are kept so; ``share``, shape (n_rows, n_atoms), adds up how likely each
-    value was.
+    (:func:`_beside_others`); and less by exp(-cost) for each statement that it misses. One of them
+    is that no atom beside a cut is empty, for cuts lie between values of the training set.
+    ``sums`` are those of ``atom`` and are kept so; ``share``, shape (n_rows, n_atoms), adds up how
+    likely each value was.
     """
     missed = 0.0
     most = int(np.diff(axes.atoms).max())
@@ -164,7 +168,9 @@ def draw(
         for v in range(low, high + 1):
             k = v - low
             own = sums.rows[axes.atoms[a] + v] - (1.0 if v == now else 0.0)
-            weight[k] = max(own, 0.0) * math.exp(usual[k] - cost * (off[k] - least))
+            if ordered and own <= BEFORE:
+                own = math.exp(cost)
+            weight[k] = own * math.exp(usual[k] - cost * (off[k] - least))
             if not allowed[i, axes.atoms[a] + v]:
                 weight[k] = 0.0
             total += weight[k]

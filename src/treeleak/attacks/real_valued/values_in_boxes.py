@@ -14,6 +14,7 @@ import numpy as np
 
 from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
 from treeleak.attacks.real_valued.value_kernels import (
+    BEFORE,
     Axes,
     Nodes,
     Pairs,
@@ -35,8 +36,6 @@ _RISING, _HEARD = 0.5, 0.6
 """Share of the draws in which that rises, and after which they count."""
 _BINS = 8
 """Bins of the values of a column, at most."""
-_BEFORE = 0.5
-"""How many rows hold each value before any is drawn."""
 
 
 def values_in_boxes(
@@ -106,7 +105,7 @@ def sums_of(atom: IntArray, nodes: Nodes, axes: Axes) -> Sums:
     number = np.arange(axes.atoms[-1]) - np.repeat(axes.atoms[:-1], n_atoms)
     of = np.repeat([n_atoms, n_bins, np.cumsum(n_bins) - n_bins], n_atoms, axis=1)
     own = of[2] + number * of[1] // of[0]
-    rows = _BEFORE + np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=len(own)).astype(float)
+    rows = BEFORE + np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=len(own)).astype(float)
     lies = np.zeros((len(atom), int(n_bins.sum())))
     np.put_along_axis(lies, own[atom + axes.atoms[:-1]], 1.0, axis=1)
     pairs = Pairs(own, lies.sum(axis=0), lies.T @ lies)
