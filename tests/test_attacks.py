@@ -259,6 +259,32 @@ def test_contradicting_copies_of_an_equation_both_stay():
 
 
 @examples(60, fast=10)
+@given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
+def test_independent_equations_say_what_all_say(schema, seed, unit, disturb):
+    geometry = example(schema, seed, unit)
+    for system in systems_of(geometry):
+        if disturb:
+            system = disturbed(system, geometry, seed)
+        n_cells = len(system.signature)
+        wide = Bounds(np.zeros(n_cells, int), np.full(n_cells, system.n_rows + 1), -1)
+        problem = IntegerProblem(system, wide)
+
+        def lines(equations, width=n_cells):
+            a = np.zeros((len(equations), width + 1))
+            for line, (members, total) in zip(a, equations, strict=True):
+                line[members], line[-1] = 1, total
+            return a
+
+        every, kept = lines(problem.equations), lines(problem.independent)
+        assert len(kept) <= len(every)
+        for sums in (slice(None, -1), slice(None)):  # Without the sums, and with them.
+            rank = np.linalg.matrix_rank
+            assert rank(kept[:, sums]) == rank(every[:, sums])
+        if np.linalg.matrix_rank(every) == np.linalg.matrix_rank(every[:, :-1]):
+            assert len(kept) == np.linalg.matrix_rank(every)
+
+
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS)
 def test_neighbours_differ_in_the_one_atom_that_was_set(schema, seed, unit):
     geometry = example(schema, seed, unit)

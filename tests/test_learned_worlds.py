@@ -21,7 +21,7 @@ from treeleak.attacks.exact.world_chains import Land, WorldChain
 from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.posterior.chains import as_kernel_prior
-from treeleak.attacks.solvers.integer import bounds
+from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.datasets import load_compas
@@ -123,7 +123,7 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
         return
     held = np.zeros_like(evidence.n)
     for s, search in enumerate(searches):
-        found = found.near(s, clock)
+        found = found.near(s, None, clock, seed)
         assert found.worlds(s)
         world, sure = found.world(s, [], clock, seed)
         assert world.misfit == 0
@@ -135,6 +135,41 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
         )
         np.add.at(held, (geometry.trace(point), label[:, None]), 1)
     assert np.array_equal(held, evidence.n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(seed: int) -> None:
+    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
+    clock = Clock(600.0)
+    never = replace(BRIEF, doubted=())
+    found = learned_worlds(searches, geometry, values, clock, seed, never)
+    for s, search in enumerate(searches):
+        if found is None or found.worlds(s) or not search.can_move:
+            continue
+        assert not found.near(s, None, clock, seed).worlds(s)
+        problem = IntegerProblem(search.system, bounds(search.system))
+        for world in found.near(s, problem, clock, seed).worlds(s):
+            assert not search.system.residual(search.histogram(world)).any()
+            break
+        else:
+            pytest.fail("no world, though these small problems have some near all chains")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_look_for_a_world_leaves_what_was_learned_as_it_was(seed: int) -> None:
+    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
+    land, clock = Land.of(searches, geometry, values), Clock(600.0)
+    chain, _ = WorldChain.started(land, seed).walked(5.0, 6.0, 0.3)
+    for s, search in enumerate(searches):
+        looked = chain.frozen(s, 0.25, 2, BRIEF, clock)
+        assert looked.given is None
+        assert np.array_equal(looked.hierarchy.log_share, chain.hierarchy.log_share)
+        assert np.array_equal(looked.residual[s], search.space.residual(looked.points[s]))
+        for other in range(len(searches)):
+            if other != s:
+                assert np.array_equal(looked.points[other], chain.points[other])
+        fresh = looked.at(s, looked.points[s])
+        assert np.array_equal(fresh.log_prior[s], looked.log_prior[s])
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -21,6 +21,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
+from treeleak.attacks.exact.world_runs import combined
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import Middle, distance, middle
@@ -28,6 +29,7 @@ from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
 from treeleak.attacks.posterior.walks import Drawn, fitted, together
 from treeleak.attacks.samples import Samples
+from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
@@ -42,8 +44,8 @@ _LEAST_SWEEPS = 10.0
 """Sweeps of a stage with fewer of which nothing is learned."""
 _SHARE = 0.5
 """Of the time left, for which walks are planned."""
-_AT_LAST = 2
-"""Chains that look on for a world when the first look found none."""
+_COMBINED = 2.0
+"""Work for the integer solver (about two seconds each) to make a world of what all chains saw."""
 _PLACED, _SETTLING = 2, 0.25
 """Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
 _DOUBT = 0.5
@@ -65,22 +67,32 @@ class Learned:
     samples: Samples
     middle: Middle
     chains: tuple[WorldChain, ...]
+    seen: tuple[IntArray, ...]
+    """Points of the open rows of each system in any sample."""
     plan: Plan
 
-    def near(self, s: int, clock: Clock) -> Learned:
-        """Let chains look for worlds of system ``s``, until some chain has found one."""
-        chains = list(self.chains)
+    def near(self, s: int, problem: IntegerProblem | None, clock: Clock, seed: int) -> Learned:
+        """Let chains look for worlds of system ``s``, until some chain has found one.
+
+        ``problem``: asked when none did, unless it is too large: what a world needs, different
+        chains often have between them.
+        """
         if not self.land.searches[s].can_move:
             return self
-        for longer in self.plan.longer:
-            nearest = sorted(range(len(chains)), key=lambda c: chains[c].misfit_of(s))
-            if chains[nearest[0]].misfit_of(s) == 0 or clock.stopped:
-                break
-            few = nearest if longer == self.plan.longer[0] else nearest[:_AT_LAST]
-            ended = run_all([partial(chains[c].frozen, s, longer, self.plan, clock) for c in few])
-            for c, chain in zip(few, ended, strict=True):
-                chains[c] = chain
-        return replace(self, chains=tuple(chains))
+        chains = self.chains
+        for power, longer in self.plan.doubted:
+            jobs = [partial(c.frozen, s, power, longer, self.plan, clock) for c in chains]
+            chains = tuple(run_all(jobs))
+            if any(c.misfit_of(s) == 0 for c in chains) or clock.stopped:
+                return replace(self, chains=chains)
+        search, rng = self.land.searches[s], np.random.default_rng(seed)
+        best = min(chains, key=lambda c: c.misfit_of(s))
+        around = search.space.neighbour[best.points[s]]
+        ends = [chain.points[s] for chain in chains]
+        points = np.unique(np.concatenate([self.seen[s], around[around >= 0], *ends]))
+        found = combined(search, points, problem, _COMBINED, clock, seed)
+        more = [best.at(s, search.spots(m, rng)) for m in found]
+        return replace(self, chains=(*chains, *more))
 
     def worlds(self, s: int) -> list[World]:
         """Give the worlds of system ``s`` at which chains ended; none has values."""
@@ -209,12 +221,16 @@ def learned_worlds(
     if clock.stopped or not all(drawn for _, drawn in found):
         return None
     target = _target(land)
-    drawn = [d for _, own in found for d in own]
+    drawn = [d for _, own in found for d, _ in own]
+    seen = tuple(
+        np.unique(np.concatenate([points[s] for _, own in found for _, points in own]))
+        for s in range(len(searches))
+    )
     samples = together(target, drawn, fitted(target, drawn))
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
     judges = _of_judges(samples)
     centre = middle(samples.thinned(most), target, clock, judges.thinned(most // 4), seed)
-    return Learned(land, target, samples, centre, tuple(chain for chain, _ in found), plan)
+    return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan)
 
 
 def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
@@ -230,9 +246,9 @@ def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
 
 def _walked(
     land: Land, plan: Plan, sweeps: float, clock: Clock, c: int, seed: int
-) -> tuple[WorldChain, list[Drawn]]:
-    """Let one chain cool, learn, and draw samples."""
-    chain, drawn = WorldChain.started(land, seed), list[Drawn]()
+) -> tuple[WorldChain, list[tuple[Drawn, tuple[IntArray, ...]]]]:
+    """Let one chain cool, learn, and draw samples; with the points of each."""
+    chain, drawn = WorldChain.started(land, seed), list[tuple[Drawn, tuple[IntArray, ...]]]()
     for k in range(plan.stages):
         if clock.stopped:
             break
@@ -242,7 +258,7 @@ def _walked(
         beyond = k + 1 - plan.cooling - plan.between
         if beyond > 0 and beyond % plan.thin == 0:
             missed = sum(chain.misfit_of(s) for s in range(len(land.searches)))
-            drawn.append((chain.atoms, c, -missed / plan.warm))
+            drawn.append(((chain.atoms, c, -missed / plan.warm), chain.points))
     return chain, drawn
 
 

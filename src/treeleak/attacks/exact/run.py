@@ -135,7 +135,7 @@ def of_cells(
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         if learned is not None:
-            learned = learned.near(k, part)
+            learned = learned.near(k, own.helper, part, seed + 1000 * k)
         try:
             rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
         except NoSolution:

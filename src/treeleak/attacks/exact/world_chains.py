@@ -52,8 +52,9 @@ class Plan:
     thaw: float = 1.2
     frost: float = 0.6
     """from one temperature to another;"""
-    longer: tuple[int, ...] = (1, 4, 16)
-    """so many times longer, until some chain has found one."""
+    doubted: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
+    """until some chain has found one: what rows are like counts to such a power, for so many times
+    as long. It keeps chains from places that some worlds need."""
     swaps: float = 0.3
 
     @property
@@ -173,16 +174,24 @@ class WorldChain:
                 )  # fmt: skip
         return out, Info(*done.tolist())
 
-    def frozen(self, s: int, longer: int, plan: Plan, clock: Clock) -> WorldChain:
-        """Look for a world of one system near by."""
-        out = self
+    def frozen(self, s: int, power: float, longer: int, plan: Plan, clock: Clock) -> WorldChain:
+        """Look for a world of one system near by; ``power``, ``longer``: see the plan."""
+        prior = self.prior
+        out = replace(self, given=prior._replace(log_share=power * prior.log_share)).learned()
         for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
             if clock.stopped:
                 break
             out, _ = out.walked(plan.sweeps, temperature, plan.swaps, only=s, until_met=True)
             if out.misfit_of(s) == 0:
                 break
-        return out
+        return self.at(s, out.points[s], out.rng)
+
+    def at(self, s: int, points: IntArray, rng: NDArray[np.uint64] | None = None) -> WorldChain:
+        """Go on with the open rows of one system at other points."""
+        out, land = self._copied(), self.land
+        out.points[s][:], out.residual[s][:] = points, land.searches[s].space.residual(points)
+        set_log_priors(points, land.places[s], out.prior, land.ground.radix, out.log_prior[s])
+        return out if rng is None else replace(out, rng=rng)
 
     def _copied(self) -> WorldChain:
         return replace(

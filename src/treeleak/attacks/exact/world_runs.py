@@ -109,7 +109,8 @@ def _until_met(
     """Search on, by other ways and ever longer, until one dataset meets all counts."""
     rng = np.random.default_rng(seed)
     while not exact and min(c.misfit for c in chains) and not clock.stopped:
-        exact = _mixed(search, chains, problem, clock, seed)
+        points = np.unique(np.concatenate([c.points for c in chains]))
+        exact = combined(search, points, problem, _MIX, clock, seed)
         if not exact:
             steps *= _LONGER
             more, exact = _run_beside(search, problem, steps, clock, stage, seed + steps)
@@ -179,22 +180,25 @@ def _run(
     return run_all(jobs, each)
 
 
-def _mixed(
+def combined(
     search: WorldSearch,
-    chains: Sequence[Chain],
+    points: IntArray,
     problem: IntegerProblem | None,
+    limit: float,
     clock: Clock,
     seed: int,
 ) -> list[IntArray]:
-    """Combine the runs: look for a solution among the cells that any of them used."""
+    """Look for a solution among the cells of points, and those that do not move.
+
+    ``limit``: in units of the solver's work.
+    """
     if problem is None:
         return []
-    points = np.unique(np.concatenate([c.points for c in chains]))
     fixed = np.concatenate([search.settled, search.anchored])
     live = np.concatenate([search.live_of[points], fixed])
     cells = np.unique(search.system.cell[search.live[live]])
     try:
-        return problem.within(cells).solutions(clock, _MIX, seed)
+        return problem.within(cells).solutions(clock, limit, seed)
     except NoSolution:
         return []
 

@@ -54,6 +54,7 @@ def run(
     workers: int = 1,
     interleaved: bool = False,
     linearization: int = 1,
+    probing: int = 2,
     noted: SolutionCallback | None = None,
 ) -> Run:
     """Solve until it is done, the work is up or the clock stops.
@@ -68,6 +69,8 @@ def run(
         ... and whether they do, in a fixed order.
     linearization : int
         How much of the model is relaxed to a linear program: 0 for nothing.
+    probing : int
+        How thoroughly values are tried out before the search: 0 for not at all.
     noted : SolutionCallback, optional
         Hears of every solution.
     """
@@ -78,6 +81,7 @@ def run(
     solver.parameters.num_workers = workers
     solver.parameters.interleave_search = interleaved
     solver.parameters.linearization_level = linearization
+    solver.parameters.cp_model_probing_level = probing
     solver.parameters.max_time_in_seconds = clock.left
     if limit is not None:
         solver.parameters.max_deterministic_time = limit
