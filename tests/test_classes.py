@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.releases import bootstrap_draws, drawn, random_tree, summed
+from treeleak.attacks.known_draws import classes
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
+from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Binary, Schema
 
 SCHEMA = Schema([Binary("a"), Binary("b")])
@@ -54,6 +56,10 @@ def fitting(evidence: KnownDraws) -> np.ndarray:
     return np.array(out, dtype=int).reshape(-1, n_rows)
 
 
+def every_class(evidence: KnownDraws) -> np.ndarray:
+    return np.ones((evidence.n_rows, evidence.n.shape[1]), dtype=bool)
+
+
 @examples(80, fast=13)
 @given(
     st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.booleans(),
@@ -65,7 +71,8 @@ def test_classes_meet_whole_trees_and_are_proved_where_there_are_no_others(
     evidence, y = evidence_of(seed, n_rows, n_trees, n_classes, distinct, n_draws)
     every = fitting(evidence)
     assert (every == y).all(axis=1).any()
-    label, proved = find_classes(evidence, Clock(60.0), seed)
+    found = find_classes(evidence, every_class(evidence), Clock(60.0), seed)
+    label, proved = found.label, found.sure
     assert (every == label).all(axis=1).any()
     seen = evidence.drawn
     only = (every[:, seen] == y[seen]).all()
@@ -89,7 +96,8 @@ def test_classes_that_cannot_be_are_not_proved(seed):
     release = replace(release, trees=tuple(trees))
     wrong = replace(evidence, geometry=Geometry.of(release, SCHEMA))
     every = fitting(wrong)
-    label, proved = find_classes(wrong, Clock(60.0), seed)
+    found = find_classes(wrong, every_class(wrong), Clock(60.0), seed)
+    label, proved = found.label, found.sure
     assert len(label) == 5
     if not len(every):
         assert not proved.any()
@@ -99,7 +107,62 @@ def test_classes_that_cannot_be_are_not_proved(seed):
 
 def test_no_time_proves_nothing():
     evidence, _ = evidence_of(0, 6, 8, 2, True, None)
-    assert find_classes(evidence, Clock(60.0), 0)[1].any()
-    label, proved = find_classes(evidence, Clock(0.0), 0)
+    assert find_classes(evidence, every_class(evidence), Clock(60.0), 0).sure.any()
+    found = find_classes(evidence, every_class(evidence), Clock(0.0), 0)
+    label, proved = found.label, found.sure
     assert not proved.any()
     assert set(label.tolist()) <= {0, 1}
+
+
+def equations_in(y: np.ndarray, n_trees: int, rng: np.random.Generator) -> KnownDraws:
+    """Trees of one leaf for each class."""
+    X = np.column_stack([y, y]).astype(float)
+    stump = Tree(
+        feature=np.array([0, LEAF, LEAF]),
+        threshold=np.array([0.5, np.nan, np.nan]),
+        left=np.array([1, LEAF, LEAF]),
+        right=np.array([2, LEAF, LEAF]),
+        missing_left=np.zeros(3, dtype=bool),
+    )
+    b = bootstrap_draws(n_trees, len(y), rng)
+    release = drawn([stump] * n_trees, ["a", "b"], X, y, 2, b)
+    return KnownDraws(Geometry.of(release, SCHEMA), b)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("share", "n_rows"), [(0.37, 380), (0.22, 450), (0.05, 600)])
+def test_enough_equations_give_all_classes_without_a_solver(share, n_rows, seed, monkeypatch):
+    """200 equations, from 2.6 rows for each of them: .46, .39 and .18 equations a row suffice."""
+    monkeypatch.setattr(classes, "_solved", lambda *_: pytest.fail("not needed"))
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n_rows) < share).astype(int)
+    evidence = equations_in(y, 100, rng)
+    found = find_classes(evidence, every_class(evidence), Clock(60.0), 0)
+    assert (found.label == y)[evidence.drawn].all()
+    assert (found.sure == evidence.drawn).all()
+    assert not found.guessed
+
+
+def test_classes_that_are_known_leave_fewer_to_be_found():
+    """Of 600 rows, 200 equations do not give the classes; of 360 of them, they do."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.37).astype(int)
+    evidence = equations_in(y, 100, rng)
+    possible = every_class(evidence)
+    found = find_classes(evidence, possible, Clock(0.0), 0)
+    assert found.guessed
+    assert not found.sure.any()
+    assert 0.7 < (found.label == y).mean() < 0.9
+    possible[:240] = np.eye(2, dtype=bool)[y[:240]]
+    found = find_classes(evidence, possible, Clock(0.0), 0)
+    assert (found.label == y).all()
+    assert found.sure.all()
+
+
+def test_few_equations_are_no_guess():
+    """Several choices of classes meet what three trees count of 40 rows."""
+    rng = np.random.default_rng(0)
+    evidence = equations_in(rng.integers(2, size=40), 3, rng)
+    found = find_classes(evidence, every_class(evidence), Clock(60.0), 0)
+    assert not found.guessed
+    assert not found.sure.any()

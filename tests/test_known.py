@@ -121,6 +121,15 @@ def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds
     check_small_forests(distinct, seeds)
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+@seeds(100, fast=6)
+def test_small_forests_solved_leaf_by_leaf(monkeypatch, distinct, seeds):
+    """As if candidates were too many for the integer model by rows."""
+    monkeypatch.setattr(known, "enumerate_drawable", unlisted)
+    monkeypatch.setattr(known, "MODEL_TERMS", 0)
+    check_small_forests(distinct, seeds)
+
+
 @pytest.mark.slow
 @examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), st.booleans())
@@ -149,7 +158,7 @@ def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, s
         monkeypatch.setattr(likely, "_ROUND", 2)
         monkeypatch.setattr(likely, "_UNLIKELY", (0.9, 0.5))
     else:
-        monkeypatch.setattr(search, "_MODEL_TERMS", 0)
+        monkeypatch.setattr(search, "MODEL_TERMS", 0)
     if stage == "nothing":
         monkeypatch.setattr(search, "_FIRST", 1)
         monkeypatch.setattr(search, "_SECOND", 1)

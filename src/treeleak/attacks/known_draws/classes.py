@@ -3,60 +3,155 @@
 Every tree says how many draws of each class it made, and where each leaf holds one class, how many
 rows of each class it drew at all: linear equations in the classes of the rows, with nothing in them
 of where the rows lie.
+
+Message passing (vector AMP: Rangan, Schniter and Fletcher 2019) finds all classes in some
+hundredths of a second, as long as there are enough equations for each row: .46 where 37 % of the
+rows are of a class, .39 for 22 %. Half as many have one solution only, but no known way leads
+there, and what comes of them is a guess.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
-from scipy.optimize import lsq_linear
+from scipy.special import expit, logit, xlogy
 
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 
-_DENSE = 500
-"""Rows up to which matrices are written out."""
 _TRY, _PROOF = 20.0, 8.0
 """Work for the integer solver (about seconds): for any classes, and for the proof."""
+_ROUNDS, _STEP = 200, 0.6
+"""Rounds of message passing, and how far each goes. With 200 equations, 425 rows took up to 50."""
+_DEPENDENT = 1e-9
+"""Share of the largest eigenvalue up to which an equation follows from the others."""
+_LEAST = 1e-10
+"""Least variance: of what is known for sure."""
+_ALONE = 40.0 * np.log(2.0)
+"""Negative log of the number of other classes that would meet the equations by chance, from which
+on there are taken to be none."""
 
 
-def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArray, BoolArray]:
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes that meet what whole trees count, or the best guess."""
+
+    label: IntArray
+    """Shape (n_rows,)."""
+    sure: BoolArray
+    """Shape (n_rows,). Whether no other classes meet it: proved, or as good as certain by the
+    number of equations. False for rows that no tree drew."""
+    guessed: bool = False
+    """Whether no others meet it than some that were not found."""
+
+
+def find_classes(evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: int) -> Classes:
     """Find classes that meet what whole trees count.
 
-    Returns
-    -------
-    label : int array, shape (n_rows,)
-    proved : bool array, shape (n_rows,)
-        Whether no other classes meet it; False for rows that no tree drew.
+    ``possible``, shape (n_rows, n_classes): of which classes rows may be.
     """
     weight, target = _equations(evidence)
-    solver: Literal["exact", "lsmr"] = "exact" if evidence.n_rows <= _DENSE else "lsmr"
-    share = np.column_stack([
-        lsq_linear(weight, own, (0, 1), lsq_solver=solver).x for own in target.T
-    ])  # fmt: skip
-    label = share.argmax(axis=1)
+    n_classes = target.shape[1]
+    label, open_ = possible.argmax(axis=1), possible.sum(axis=1) != 1
+    target = target - (weight[:, ~open_] @ np.eye(n_classes)[label[~open_]]).astype(np.int64)
+    weight, possible = weight[:, open_], possible[open_]
+    label[open_], alone = _believed(weight, target, possible, len(evidence.draws))
+    met = (weight @ np.eye(n_classes)[label[open_]] == target).all()
+    if met and alone:
+        return Classes(label, evidence.drawn)
+    none = np.zeros(len(label), dtype=bool)
+    found, proved = _solved(weight, target, possible, label[open_], clock, seed)
+    if found is None:
+        return Classes(label, none, guessed=alone)
+    label[open_] = found
+    return Classes(label, evidence.drawn if proved or alone else none)
+
+
+def _believed(
+    weight: FloatArray, target: IntArray, possible: BoolArray, n_trees: int
+) -> tuple[IntArray, bool]:
+    """Guess classes by message passing; say whether there are too many equations for others."""
+    of_class = target[:n_trees].clip(0).sum(axis=0)
+    shares = of_class / max(of_class.sum(), 1)
+    spectrum = _Spectrum(weight)
+    probable = [spectrum.believed(own, p) for own, p in zip(target.T, shares.tolist(), strict=True)]
+    label = np.where(possible, np.column_stack(probable), -1.0).argmax(axis=1)
+    return label, spectrum.log_others(shares) < -_ALONE
+
+
+def _solved(
+    weight: FloatArray, target: IntArray, possible: BoolArray, hint: IntArray, clock: Clock,
+    seed: int,
+) -> tuple[IntArray | None, bool]:  # fmt: skip
+    """Look for classes by the integer solver; say whether there are no others."""
     model = Model()
-    z = [[model.new_bool_var("") for _ in own] for own in share]
-    for k, own in enumerate(z):
-        model.add_exactly_one(own)
+    z = [[model.new_bool_var("") for _ in own] for own in possible]
+    for own, allowed, first in zip(z, possible, hint, strict=True):
+        model.add_exactly_one([own[c] for c in np.flatnonzero(allowed)])
         for c, literal in enumerate(own):
-            model.add_hint(literal, int(label[k] == c))
-    for own, totals in zip(weight.astype(np.int64), target.tolist(), strict=True):
-        drawn = np.flatnonzero(own).tolist()
-        for c, total in enumerate(totals):
+            model.add_hint(literal, int(first == c))
+            if not allowed[c]:
+                model.add(literal == 0)
+    for weights, totals in zip(weight.astype(np.int64), target.tolist(), strict=True):
+        drawn = np.flatnonzero(weights).tolist()
+        for c, count in enumerate(totals):
             literals = [z[k][c] for k in drawn]
-            model.add(LinearExpr.weighted_sum(literals, own[drawn].tolist()) == total)
+            model.add(LinearExpr.weighted_sum(literals, weights[drawn].tolist()) == count)
     ended = run(model, clock, seed, _TRY)
     if not ended.found:
-        return label, np.zeros(len(label), dtype=bool)
-    label = np.array([[ended.solver.boolean_value(v) for v in own] for own in z]).argmax(axis=1)
+        return None, False
+    label = [[ended.solver.boolean_value(v) for v in own] for own in z]
+    label = np.array(label, dtype=bool).reshape(possible.shape).argmax(axis=1)
     model.clear_hints()
-    drawn = np.flatnonzero(evidence.drawn).tolist()
+    drawn = np.flatnonzero(weight.any(axis=0)).tolist()
     model.add_bool_or([~z[k][label[k]] for k in drawn])
-    return label, evidence.drawn & run(model, clock, seed, _PROOF).none
+    return label, run(model, clock, seed, _PROOF).none
+
+
+class _Spectrum:
+    """The equations, each independent of the others."""
+
+    def __init__(self, weight: FloatArray) -> None:
+        self.weight = weight
+        square, left = np.linalg.eigh(weight @ weight.T)
+        kept = square > _DEPENDENT * square.max(initial=0.0)
+        self.left, self.size = left[:, kept], np.sqrt(square[kept])
+        self.right = (self.left / self.size).T @ weight
+
+    def believed(self, target: IntArray, p: float) -> FloatArray:
+        """How probable it is of each row that it is of a class, of which there is a share ``p``."""
+        n_rows, seen = self.weight.shape[1], (self.left.T @ target) / self.size
+        share = len(self.size) / max(n_rows, 1)
+        if share >= 1.0 or not 0.0 < p < 1.0 or not share:
+            return np.asarray(np.clip(self.right.T @ seen, 0.0, 1.0))
+        # What a row's class looks like through the others' noise, and the variance of that noise.
+        x, u = np.full(n_rows, p), np.full(n_rows, p)
+        through, variance = x, np.inf
+        for _ in range(_ROUNDS):
+            missed = self.right.T @ (seen - self.right @ x)
+            noise = max((1.0 - share) / share * float(missed @ missed) / (share * n_rows), _LEAST)
+            step = 1.0 if variance == np.inf else _STEP
+            through = (1.0 - step) * through + step * (x + missed / share)
+            variance = noise if variance == np.inf else (1.0 - step) * variance + step * noise
+            u = expit(logit(p) + (through - 0.5) / variance)
+            if (self.weight @ (u > 0.5) == target).all():
+                break
+            # Less what the row was told itself.
+            left = min(max(float((u * (1.0 - u)).mean()), _LEAST), 0.999 * variance)
+            x = (u / left - through / variance) / (1.0 / left - 1.0 / variance)
+        return np.asarray(u)
+
+    def log_others(self, shares: FloatArray) -> float:
+        """Log of how many classes drawn by their shares would meet all equations by chance.
+
+        Sums are taken to be normal: whole numbers are as dense.
+        """
+        p = shares[shares > 0]
+        entropy = -self.weight.shape[1] * float(xlogy(p, p).sum())
+        spread = (len(p) - 1) * (np.log(2 * np.pi) + 2 * np.log(self.size)) + np.log(p).sum()
+        return float(entropy - spread.sum() / 2)
 
 
 def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:

@@ -19,14 +19,16 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
+from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.classes import find_classes
+from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
-from treeleak.attacks.known_draws.search import search, settled_by, typical
+from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
-from treeleak.attacks.known_draws.spans import spans
+from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
@@ -50,13 +52,19 @@ _DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
 second where that will probably leave few places, which is worth more than a walk; the third where
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
+_NEARLY = 2.0
+"""Leaves left of each row and tree, on average, up to which more time for them pays."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
 walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
+_AT_ONCE = 10.0
+"""Work for the integer solver, about seconds, where candidates are too many for its model by rows.
+"""
 _LABELS = 0.2
-"""Share of the time for classes alone, where the grid is too large to list."""
+"""Share of the time for classes alone, where the grid is too large to list, and for what follows
+from them."""
 
 
 def known_draws(
@@ -125,7 +133,10 @@ def _answer(
     walks = isinstance(places, Geometry) and given.parts is None and seconds_needed(n_rows) <= last
     brief = _BRIEF * clock.left if walks else None
     part = clock.part(_SEARCH * clock.left) if walks else clock
-    found = search(problem, expected, part, seed, brief)
+    met = None
+    if isinstance(places, Listing) and RowSolver(problem).n_terms > MODEL_TERMS:
+        met = solved_by_leaves(places, values, given.parts, _AT_ONCE, part, seed)
+    found = search(problem, expected, part, seed, brief, met)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
         own = clock.part(min(last, clock.left))
@@ -206,6 +217,10 @@ def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> List
     last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
     listing = listed(domains, clock.part(min(share * clock.left, last)))
     drawn = domains.evidence.drawn
+    few = domains.open_leaves[drawn].sum() <= (_NEARLY - 1.0) * (domains.draws > 0).sum()
+    if few and share < _PROMISING and not listing.complete.all():
+        last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
+        listing = listed(domains, clock.part(min((_PROMISING - share) * clock.left, last)))
     numbers |= {
         "settled_rows": int((drawn & (domains.open_leaves == 0)).sum()),
         "listed_rows": int((listing.complete & drawn).sum()),
@@ -219,25 +234,31 @@ def _walked(
     domains: Domains | None, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
-    classes = None if domains is None else domains.classes
-    label, open_label = _labels(evidence, given.parts, classes, clock, seed)
-    constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
+    possible = None if domains is None else domains.classes
+    classes = _classes(evidence, given.parts, possible, clock, seed)
+    # What walks come to is worse than a guess, where only one choice of classes meets all.
+    open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
+    constraints = RowConstraints.of_known(
+        evidence, geometry, classes.label, open_label, given.parts
+    )
     narrow: Narrow = unchanged
     if domains is not None:
         with suppress(GridTooLarge):
-            constraints = _walled(constraints, domains)
+            domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
+            constraints = walled(constraints, domains)
             narrow = partial(_assumed, domains)
     return by_walking(constraints, values, clock, seed, why, narrow=narrow)
 
 
-def _walled(constraints: RowConstraints, domains: Domains) -> RowConstraints:
-    """Hold rows to the leaves that are left to them.
-
-    Raises GridTooLarge if that takes too large a table.
-    """
-    closed = domains.closed(constraints.label, constraints.open_label)
-    span, settled = spans(domains, closed)
-    return replace(constraints, closed=closed, span=span, settled=settled)
+def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
+    """Narrow the leaves of rows whose class is as good as certain."""
+    other = domains.classes & classes.sure[:, None]
+    other[np.arange(len(other)), classes.label] = False
+    if not other.any():
+        return domains
+    own = replace(domains, bits=domains.bits.copy())
+    own.bits[other] = 0
+    return domains if own.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else own
 
 
 def _assumed(
@@ -252,35 +273,25 @@ def _assumed(
         own = domains.assuming(leaves)
         some = np.asarray((leaves >= 0).any(axis=1))
         if own.narrow(clock, some) < 0 and own.classes[own.evidence.drawn].any(axis=1).all():
-            return _walled(constraints, own)
+            return walled(constraints, own)
         leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
     return None
 
 
-def _labels(
-    evidence: KnownDraws,
-    parts: KnownParts | None,
-    proved: BoolArray | None,
-    clock: Clock,
+def _classes(
+    evidence: KnownDraws, parts: KnownParts | None, possible: BoolArray | None, clock: Clock,
     seed: int,
-) -> tuple[IntArray, BoolArray]:
-    """Find the classes of the rows: known, proved, or from what whole trees count.
-
-    Returns
-    -------
-    label : int array, shape (n_rows,)
-    open_label : bool array, shape (n_rows,)
-        Whether it is not proved.
-    """
-    classes = np.arange(evidence.n.shape[1])
+) -> Classes:  # fmt: skip
+    """Find the classes of the rows: known, proved, or from what whole trees count."""
+    drawn, n_classes = evidence.drawn, evidence.n.shape[1]
+    if possible is None:
+        possible = np.ones((len(drawn), n_classes), dtype=bool)
+    possible = possible | ~drawn[:, None]
     if parts is not None:
-        told = parts.allowed[:, -len(classes) :][parts.group]
-        if (told.sum(axis=1) == 1).all():
-            return told.argmax(axis=1), np.zeros(len(told), dtype=bool)
-    if proved is not None and (proved[evidence.drawn].sum(axis=1) == 1).all():
-        return proved.argmax(axis=1), np.zeros(len(proved), dtype=bool)
-    label, sure = find_classes(evidence, clock.part(_LABELS * clock.left), seed)
-    return label, ~sure & evidence.drawn
+        possible &= parts.allowed[:, -n_classes:][parts.group]
+    if (possible[drawn].sum(axis=1) == 1).all():
+        return Classes(possible.argmax(axis=1), drawn)
+    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed)
 
 
 def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:

@@ -30,7 +30,7 @@ _DOUBT = 0.01
 """Rows' worth of prior for each candidate beside the rows that are there."""
 _SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
 """Shares of a row's trees at which counts are missed, from which on it is opened."""
-_MODEL_TERMS = 400_000
+MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
 _BELIEVABLE = (1e-2, 1e-3, 1e-4)
 """Shares of the likelihood of a row's best candidate down to which others are tried together."""
@@ -92,10 +92,12 @@ def search(
     clock: Clock,
     seed: int,
     brief: float | None = None,
+    met: IntArray | None = None,
 ) -> Found:
     """Choose a candidate for every open row, and say how sure that is.
 
     ``brief``: seconds after which to leave off where the counts leave several datasets for sure.
+    ``met``, shape (n_rows,): pairs known to meet every count, if any are.
 
     Raises OutOfTime if the time is up before the first evaluation ends.
     """
@@ -104,6 +106,10 @@ def search(
         none = np.zeros_like(settled)
         return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
     seen = _Seen(clock, settled)
+    if met is not None:
+        even = 1.0 / np.diff(problem.start)[problem.owner]
+        seen.best = Found(met, 0, settled, np.zeros_like(settled), (problem, even))
+        clock.record(0)
     # What lies between two looks at the clock may take long.
     found = None
     with clock.cut_short():
@@ -115,13 +121,9 @@ def search(
 
 
 def _searched(
-    problem: RowProblem,
-    expected: FloatArray | None,
-    clock: Clock,
-    seed: int,
-    seen: _Seen,
+    problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int, seen: _Seen,
     brief: float | None,
-) -> Found:
+) -> Found:  # fmt: skip
     """Search until every count is met or the clock stops."""
     settled = problem.settled >= 0
     none = np.zeros_like(settled)
@@ -130,9 +132,10 @@ def _searched(
         seen.several = entropy_left(problem, first.u) > _OPEN * problem.n_open
         clock = clock.part(brief) if seen.several else clock
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
+    best = seen.or_better(best)
     likely_now = likely_candidates(problem, first.u, _HARDLY)
     prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)
-    if first.misfit == 0:
+    if not best.misfit:
         return prove(best, multipliers=first.multipliers)
     likely, last = fit_likely(problem, first, expected, clock, seen.tell)
     if last is None:
@@ -173,7 +176,7 @@ def _proved(
     with clock.cut_short():
         certain = _certain(problem, choice, likely, multipliers, clock)
         solver = RowSolver(problem)
-        if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
+        if not certain.all() and not clock.stopped and solver.n_terms <= MODEL_TERMS:
             same, done = solver.always(choice, clock, _PROOF, seed)
             if done:
                 certain |= same
@@ -282,7 +285,7 @@ def _repaired(
 def _solved(problem: RowProblem, best: Found, work: float, clock: Clock, seed: int) -> Found:
     """Ask the integer solver for rows that meet every count, where it can hold the problem."""
     solver = RowSolver(problem)
-    if not best.misfit or solver.n_terms > _MODEL_TERMS or clock.stopped:
+    if not best.misfit or solver.n_terms > MODEL_TERMS or clock.stopped:
         return best
     clock.tell("solving for whole rows", 0.9, best.misfit)
     choice = solver.solve(clock, work, seed, hint=problem.columns_of(best.pair))
@@ -301,7 +304,7 @@ def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found
         try:
             part = fewer(likely, u, share)[0].narrowed(clock)
             solver = RowSolver(part)
-            if solver.n_terms > _MODEL_TERMS:
+            if solver.n_terms > MODEL_TERMS:
                 break
             choice = solver.solve(clock, _PROOF, seed) if part.n_open else part.rows
         except Unmet:
@@ -312,14 +315,9 @@ def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found
 
 
 def _opened(
-    problem: RowProblem,
-    alive: BoolArray,
-    best: Found,
-    expected: FloatArray | None,
-    clock: Clock,
-    seed: int,
-    seen: _Seen,
-) -> tuple[IntArray, int]:
+    problem: RowProblem, alive: BoolArray, best: Found, expected: FloatArray | None, clock: Clock,
+    seed: int, seen: _Seen,
+) -> tuple[IntArray, int]:  # fmt: skip
     """Choose among some candidates: by a fit, the integer solver, or the reaction once more."""
     try:
         part = problem.only(alive).narrowed(clock)
@@ -327,7 +325,7 @@ def _opened(
             return part.settled, 0
         f = fit(part, clock, evaluations=_SECOND)
         solver = RowSolver(part)
-        if f.misfit and solver.n_terms <= _MODEL_TERMS:
+        if f.misfit and solver.n_terms <= MODEL_TERMS:
             choice = solver.solve(clock, _TRY, seed, hint=f.choice)
             if choice is not None:
                 return part.complete(choice), part.misfit(choice)
@@ -390,7 +388,7 @@ def typical(
     for share in _BELIEVABLE:
         part = rest.only(likely_candidates(rest, f.u, share) | own)
         solver = RowSolver(part)
-        if not part.n_open or solver.n_terms > _MODEL_TERMS:
+        if not part.n_open or solver.n_terms > MODEL_TERMS:
             continue
         score = np.log(np.maximum(part.carried(rest, f.u), _NO_CHANCE))
         choice = solver.solve(clock, _TRY, seed, part.columns_of(found.pair), score)

@@ -6,12 +6,14 @@ walk need not look at the tree.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.bits import lowest_bit
 from treeleak.core.compiled import njit, put
@@ -42,6 +44,16 @@ def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolAr
     where = leaf_start, boxes.place, forest.set_start, forest.leaves, radix
     spans_of_rows(closed, domains.drawn, where, span, settled)
     return span, settled
+
+
+def walled(constraints: RowConstraints, domains: Domains) -> RowConstraints:
+    """Hold rows to the leaves that are left to them.
+
+    Raises GridTooLarge if that takes too large a table.
+    """
+    closed = domains.closed(constraints.label, constraints.open_label)
+    span, settled = spans(domains, closed)
+    return replace(constraints, closed=closed, span=span, settled=settled)
 
 
 @njit()

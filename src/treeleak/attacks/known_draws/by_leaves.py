@@ -1,0 +1,59 @@
+"""Rows whose candidates are listed, solved for leaf by leaf.
+
+A row to which several trees leave a choice has the product of these as candidates: thousands, where
+a few literals for each tree say the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from treeleak.attacks.known_draws.listing import Listing
+from treeleak.attacks.known_draws.spans import walled
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.row_program import RowProgram
+from treeleak.core.arrays import IntArray, bits_set
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.partition import GridTooLarge
+from treeleak.partition.values import Values
+from treeleak.side_information.given import KnownParts
+
+
+def solved_by_leaves(
+    listing: Listing, values: Values, parts: KnownParts | None, work: float, clock: Clock, seed: int
+) -> IntArray | None:
+    """Look for rows that meet every count, where the class of each is known.
+
+    ``work`` for the integer solver, about seconds. Returns the candidate of each row, shape
+    (n_rows,), -1 where no tree drew it; None if none were found, or rules forbid those found.
+    """
+    domains = listing.domains
+    evidence = domains.evidence
+    if (domains.classes.sum(axis=1) > 1)[evidence.drawn].any():
+        return None
+    label, none = bits_set(domains.bits).argmax(axis=1), np.zeros(evidence.n_rows, dtype=bool)
+    nowhere = np.zeros((0, *domains.draws.T.shape), dtype=np.int32)
+    clock.tell("solving for all rows at once", 0.5)
+    places = None
+    with suppress(GridTooLarge, OutOfTime):
+        constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)
+        program = RowProgram(walled(constraints, domains), values)
+        places = program.solve(label, nowhere, ~none, work, clock, seed)[0]
+    return None if places is None else _candidates(listing, places.astype(np.int64))
+
+
+def _candidates(listing: Listing, places: IntArray) -> IntArray | None:
+    """Find the candidates with the leaves of some places; None if a row has none."""
+    domains = listing.domains
+    leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
+    out = np.full(len(places), -1, dtype=np.int64)
+    for k in np.flatnonzero(domains.evidence.drawn).tolist():
+        own, drew = np.flatnonzero(listing.row == k), domains.draws[:, k] > 0
+        same = (listing.leaf(own)[:, drew] == leaf[k, drew]).all(axis=1)
+        same &= listing.label[own] == places[k, -1]
+        if not same.any():
+            return None
+        out[k] = own[same.argmax()]
+    return out
