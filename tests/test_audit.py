@@ -583,6 +583,7 @@ def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
         assert finding.rule == ""
         assert result.meaning.startswith("interrupted before")
         assert "At this pace" not in finding.text
+        assert "--time-limit" not in finding.text
 
 
 def test_rows_that_meet_every_count_are_not_said_to_miss_some(rebuilt):

@@ -104,7 +104,7 @@ def test_ubj_is_read_as_it_was_meant():
     ("data", "why"),
     [
         (b"{U\x01ai\x01U\x01ai\x02}", "appears twice"),
-        (b"{U\x01ai\x01", "bytes expected"),
+        (b"{U\x01ai\x01", "bytes expected, .* cut short .* save it again"),
         (b"{U\x01ai\x01}}", "1 bytes after"),
         (b"{U\x01a" + b"[" * 200, "nested deeper"),
         (b"{U\x01a[$Z#L" + struct.pack(">q", 2**40) + b"}", "a length of"),
@@ -118,6 +118,18 @@ def test_ubj_is_read_as_it_was_meant():
 def test_ubj_that_makes_no_sense_is_refused(data, why):
     with pytest.raises(BadModel, match=why):
         read_ubj(data)
+
+
+@pytest.mark.parametrize("length", [5, 9, 14])
+def test_json_that_was_cut_short_is_said_to_be(length, tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text('{"learner": ["version", 3]}'[:length])
+    with pytest.raises(BadInput, match="ends too early; if a program wrote it, copy or save"):
+        read_model(path)
+    path.write_text('{"learner": ["version" 3]}')
+    with pytest.raises(BadInput, match="delimiter") as refused:
+        read_model(path)
+    assert "too early" not in str(refused.value)
 
 
 def changed(file, change):

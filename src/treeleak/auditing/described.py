@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from numbers import Real
 from typing import Any
+
+import numpy as np
+
+_NAMES = ("what", "name", "column", "group", "by")
+"""What tells the items of a list in a document apart."""
 
 
 class Described:
@@ -27,3 +33,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def figures_of(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Take the numbers and flags out of a part of a document."""
+    if isinstance(told, (bool, Real, np.bool_)):
+        yield name, told
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(told, Mapping):
+        items = ((key, value) for key, value in told.items())
+    elif isinstance(told, list):
+        named = [item for item in told if isinstance(item, Mapping)]
+        items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
+    for key, value in items:
+        yield from figures_of(value, f"{name}: {key}" if name else key)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -22,7 +21,7 @@ from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
-from treeleak.auditing.described import Described
+from treeleak.auditing.described import Described, figures_of
 from treeleak.auditing.disclosure.kept import keep
 from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.finding import Finding
@@ -51,9 +50,6 @@ _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
     "exposure", "article29", "membership",
 )  # fmt: skip
-_NAMES = ("what", "name", "column", "group", "by")
-"""What tells the items of a list in a document apart."""
-
 _ATTACKS = ("reconstruction", "uncertainty")
 
 
@@ -244,7 +240,7 @@ class Audit(Found):
             kept = (
                 told if isinstance(told, list) else {k: v for k, v in told.items() if k != "rows"}
             )
-            lines += [(part, name, value) for name, value in _figures(kept)]
+            lines += [(part, name, value) for name, value in figures_of(kept)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
 
     def _kept(self, threshold: int) -> Kept:
@@ -391,17 +387,3 @@ def _check_edition(edition: str) -> None:
 def _described(part: Any) -> dict[str, Any] | None:
     told: dict[str, Any] | None = None if part is None else part.to_dict()
     return told
-
-
-def _figures(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Take the numbers and flags out of a part of a document."""
-    if isinstance(told, (bool, Real, np.bool_)):
-        yield name, told
-    items: Iterable[tuple[str, Any]] = ()
-    if isinstance(told, Mapping):
-        items = ((key, value) for key, value in told.items())
-    elif isinstance(told, list):
-        named = [item for item in told if isinstance(item, Mapping)]
-        items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
-    for key, value in items:
-        yield from _figures(value, f"{name}: {key}" if name else key)

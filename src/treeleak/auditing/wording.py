@@ -296,17 +296,17 @@ FIRST_TREES = Kind(
 STOPPED_UNSETTLED = Kind(
     "stopped_unsettled",
     "{stopped}. Not converged: the search for {rows:people} probabilistic rows was still "
-    "moving; raise --time-limit.{expects:message}",
+    "moving; {more}.{expects:message}",
 )
 STOPPED_MISSING = Kind(
     "stopped_with_misfit",
-    "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; raise "
-    "--time-limit.{expects:message}",
+    "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; "
+    "{more}.{expects:message}",
 )
 STOPPED_SUMS = Kind(
     "stopped_with_sums",
     "{stopped}. Not converged: {rows:people} rows that meet every count, but not every sum in the "
-    "leaves; raise --time-limit.{expects:message}",
+    "leaves; {more}.{expects:message}",
 )
 PACE = Kind("pace", "At this pace, it would take about {time}.")
 NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")

@@ -89,6 +89,12 @@ def _parsed(text: str, constants: bool, number: Callable[[str], Any] | None) -> 
             text, parse_constant=known, parse_float=number, parse_int=number,
             object_pairs_hook=_no_key_twice,
         )  # fmt: skip
+    except json.JSONDecodeError as error:
+        at_the_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        if not text or not at_the_end:
+            raise
+        hint = "the text ends too early; if a program wrote it, copy or save it again"
+        raise ValueError(f"{error}: {hint}") from None
     finally:
         if collecting:
             gc.enable()

@@ -322,14 +322,16 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     if not n:
         return [wording.STOPPED_EARLY(stopped=stopped)]
     expects = _expects(rebuilt)
+    more = "let it run on" if rebuilt.interrupted else "raise --time-limit"
+    said = {"stopped": stopped, "rows": n, "more": more, "expects": expects}
     if (settled := rebuilt.numbers.get("trees_settled")) is not None:
         return [wording.FIRST_TREES(trees=settled, rows=n)]
     if rebuilt.row_count is not None:
-        return [wording.STOPPED_UNSETTLED(stopped=stopped, rows=n, expects=expects)]
+        return [wording.STOPPED_UNSETTLED(**said)]
     if not rebuilt.misfit:
-        return [wording.STOPPED_SUMS(stopped=stopped, rows=n, expects=expects)]
+        return [wording.STOPPED_SUMS(**said)]
     needed, misfit = time_needed(rebuilt.trace), f"{rebuilt.misfit:g}"
-    found = wording.STOPPED_MISSING(stopped=stopped, rows=n, misfit=misfit, expects=expects)
+    found = wording.STOPPED_MISSING(**said, misfit=misfit)
     if needed is None or not np.isfinite(needed):
         return [found] if rebuilt.interrupted else [found, wording.NO_PACE()]
     return [found, wording.PACE(time=time_words(needed))]

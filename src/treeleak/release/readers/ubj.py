@@ -57,7 +57,8 @@ class _Reading:
         """Take the next bytes, all of which must be there."""
         if not 0 <= n <= len(self.data) - self.at:
             raise BadModel(
-                f"byte {self.at}: {n:,} bytes expected, {len(self.data) - self.at:,} left"
+                f"byte {self.at}: {n:,} bytes expected, {len(self.data) - self.at:,} left: "
+                "damaged, or cut short on its way: copy or save it again"
             )
         self.at += n
         return self.data[self.at - n : self.at]
