@@ -39,6 +39,8 @@ def test_sums_are_compared_and_runs_without_both_errors_left_out(tmp_path, capsy
         store.add(Run("exact", {"seed": seed}, 4, record))
     store.add(Run("boosted-raw", {"seed": 0}, 2, {"expected": 0.2, "error": 0.1}))
     store.add(Run("exact", {"seed": 9}, 5, {"expected_error": 0.2, "error": 0.2}))
+    published = {"seed": 0, "bootstrap": "none", "method": "reference-cp"}
+    store.add(Run("draft", published, 4, {"expected_error": 0.4, "error": 0.0}))
     table = expected_and_true(store)
     assert table.evidence.tolist() == ["boosted, raw numbers", "exact counts", "exact counts"]
     assert table.version.tolist() == [2, 4, 5]

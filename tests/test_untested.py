@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 import treeleak
 from helpers.examples import examples
 from treeleak.learn import DPForestClassifier
-from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
+from treeleak.partition.untested import FLAGS, NOT_SEARCHED, Searched, shares_of_ones
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema
 
@@ -50,6 +50,19 @@ def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(heard, tests, leas
 def test_without_tests_a_column_is_as_skewed_as_tested_ones(ones):
     share, weight = shares_of_ones(np.tile([1 - ones, ones], (1000, 1)), NOT_SEARCHED)
     assert share @ weight == pytest.approx(ones, abs=0.01)
+
+
+@pytest.mark.parametrize("n_tested", [0, 3, 30])
+def test_few_tested_columns_leave_their_mean_in_doubt(n_tested):
+    """Against draws of a mean that is held to be 1 in 3, and of columns around it."""
+    rng, (zeros, ones) = np.random.default_rng(0), FLAGS
+    heard = np.tile([2.0, 1.0], (n_tested, 1))
+    share, weight = shares_of_ones(heard, NOT_SEARCHED)
+    q = rng.beta(ones + n_tested / 3, zeros + 2 * n_tested / 3, 200_000)
+    drawn = rng.beta(4 * q, 4 - 4 * q)
+    mean = share @ weight
+    assert mean == pytest.approx(drawn.mean(), abs=0.015)
+    assert np.sqrt((share - mean) ** 2 @ weight) == pytest.approx(drawn.std(), abs=0.015)
 
 
 def test_columns_are_mostly_ones_where_tested_ones_are():

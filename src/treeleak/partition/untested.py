@@ -14,6 +14,8 @@ from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, ROWS
 
 _COUNTED = (ROWS.name, DRAWS.name)
+FLAGS = 4.0, 2.0
+"""Columns' worth of zeros and of ones before any row is counted: flags are more often 0 than 1."""
 _PULL = 4.0
 """c: tests that a column draws for each one of a usual column, per share of rows in its rarer value
 beyond those of the smallest leaf: a usual column has a quarter of them there."""
@@ -61,12 +63,12 @@ NOT_SEARCHED = Searched()
 
 
 def mean_skew(heard: FloatArray) -> FloatArray:
-    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
+    """Share of zeros and of ones over binary columns, with what is thought of flags beside them.
 
     ``heard``, shape (n_binaries, 2): rows with each value.
     """
     ones = _ones(heard)
-    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
+    p = (ones.sum() + FLAGS[1]) / (len(ones) + sum(FLAGS))
     return np.array([1.0 - p, p])
 
 
@@ -75,12 +77,15 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
 
     With t tests per column, a column like the tested ones is untested with the probability
     (1 + t / k)^-k, the zero term of a negative binomial law. Then its share p has the law
-    Beta(f q, f - f q), q that of tested columns. Else its rarer value has a share m with
-    P(m) ~ Beta(m; a, b) (1 + c t (m - l)+ / k)^-k, l the smallest leaf; that value is 0 as often as
-    in tested columns, of which the skewed ones count most.
+    Beta(f q, f - f q), q that of tested columns, with f lower where these are so few that q is in
+    doubt, too: p then varies as it does if q is drawn from what they leave possible. Else its rarer
+    value has a share m with P(m) ~ Beta(m; a, b) (1 + c t (m - l)+ / k)^-k, l the smallest leaf;
+    that value is 0 as often as in tested columns, of which the skewed ones count most.
 
     ``heard``, shape (n_tested, 2): rows with 0 and with 1 in tested columns.
     """
+    n = len(_ones(heard)) + sum(FLAGS)
+    firm = (n + 1.0) * (_FIRM + 1.0) / (n + _FIRM) - 1.0
     edges = np.append(0.0, np.geomspace(_RAREST, 0.5, _STEPS))
     rare, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     share = np.append(rare, 1.0 - rare)
@@ -89,7 +94,7 @@ def shares_of_ones(heard: FloatArray, searched: Searched) -> tuple[FloatArray, F
     drawn = _PULL * searched.tests * np.maximum(rare - searched.least, 0.0)
     unmet = _beta(rare, *_RARER) * (1.0 + drawn / _EVEN) ** -_EVEN
     parts = (
-        np.tile(width, 2) * _beta(share, _FIRM * mean, _FIRM - _FIRM * mean),
+        np.tile(width, 2) * _beta(share, firm * mean, firm - firm * mean),
         np.append((1.0 - full) * width * unmet, full * width * unmet),
     )
     usual, rarely = (part / part.sum() for part in parts)

@@ -30,6 +30,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.partition.untested import FLAGS
 from treeleak.partition.values import Values
 
 MISSING_ROW_PENALTY = 10.0
@@ -41,8 +42,6 @@ _RELEARN, _IMAGINED = 1.5, 3
 _ALPHAS = 2.0 ** np.arange(5)
 _KAPPAS = 2.0 ** np.arange(1, 7)
 """How strongly marginals are held to be even, and values to be independent; all equally likely."""
-_ONES = np.array([4.0, 2.0])
-"""Flags are more often 0 than 1: columns' worth of hierarchy, before anything is counted."""
 _MOST_TURNS = 1000
 """Turns in which rows that break rules are sent elsewhere."""
 _MOST_PAIRS = 2**16
@@ -101,7 +100,7 @@ def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
         _ALPHAS,
         _KAPPAS,
         flag,
-        _ONES,
+        np.array(FLAGS),
         every,
     )
 
