@@ -200,6 +200,22 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "group is two wrong columns. Errors of forests without bootstrap and with hidden draws "
             "are the same.",
         ),
+        32: (
+            (
+                "boosted-raw",
+                "draft",
+                "exact",
+                "hidden",
+                "known_raw",
+                "membership",
+                "raw",
+                "raw_boosted",
+            ),
+            "Exact counts of few trees: samples hardly miss counts any more; a tree alone errs "
+            "less, and expects what it errs. Shallow exact counts: worlds are found by the solver. "
+            "Flags have one prior. Raw numbers of boosted models: untested columns are as sure as "
+            "they are, intervals hold their share. Known draws of raw tables: classes come first.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
