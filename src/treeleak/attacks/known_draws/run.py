@@ -62,6 +62,8 @@ walks may follow, or will for sure; they do where less than the last share of th
 _AT_ONCE = 10.0
 """Work for the integer solver, about seconds, where candidates are too many for its model by rows.
 """
+_PROOF = 0.5
+"""Share of the time that is left for proofs where the solver met every count leaf by leaf."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
 from them."""
@@ -136,6 +138,8 @@ def _answer(
     met = None
     if isinstance(places, Listing) and RowSolver(problem).n_terms > MODEL_TERMS:
         met = solved_by_leaves(places, values, given.parts, _AT_ONCE, part, seed)
+        # Of so many candidates few rows are proved: other rows that meet all may be more typical.
+        part = part if met is None else clock.part(_PROOF * clock.left)
     found = search(problem, expected, part, seed, brief, met)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
         rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
