@@ -202,6 +202,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         32: (
             (
+                "boosted",
+                "boosted-models",
                 "boosted-raw",
                 "draft",
                 "exact",
