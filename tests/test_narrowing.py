@@ -103,3 +103,16 @@ def test_whole_numbers_are_found_as_whole_numbers(whole):
     found = treeleak.reconstruct(RandomForestClassifier(50, random_state=0).fit(X, y), schema)
     assert (found.X == X).to_numpy().mean() > 0.8
     assert found.midpoints_met > 0.8
+
+
+def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around_them() -> None:
+    """Every threshold lies halfway between whole numbers, wherever the rows are."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"level": rng.integers(4, size=150)})
+    y = (rng.random(150) < 0.2 + 0.15 * X["level"]).astype(int)
+    forest = RandomForestClassifier(10, random_state=23).fit(X, y)
+    found = treeleak.reconstruct(forest, time_limit=0.5, seed=0)
+    assert found.status == "unknown"
+    assert found.midpoints_met == 1.0
+    right = (found.lower <= X) & (found.upper >= X)
+    assert abs(found.confidence["level"].mean() - right["level"].mean()) < 0.15

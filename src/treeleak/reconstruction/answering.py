@@ -219,8 +219,9 @@ def _with_rows(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
         )
-    if found is not None and chosen.midpoints_met is not None:
-        # As far as other thresholds are met, so are those that the intervals follow from.
+    if found is not None and chosen.midpoints_met is not None and not misfit:
+        # As far as other thresholds are met, so are those that the intervals follow from. Rows that
+        # miss counts may be in other leaves, from which nothing follows.
         more = np.minimum(chosen.midpoints_met * found.chance, _MOST_SURE)
         whole = replace(whole, sure=np.maximum(whole.sure, more))
     whole = replace(whole, table=chosen.table)
