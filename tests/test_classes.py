@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.releases import bootstrap_draws, drawn, random_tree, summed
+from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
 from treeleak.attacks.known_draws import classes
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Binary, Schema
 
 SCHEMA = Schema([Binary("a"), Binary("b")])
@@ -117,13 +116,7 @@ def test_no_time_proves_nothing():
 def equations_in(y: np.ndarray, n_trees: int, rng: np.random.Generator) -> KnownDraws:
     """Trees of one leaf for each class."""
     X = np.column_stack([y, y]).astype(float)
-    stump = Tree(
-        feature=np.array([0, LEAF, LEAF]),
-        threshold=np.array([0.5, np.nan, np.nan]),
-        left=np.array([1, LEAF, LEAF]),
-        right=np.array([2, LEAF, LEAF]),
-        missing_left=np.zeros(3, dtype=bool),
-    )
+    stump = tree_of((0, 0.5), None, None)
     b = bootstrap_draws(n_trees, len(y), rng)
     release = drawn([stump] * n_trees, ["a", "b"], X, y, 2, b)
     return KnownDraws(Geometry.of(release, SCHEMA), b)

@@ -46,14 +46,13 @@ def solved_by_leaves(
 
 def _candidates(listing: Listing, places: IntArray) -> IntArray | None:
     """Find the candidates with the leaves of some places; None if a row has none."""
-    domains = listing.domains
+    domains, row = listing.domains, listing.row
     leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
+    same = (listing.leaf(slice(None)) == leaf[row]) | (domains.draws.T[row] == 0)
+    own = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
+    rows, first = np.unique(row[own], return_index=True)
+    if len(rows) < domains.evidence.drawn.sum():
+        return None
     out = np.full(len(places), -1, dtype=np.int64)
-    for k in np.flatnonzero(domains.evidence.drawn).tolist():
-        own, drew = np.flatnonzero(listing.row == k), domains.draws[:, k] > 0
-        same = (listing.leaf(own)[:, drew] == leaf[k, drew]).all(axis=1)
-        same &= listing.label[own] == places[k, -1]
-        if not same.any():
-            return None
-        out[k] = own[same.argmax()]
+    out[rows] = own[first]
     return out

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
@@ -258,13 +257,6 @@ def _hashes(rows: NDArray[np.uint64]) -> HashArray:
 
 def _share_of_draws(least: int, n: int, drawn: int, others: int) -> float:
     """How often so many draws out of ``n`` and others hold at least so many of the ``n``."""
-    k = np.arange(least, min(n, drawn) + 1)
-    ways = _log_ways(n, k) + _log_ways(others, drawn - k)
-    return float(np.exp(ways - _log_ways(n + others, np.array([drawn]))).sum())
+    from scipy.stats import hypergeom  # Takes long to load.
 
-
-def _log_ways(n: int, k: IntArray) -> FloatArray:
-    """Logarithm of the number of ways to choose k of n; none if there are too few."""
-    with np.errstate(invalid="ignore"):
-        ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
-    return np.where(k <= n, ways, -np.inf)
+    return float(hypergeom.sf(least - 1, n + others, n, drawn))
