@@ -308,9 +308,9 @@ def test_the_runs_behind_the_page_have_versions_and_hashes(tmp_path):
     found = [run for name in by_experiment for run in store.runs(name)]
     assert len(found) == n > 6000
     assert all(1 <= run.version <= by_experiment[run.study] for run in found)
-    # Runs had a hash of the code before there were versions.
+    # Runs had a hash of the code before there were versions. Each that is made again has none.
     hashed = [run for run in found if "code" in run.record]
-    assert len(hashed) > 6000
+    assert hashed
     assert all(run.record["code"].startswith("0.1.0+") and run.version == 1 for run in hashed)
     store.write(tmp_path / "again.xz", by_experiment)
     assert lzma.decompress((tmp_path / "again.xz").read_bytes()) == lzma.decompress(
