@@ -310,7 +310,8 @@ def _target(land: Land) -> PosteriorTarget:
     for s, search in enumerate(land.searches):
         sizes = len(search.settled), len(search.anchored) + search.space.n_rows
         group.append(np.repeat([2 * s, 2 * s + 1], sizes))
-        allowed[2 * s : 2 * s + 2, search.atoms.ravel()] = True
+        held = np.bincount(search.atoms.ravel(), minlength=land.values.n_atoms)
+        allowed[2 * s : 2 * s + 2] = held > 0
     parts = KnownParts(np.concatenate(group), allowed)
     n_classes = int(land.ground.radix[-1])
     # It says nothing: counts are checked where the worlds are.

@@ -85,7 +85,7 @@ def maximum_entropy(
     columns = np.ascontiguousarray(values.T)
     # One row's worth of the sizes stays with every attribute: a fit rules no value out.
     doubt = sizes / _group_total(columns, sizes)
-    prior = _normalised(np.log(sizes)[columns].sum(axis=0))
+    prior = _normalised(_summed(np.log(sizes), columns))
     if log_population is not None:
         prior, rounds = _normalised(log_population), 1
     w, worst = prior * n_rows, np.inf
@@ -95,13 +95,21 @@ def maximum_entropy(
             for column in columns:
                 heard += np.bincount(column, w, minlength=len(sizes))
             doubt[pairs] = mean_skew(np.concatenate([heard[pairs], further @ heard]))
-            prior = _normalised(np.log(heard + doubt)[columns].sum(axis=0))
+            prior = _normalised(_summed(np.log(heard + doubt), columns))
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * n_rows
         last = 5 if turn == rounds - 1 else 1
         worst = fit_weights(by_tree, target_float, fitted, last * sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
     return Weights(w, prior, float(worst))
+
+
+def _summed(log: FloatArray, columns: IntArray) -> FloatArray:
+    """Sum over the attributes of each point; one at a time stays in the cache."""
+    out = np.zeros(columns.shape[1])
+    for column in columns:
+        out += log[column]
+    return out
 
 
 def _normalised(log_q: FloatArray) -> FloatArray:
