@@ -112,9 +112,12 @@ class SearchSpace:
         used, cell = np.unique(cell[order], return_inverse=True)
         value, start, number, kept = [], [0], [], []
         for a in range(atoms.shape[1]):
-            present, compact = np.unique(atoms[order, a], return_inverse=True)
+            own = atoms[order, a]
+            occurs = np.bincount(own) > 0
+            present = np.flatnonzero(occurs)
             if len(present) > 1:
-                value.append(compact.ravel() + start[-1])
+                # How many smaller ones occur is an atom's number: nothing need be sorted.
+                value.append((np.cumsum(occurs) - 1)[own] + start[-1])
                 start.append(start[-1] + len(present))
                 number.append(present)
                 kept.append(a)

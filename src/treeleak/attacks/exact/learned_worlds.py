@@ -4,12 +4,12 @@ Chains walk over datasets of all classes at once and learn on the way what rows 
 noise. A dataset that misses counts is not ruled out but made unlikely: worlds that meet them all
 lie apart, and only through others does a walk get from one to the next. Each chain ends with a
 world. The middle of all that the chains saw errs least on average, but is itself no world; the one
-nearest to it comes with it.
+nearest to it comes with it. Behind one tree, rows need not walk: they are drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from treeleak.attacks.annealing import NEAR
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
+from treeleak.attacks.exact.one_tree import LeafChain, Leaves
 from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
 from treeleak.attacks.exact.world_runs import combined
@@ -57,6 +58,11 @@ _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 _WORTH = 0.01
 """Share of its expected error that the nearest world must cost at least, or it is the answer."""
 
+Sample = tuple[Drawn, tuple[IntArray, ...]]
+"""What a chain drew, and the points of the open rows of each system."""
+Way = Callable[[int, int], tuple[WorldChain, list[Sample]]]
+"""How a chain, by its number and seed, comes to samples, and where it ends."""
+
 
 @dataclass(frozen=True, eq=False)
 class Learned:
@@ -70,6 +76,8 @@ class Learned:
     seen: tuple[IntArray, ...]
     """Points of the open rows of each system in any sample."""
     plan: Plan
+    leaves: Leaves | None = None
+    """Where a single tree counts, and its leaves are boxes."""
 
     def near(self, s: int, problem: IntegerProblem | None, clock: Clock, seed: int) -> Learned:
         """Let chains look for worlds of system ``s``, until some chain has found one.
@@ -77,7 +85,7 @@ class Learned:
         ``problem``: asked when none did, unless it is too large: what a world needs, different
         chains often have between them.
         """
-        if not self.land.searches[s].can_move:
+        if not self.land.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):
             return self
         chains = self.chains
         for power, longer in self.plan.doubted:
@@ -112,9 +120,12 @@ class Learned:
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
         starts = [p for p, m in ends if m == least] + (list(more) if least == 0 else [])
-        points = starts[0]
-        if search.can_move:
-            own = search.atom_cost(cost[len(search.anchored) :])
+        points, open_cost = starts[0], cost[len(search.anchored) :]
+        if self.leaves is not None:
+            of_atoms = np.minimum.reduceat(open_cost, values.first, axis=1)
+            points = self.leaves.boxes[s].nearest(of_atoms)
+        elif search.can_move:
+            own = search.atom_cost(open_cost)
             near = _placed(own, search, starts)[:_PLACED]
             steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
             settle = search.space.near_rows
@@ -206,8 +217,9 @@ def learned_worlds(
     land = Land.of(searches, geometry, values)
     if land.n_rows > MAX_ALIGNED:
         return None
-    sweeps = _affordable(land, plan, clock, seed)
-    if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
+    leaves = Leaves.of(land)
+    way = _walks(land, plan, clock, seed) if leaves is None else _draws(leaves, plan, clock, seed)
+    if way is None:
         return None
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
     told: list[int] = []
@@ -216,8 +228,7 @@ def learned_worlds(
         told.append(1)
         clock.tell(stage, len(told) / plan.chains)
 
-    jobs = [partial(_walked, land, plan, sweeps, clock, c, int(s)) for c, s in enumerate(seeds)]
-    found = run_all(jobs, each)
+    found = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
     if clock.stopped or not all(drawn for _, drawn in found):
         return None
     target = _target(land)
@@ -230,25 +241,42 @@ def learned_worlds(
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
     judges = _of_judges(samples)
     centre = middle(samples.thinned(most), target, clock, judges.thinned(most // 4), seed)
-    return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan)
+    return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan, leaves)
 
 
-def _affordable(land: Land, plan: Plan, clock: Clock, seed: int) -> float:
-    """Sweeps of a stage, fewer where the time left would not do."""
+def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
+    """How a chain walks: in shorter stages where the time left would not do, if at all."""
     chain = WorldChain.started(land, seed)
     chain = clock.once(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
+    runs = _affordable(
+        lambda: chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned(), plan, clock
+    )
+    sweeps = plan.sweeps * min(1.0, runs / plan.chains)
+    if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
+        return None
+    return partial(_walked, land, plan, sweeps, clock)
+
+
+def _draws(leaves: Leaves, plan: Plan, clock: Clock, seed: int) -> Way | None:
+    """How rows are drawn behind one tree; None where there is no time for it."""
+    chain = clock.once(lambda: LeafChain.started(leaves, seed).redrawn(1))
+    runs = _affordable(lambda: chain.redrawn(1), plan, clock)
+    return None if runs < plan.chains else partial(_redrawn, leaves, plan, clock)
+
+
+def _affordable(stage: Callable[[], object], plan: Plan, clock: Clock) -> float:
+    """For how many chains there is time, by how long a stage takes."""
     start = clock.seconds
-    chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned()
-    stage = clock.seconds - start
-    runs = _SHARE * clock.left / max(stage * plan.stages / 2, 1e-9)
-    return plan.sweeps * min(1.0, runs / plan.chains)
+    stage()
+    took = clock.seconds - start
+    return _SHARE * clock.left / max(took * plan.stages / 2, 1e-9)
 
 
 def _walked(
     land: Land, plan: Plan, sweeps: float, clock: Clock, c: int, seed: int
-) -> tuple[WorldChain, list[tuple[Drawn, tuple[IntArray, ...]]]]:
-    """Let one chain cool, learn, and draw samples; with the points of each."""
-    chain, drawn = WorldChain.started(land, seed), list[tuple[Drawn, tuple[IntArray, ...]]]()
+) -> tuple[WorldChain, list[Sample]]:
+    """Let one chain cool, learn, and draw samples."""
+    chain, drawn = WorldChain.started(land, seed), list[Sample]()
     for k in range(plan.stages):
         if clock.stopped:
             break
@@ -262,13 +290,28 @@ def _walked(
     return chain, drawn
 
 
+def _redrawn(
+    leaves: Leaves, plan: Plan, clock: Clock, c: int, seed: int
+) -> tuple[WorldChain, list[Sample]]:
+    """The same, with rows drawn leaf by leaf: there is nothing to cool."""
+    chain = LeafChain.started(leaves, seed).redrawn(plan.cooling + plan.between)
+    drawn = list[Sample]()
+    for _ in range(plan.samples):
+        if clock.stopped:
+            break
+        chain = chain.redrawn(plan.thin)
+        drawn.append(((chain.atoms, c, 0.0), chain.points))
+    return chain.resting, drawn
+
+
 def _target(land: Land) -> PosteriorTarget:
     """Lay out what is asked of samples: rows of a system are exchanged with each other only."""
     group, allowed = [], np.zeros((2 * len(land.searches), land.values.n_atoms), dtype=bool)
     for s, search in enumerate(land.searches):
         sizes = len(search.settled), len(search.anchored) + search.space.n_rows
         group.append(np.repeat([2 * s, 2 * s + 1], sizes))
-        allowed[2 * s : 2 * s + 2, np.unique(search.atoms)] = True
+        held = np.bincount(search.atoms.ravel(), minlength=land.values.n_atoms)
+        allowed[2 * s : 2 * s + 2] = held > 0
     parts = KnownParts(np.concatenate(group), allowed)
     n_classes = int(land.ground.radix[-1])
     # It says nothing: counts are checked where the worlds are.

@@ -81,19 +81,21 @@ def maximum_entropy(
     beside = np.zeros(len(sizes)) if settled is None else settled
     pairs = np.zeros((0, 2), dtype=np.int64) if binaries is None else binaries
     further = np.zeros((0, 2, len(sizes))) if told is None else told
+    # Attribute by attribute in memory, which every round reads twice.
+    columns = np.ascontiguousarray(values.T)
     # One row's worth of the sizes stays with every attribute: a fit rules no value out.
-    doubt = sizes / _group_total(values, sizes)
-    prior = _normalised(np.log(sizes)[values].sum(axis=1))
+    doubt = sizes / _group_total(columns, sizes)
+    prior = _normalised(_summed(np.log(sizes), columns))
     if log_population is not None:
         prior, rounds = _normalised(log_population), 1
     w, worst = prior * n_rows, np.inf
     for turn in range(rounds):
         if turn:
             heard = beside.copy()
-            for a in range(values.shape[1]):
-                heard += np.bincount(values[:, a], w, minlength=len(sizes))
+            for column in columns:
+                heard += np.bincount(column, w, minlength=len(sizes))
             doubt[pairs] = mean_skew(np.concatenate([heard[pairs], further @ heard]))
-            prior = _normalised(np.log(heard + doubt)[values].sum(axis=1))
+            prior = _normalised(_summed(np.log(heard + doubt), columns))
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * n_rows
         last = 5 if turn == rounds - 1 else 1
@@ -102,15 +104,23 @@ def maximum_entropy(
     return Weights(w, prior, float(worst))
 
 
+def _summed(log: FloatArray, columns: IntArray) -> FloatArray:
+    """Sum over the attributes of each point; one at a time stays in the cache."""
+    out = np.zeros(columns.shape[1])
+    for column in columns:
+        out += log[column]
+    return out
+
+
 def _normalised(log_q: FloatArray) -> FloatArray:
     q = np.exp(log_q - log_q.max())
     return q / q.sum()  # type: ignore[no-any-return]
 
 
-def _group_total(values: IntArray, sizes: FloatArray) -> FloatArray:
+def _group_total(columns: IntArray, sizes: FloatArray) -> FloatArray:
     """Total size of the values that occur of the same attribute, per value."""
     out = np.ones(len(sizes))
-    for a in range(values.shape[1]):
-        own = np.unique(values[:, a])
+    for column in columns:
+        own = np.bincount(column, minlength=len(sizes)) > 0
         out[own] = sizes[own].sum()
     return out

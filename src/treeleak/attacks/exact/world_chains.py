@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,6 @@ class Land:
     searches: tuple[WorldSearch, ...]
     geometry: Geometry
     values: Values
-    places: tuple[Places, ...]
     fixed: tuple[NDArray[np.int16], ...]
     """Atoms of the rows of each system that do not move, counted from 0 in each attribute."""
     ground: Ground
@@ -85,18 +85,24 @@ class Land:
     @classmethod
     def of(cls, searches: Sequence[WorldSearch], geometry: Geometry, values: Values) -> Land:
         """Lay out the points that rows of each system may take."""
-        begin, places, fixed = values.atom_start[:-1], [], []
+        begin, fixed = values.atom_start[:-1], []
         for search in searches:
-            space, still = search.space, np.concatenate([search.settled, search.anchored])
-            atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
-            neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
-            places.append(
-                Places(space.packed, space.cell, space.value, neighbour, atoms, search.tilt)
-            )
+            still = np.concatenate([search.settled, search.anchored])
             fixed.append((search.atoms[still] - begin).astype(np.int16))
         radix = np.append(geometry.radix, np.diff(values.atom_start)[-1])
         ground = ground_without_table(geometry, radix, values)
-        return cls(tuple(searches), geometry, values, tuple(places), tuple(fixed), ground)
+        return cls(tuple(searches), geometry, values, tuple(fixed), ground)
+
+    @cached_property
+    def places(self) -> tuple[Places, ...]:
+        """The points of each system, as walks need them: rows behind one tree are drawn without."""
+        begin, out = self.values.atom_start[:-1], []
+        for search in self.searches:
+            space = search.space
+            atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
+            neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
+            out.append(Places(space.packed, space.cell, space.value, neighbour, atoms, search.tilt))
+        return tuple(out)
 
     @property
     def n_rows(self) -> int:
@@ -124,11 +130,22 @@ class WorldChain:
         """Start near the maximum of entropy; without a prior, it is learned."""
         rng = np.random.default_rng(seed)
         points = tuple(s.space.spread(s.w, rng).astype(np.int64) for s in land.searches)
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        return cls.resting(land, points, hierarchy_of(land.values, 0), prior, state).learned()
+
+    @classmethod
+    def resting(
+        cls,
+        land: Land,
+        points: tuple[IntArray, ...],
+        hierarchy: HierarchicalPrior,
+        prior: Prior | None,
+        rng: NDArray[np.uint64],
+    ) -> WorldChain:
+        """Hold rows at some points; before it walks, a chain has to learn."""
         residual = tuple(s.space.residual(p) for s, p in zip(land.searches, points, strict=True))
         log_prior = tuple(np.zeros(len(p)) for p in points)
-        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        hierarchy = hierarchy_of(land.values, 0)
-        return cls(land, points, residual, log_prior, hierarchy, prior, state).learned()
+        return cls(land, points, residual, log_prior, hierarchy, prior, rng)
 
     @property
     def prior(self) -> Prior:
