@@ -14,8 +14,7 @@ import typer.testing
 from hypothesis import settings
 
 import treeleak
-from helpers import examples
-from helpers.hurried import walk_less
+from helpers import examples, hurried
 from helpers.once import once
 from helpers.patient import PatientClock
 from treeleak.core import clock
@@ -73,7 +72,12 @@ def _guess_from_shape() -> Callable[..., Any]:
 
 @pytest.fixture
 def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    walk_less(monkeypatch)
+    hurried.walk_less(monkeypatch)
+
+
+@pytest.fixture
+def few_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried.few_chains(monkeypatch)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -833,6 +833,7 @@ def test_places_count_where_rows_have_an_order(drawn, data):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_chains")
 def test_columns_of_numbers_have_no_error_in_place():
     X, y = numbers()
     found = treeleak.audit(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
@@ -1100,6 +1101,7 @@ def test_one_leaf_proves_nothing_of_anybody():
     assert found.verdict == NO_LEAK
 
 
+@pytest.mark.usefixtures("few_chains")
 def test_rows_that_no_tree_drew_are_remarked(data):
     X, y, schema = data
     found = treeleak.audit(

@@ -524,14 +524,15 @@ SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "share
 @pytest.mark.shared
 @pytest.mark.parametrize("bootstrap", [False, True])
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_chains")
 def test_what_is_known_helps_with_the_rest(bootstrap):
     if not (SHARED / "draft_compas.csv").exists():
         pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
     data = load_draft("compas", SHARED)
-    n_trees, n_known, n_seeds = (5, 11, 2) if bootstrap else (2, 8, 3)
+    n_rows, n_trees, n_known, n_seeds = (40, 5, 11, 2) if bootstrap else (60, 2, 8, 3)
     errors, without = [], []
     for seed in range(n_seeds):
-        X, y = draft_sample(data, 100, seed)
+        X, y = draft_sample(data, n_rows, seed)
         forest = RandomForestClassifier(n_trees, bootstrap=bootstrap, random_state=seed).fit(X, y)
         base = reconstruct(forest, data.schema, time_limit=5)
         columns = list(np.random.default_rng(seed).permutation(X.columns)[:n_known])

@@ -583,7 +583,7 @@ def test_where_all_time_is_gone_the_last_state_has_some(binary, tmp_path, monkey
 @pytest.mark.usefixtures("few_guesses")
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
-    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=12)
+    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=5)
     state = next(s for s in found.states if s.leak.status == "likely")
     assert state.leak.verdict == "not assessed"
     assert "Only a comparison with the training rows" in state.leak.why

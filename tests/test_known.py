@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.hurried import few_chains
 from helpers.in_order import check_form, misfit_of, table_of
 from helpers.interrupt import Interrupt
 from helpers.patient import work
@@ -28,6 +30,14 @@ from treeleak.core.clock import Clock
 from treeleak.partition import GridTooLarge
 from treeleak.release.release import Release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_walks() -> Iterator[None]:
+    """How well walks do is in test_several."""
+    with pytest.MonkeyPatch.context() as patched:
+        few_chains(patched)
+        yield
 
 
 def attacked(case: Drawn, distinct: bool = True, seed: int = 0, clock: Clock | None = None):

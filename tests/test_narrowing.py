@@ -16,6 +16,9 @@ from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 
+# Values are narrowed after the rows have been placed.
+rows_quickly = pytest.mark.usefixtures("few_chains")
+
 
 def some_forest(seed, n=40, steps=None):
     rng = np.random.default_rng(seed)
@@ -79,11 +82,12 @@ def test_without_time_or_room_values_stay(monkeypatch):
     assert narrow(release, X.to_numpy(), draws) is None
 
 
+@rows_quickly
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
 def test_a_default_forest_gives_back_most_intervals(kind):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc")).round(2)
-    y = X.a - X.b + X.c + rng.normal(size=80) / 4
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).round(2)
+    y = X.a - X.b + X.c + rng.normal(size=60) / 4
     y = y > 0 if kind is RandomForestClassifier else y
     found = treeleak.reconstruct(kind(40, random_state=0).fit(X, y))
     right = ((found.lower < X) & (found.upper >= X)).to_numpy()
@@ -93,6 +97,7 @@ def test_a_default_forest_gives_back_most_intervals(kind):
     assert found.confidence.to_numpy().mean() < right.mean() + 0.05
 
 
+@rows_quickly
 @pytest.mark.parametrize("whole", [True, False], ids=["schema", "thresholds"])
 def test_whole_numbers_are_found_as_whole_numbers(whole):
     """Whether the schema says that they are, or thresholds give it away."""

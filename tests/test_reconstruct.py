@@ -751,6 +751,7 @@ def test_drawn_rows_come_back_in_their_order(model, distinct):
 @pytest.mark.parametrize("depth", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_chains")
 def test_shallow_drawn_forests_claim_nothing_that_is_not_so(seed, depth):
     X, y = small(25, 4, seed)
     schema = Schema.from_columns(X.columns)
@@ -807,6 +808,7 @@ def test_one_forest_and_three_ways_to_read_it():
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
+@pytest.mark.usefixtures("few_chains")
 def test_the_same_seed_gives_the_same_drawn_rows(seed):
     X, y = small(20, 5)
     schema = Schema.from_columns(X.columns)
@@ -872,6 +874,7 @@ def trained_on():
 @pytest.mark.versions
 @pytest.mark.parametrize("version", ["1.3.2", "1.5.2", "1.7.2", "1.8.0", "1.9.1"])
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_chains")
 def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version, trained_on):
     X, y = trained_on
     schema = Schema([Ordinal(f"x{i}", 0, 4) for i in range(4)])

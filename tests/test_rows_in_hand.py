@@ -28,7 +28,7 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
     X = pd.DataFrame(rng.integers(0, 2, (60, 8)), columns=list("abcdefgh"))
     y = (X["a"] + X["b"] + rng.random(60) > 1.5).astype(int)
     model = RandomForestClassifier(n_trees, max_depth=4, random_state=0).fit(X, y)
-    treeleak.reconstruct(model, time_limit=2)
+    treeleak.reconstruct(model, time_limit=1)
     return model
 
 
@@ -64,12 +64,12 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
     written = run.placed_rows
 
     def slow(*given):
-        work(3)
+        work(2.5)
         return written(*given)
 
     model = warm()
     monkeypatch.setattr(run, "placed_rows", slow)
-    assert treeleak.reconstruct(model, time_limit=1).X.shape == (60, 8)
+    assert treeleak.reconstruct(model, time_limit=0.5).X.shape == (60, 8)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -182,7 +182,7 @@ def test_noise_that_hides_nothing_shows_a_leak(data, few_guesses):
 
 
 @pytest.mark.slow
-def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
+def test_after_an_interruption_nothing_is_guessed(data, few_guesses, monkeypatch):
     release = fitted(data, 5.0)
     rebuilt = guessed(release, data[3])
     stopped = replace(rebuilt, interrupted=True)
