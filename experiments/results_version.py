@@ -218,6 +218,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Flags have one prior. Raw numbers of boosted models: untested columns are as sure as "
             "they are, intervals hold their share. Known draws of raw tables: classes come first.",
         ),
+        33: (
+            ("default-forests", "draft", "exact", "known_raw"),
+            "Behind one exact tree, rows are drawn leaf by leaf, and the nearest dataset is an "
+            "assignment. Known draws of raw tables: classes from what all leaves count, where "
+            "whole trees count too little.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

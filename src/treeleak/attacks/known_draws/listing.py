@@ -111,8 +111,8 @@ def listed(domains: Domains, clock: Clock) -> Listing:
     return _listed(domains, 0, clock)[0] if listing is None else listing
 
 
-def compile_loops() -> None:
-    """Compile what narrows, lists and fits."""
+def smallest() -> KnownDraws:
+    """Two stumps that drew three rows: enough to compile loops."""
     stump = Tree(
         feature=np.array([0, LEAF, LEAF]),
         threshold=np.array([0.5, np.nan, np.nan]),
@@ -121,9 +121,13 @@ def compile_loops() -> None:
         missing_left=np.zeros(3, dtype=bool),
     ).with_counts(DRAWS, counts=np.array([[3.0], [2.0], [1.0]]), distinct=np.array([3, 2, 1]))
     release = Release((stump, stump), ("x",), (0,), AllRows(), 3)
-    geometry = Geometry.of(release, Schema([Binary("x")]))
+    return KnownDraws(Geometry.of(release, Schema([Binary("x")])), np.ones((2, 3), dtype=np.uint8))
+
+
+def compile_loops() -> None:
+    """Compile what narrows, lists and fits."""
     for compared in (True, False):
-        domains = Domains.of(KnownDraws(geometry, np.ones((2, 3), dtype=np.uint8)))
+        domains = Domains.of(smallest())
         domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
         listing = listed(domains, Clock(np.inf))
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))

@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.attacks.answer import Answer, status_of
+from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
+from treeleak.attacks.known_draws.beliefs import classes_by_leaves, compile_beliefs
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.classes import Classes, find_classes
+from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
+from treeleak.attacks.known_draws.placed import MOST, Places, placed_rows, sampled
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
@@ -32,7 +33,7 @@ from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
@@ -64,9 +65,9 @@ _AT_ONCE = 10.0
 """
 _PROOF = 0.5
 """Share of the time that is left for proofs where the solver met every count leaf by leaf."""
-_LABELS = 0.2
+_LABELS, _LEAVES = 0.2, 0.6
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
-from them."""
+from them; and the share for classes by what leaves count."""
 
 
 def known_draws(
@@ -238,8 +239,7 @@ def _walked(
     domains: Domains | None, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
-    possible = None if domains is None else domains.classes
-    classes = _classes(evidence, given.parts, possible, clock, seed)
+    classes = _classes(evidence, given.parts, domains, clock, seed)
     # What walks come to is worse than a guess, where only one choice of classes meets all.
     open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
     constraints = RowConstraints.of_known(
@@ -251,7 +251,16 @@ def _walked(
             domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
             constraints = walled(constraints, domains)
             narrow = partial(_assumed, domains)
-    return by_walking(constraints, values, clock, seed, why, narrow=narrow)
+    answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
+    return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
+
+
+def _with_classes(rows: Rows, classes: Classes) -> Rows:
+    """Say that classes are certain which no other choice of classes can be, whatever rows miss."""
+    confidence = rows.confidence.copy()
+    own = np.maximum(confidence[:, -1], MOST)
+    confidence[:, -1] = np.where(classes.sure, own, confidence[:, -1])
+    return replace(rows, confidence=confidence)
 
 
 def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
@@ -283,19 +292,27 @@ def _assumed(
 
 
 def _classes(
-    evidence: KnownDraws, parts: KnownParts | None, possible: BoolArray | None, clock: Clock,
+    evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock,
     seed: int,
 ) -> Classes:  # fmt: skip
-    """Find the classes of the rows: known, proved, or from what whole trees count."""
+    """Find the classes of the rows: known, proved, or from what whole trees or leaves count."""
     drawn, n_classes = evidence.drawn, evidence.n.shape[1]
-    if possible is None:
-        possible = np.ones((len(drawn), n_classes), dtype=bool)
-    possible = possible | ~drawn[:, None]
+    possible = np.ones((len(drawn), n_classes), dtype=bool)
+    if domains is not None:
+        possible = domains.classes | ~drawn[:, None]
     if parts is not None:
         possible &= parts.allowed[:, -n_classes:][parts.group]
     if (possible[drawn].sum(axis=1) == 1).all():
         return Classes(possible.argmax(axis=1), drawn)
-    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed)
+
+    def heard(mended: Mended) -> Guess | None:
+        if domains is None:
+            return None
+        clock.once(compile_beliefs)
+        part = clock.part(_LEAVES * clock.left)
+        return classes_by_leaves(evidence, domains.boxes, possible, mended, part)
+
+    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed, heard)
 
 
 def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:
