@@ -252,8 +252,12 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
     label, missed = classes_by_leaves(*asked, mended, Clock(60.0))
     assert missed == 7
     assert len(label) == 60
-    monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._MOST", 100)
-    assert classes_by_leaves(*asked, mended, Clock(60.0)) is None
+    said = sum(factor.said.pieces.size for factor in factors(evidence))
+    table = every_class(evidence).size * (1 + evidence.geometry.radix.sum())
+    assert said > table
+    for most in (table, said):
+        monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._MOST", most - 1)
+        assert classes_by_leaves(*asked, mended, Clock(60.0)) is None
 
 
 def test_what_is_compiled_beforehand_is_all_that_runs():

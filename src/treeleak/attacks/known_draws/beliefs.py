@@ -34,7 +34,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 
 _MOST = 2**27
-"""Most numbers in the table of beliefs: 1 GiB."""
+"""Most numbers in the table of beliefs (1 GiB), and in all that trees say."""
 _FITTED, _BALANCED = 20, 5
 """Rounds in which the distribution of all rows is fitted to counts, before rows are parted, and in
 which the shares of classes are."""
@@ -100,7 +100,10 @@ def classes_by_leaves(
     """
     n_classes, start = evidence.n.shape[1], np.append(0, np.cumsum(evidence.geometry.radix))
     shape = evidence.n_rows, n_classes, int(start[-1]) + 1
-    if np.prod(shape, dtype=float) > _MOST:
+    # A test adds a piece, and each attribute one more and a position behind it.
+    n_leaves = np.diff(evidence.geometry.leaf_start)[: len(evidence.draws)]
+    n_said = np.count_nonzero(evidence.draws, axis=1) @ (n_leaves + 2 * len(start)) * n_classes
+    if max(np.prod(shape, dtype=float), n_said) > _MOST:
         return None
     trees = [TreeFactor.of(evidence, boxes, t) for t in range(len(evidence.draws))]
     n, drawn = evidence.n.sum(axis=0), evidence.draws.sum(axis=0, dtype=np.int64)
