@@ -97,6 +97,8 @@ def find_classes(
     if not missed and alone:
         return Classes(label, evidence.drawn)
     none = np.zeros(len(label), dtype=bool)
+    if clock.stopped:
+        return Classes(label, none, guessed=alone)
     solved, proved = _solved(weight, target, possible, label[open_], clock, seed)
     if solved is None:
         return Classes(label, none, guessed=alone)

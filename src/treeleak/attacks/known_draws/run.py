@@ -65,7 +65,10 @@ _AT_ONCE = 10.0
 """
 _PROOF = 0.5
 """Share of the time that is left for proofs where the solver met every count leaf by leaf."""
-_LABELS, _LEAVES = 0.2, 0.6
+_SURE = 0.1
+"""The first of these shares where classes are known already, for what can be proved without them.
+"""
+_LABELS, _LEAVES = 0.2, 0.5
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
 from them; and the share for classes by what leaves count."""
 
@@ -187,12 +190,16 @@ def _unlisted(
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, given)
-        walked = _walked(evidence, geometry, values, given, None, why, clock, seed)
+        classes = _classes(evidence, given.parts, None, clock, seed)
+        walked = _walked(evidence, geometry, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best = f"generated: {why}", None
     clock.tell(domains.look, 0.0)
     with suppress(OutOfTime):
-        listing = _candidates(domains, numbers, clock)
+        first = None
+        if not (domains.promising or domains.rules):
+            first = _classes(evidence, given.parts, domains, clock, seed, early=True)
+        listing = _candidates(domains, first, numbers, clock)
         if listing.complete.all():
             problem = listing.problem.narrowed(clock)
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
@@ -200,7 +207,8 @@ def _unlisted(
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, given)
         if domains.boxes.compared:
-            walked = _walked(evidence, geometry, values, given, domains, why, clock, seed)
+            classes = _classes(evidence, given.parts, domains, clock, seed, first)
+            walked = _walked(evidence, geometry, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
             best = walked.rows[0]
             with suppress(GridTooLarge):
@@ -214,9 +222,13 @@ def _unlisted(
     return Answer(status_of([best]), values, (best,), numbers=numbers, ordered=True, cells=cells)
 
 
-def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
+def _candidates(
+    domains: Domains, classes: Classes | None, numbers: dict[str, Any], clock: Clock
+) -> Listing:
     """Narrow the leaves of rows, and list the candidates of those that have few."""
     share = _PROMISING if domains.promising else _DOMAINS
+    if classes is not None and classes.sure.any():
+        share = _SURE
     share = share if domains.boxes.compared else _LARGE
     n_places = domains.evidence.n_rows * len(domains.evidence.draws)
     last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
@@ -236,10 +248,9 @@ def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> List
 
 def _walked(
     evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
-    domains: Domains | None, why: str, clock: Clock, seed: int,
+    domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
-    classes = _classes(evidence, given.parts, domains, clock, seed)
     # What walks come to is worse than a guess, where only one choice of classes meets all.
     open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
     constraints = RowConstraints.of_known(
@@ -293,26 +304,34 @@ def _assumed(
 
 def _classes(
     evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock,
-    seed: int,
+    seed: int, before: Classes | None = None, early: bool = False,
 ) -> Classes:  # fmt: skip
-    """Find the classes of the rows: known, proved, or from what whole trees or leaves count."""
+    """Find the classes of the rows: known, proved, or from what whole trees or leaves count.
+
+    ``before``: what was found before leaves were narrowed; leaves are not asked again. ``early``:
+    whether they are narrowed later, and the integer solver waits for that.
+    """
     drawn, n_classes = evidence.drawn, evidence.n.shape[1]
     possible = np.ones((len(drawn), n_classes), dtype=bool)
     if domains is not None:
         possible = domains.classes | ~drawn[:, None]
     if parts is not None:
         possible &= parts.allowed[:, -n_classes:][parts.group]
-    if (possible[drawn].sum(axis=1) == 1).all():
+    known = np.asarray(possible.sum(axis=1) == 1)
+    if known[drawn].all():
         return Classes(possible.argmax(axis=1), drawn)
+    if before is not None and (before.sure.any() or not known.any()):
+        return before
 
     def heard(mended: Mended) -> Guess | None:
-        if domains is None:
+        if domains is None or before is not None:
             return None
         clock.once(compile_beliefs)
         part = clock.part(_LEAVES * clock.left)
         return classes_by_leaves(evidence, domains.boxes, possible, mended, part)
 
-    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed, heard)
+    part = clock.part(0.0 if early else _LABELS * clock.left)
+    return find_classes(evidence, possible, part, seed, heard)
 
 
 def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:
