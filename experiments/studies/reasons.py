@@ -48,13 +48,6 @@ _SPLIT = (
 
 REASONS: tuple[Reason, ...] = (
     Reason(
-        "draft-table-3-no-bootstrap",
-        [{"dataset": "adult", "n_trees": 1}, {"dataset": "default_credit", "n_trees": 1}],
-        "With one tree, many tables meet all counts. The published attack stops at the first. "
-        "treeleak draws many of them and returns the rows that are nearest to all, with a "
-        "probability for each value; that takes most of its time.",
-    ),
-    Reason(
         "draft-dp-table-2",
         [
             {"dataset": "compas", "epsilon": 1.0},
