@@ -191,7 +191,7 @@ def _unlisted(
     except GridTooLarge:
         refuse_unlisted(geometry, given)
         classes = _classes(evidence, given.parts, None, clock, seed)
-        walked = _walked(evidence, geometry, values, given, None, classes, why, clock, seed)
+        walked = _walked(evidence, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best = f"generated: {why}", None
     clock.tell(domains.look, 0.0)
@@ -208,7 +208,7 @@ def _unlisted(
         refuse_unlisted(geometry, given)
         if domains.boxes.compared:
             classes = _classes(evidence, given.parts, domains, clock, seed, first)
-            walked = _walked(evidence, geometry, values, given, domains, classes, why, clock, seed)
+            walked = _walked(evidence, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
             best = walked.rows[0]
             with suppress(GridTooLarge):
@@ -247,14 +247,14 @@ def _candidates(
 
 
 def _walked(
-    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
+    evidence: KnownDraws, values: Values, given: Given,
     domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
     # What walks come to is worse than a guess, where only one choice of classes meets all.
     open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
     constraints = RowConstraints.of_known(
-        evidence, geometry, classes.label, open_label, given.parts
+        evidence, evidence.geometry, classes.label, open_label, given.parts
     )
     narrow: Narrow = unchanged
     if domains is not None:
