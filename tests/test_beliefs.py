@@ -17,7 +17,7 @@ from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, TreePieces
 from treeleak.attacks.known_draws.beliefs import TreeFactor, classes_by_leaves, compile_beliefs
-from treeleak.attacks.known_draws.classes import find_classes
+from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
@@ -53,6 +53,15 @@ def factors(evidence: KnownDraws) -> list[TreeFactor]:
 
 def every_class(evidence: KnownDraws) -> np.ndarray:
     return np.ones((evidence.n_rows, evidence.n.shape[1]), dtype=bool)
+
+
+def found_by_leaves(evidence: KnownDraws) -> Classes:
+    """Classes from what all leaves count, where whole trees do not give them."""
+    boxes, possible = LeafBoxes.of(evidence.geometry), every_class(evidence)
+    return find_classes(
+        evidence, possible, Clock(0.0), 0,
+        lambda mended: classes_by_leaves(evidence, boxes, possible, mended, Clock(120.0)),
+    )  # fmt: skip
 
 
 def some_beliefs(evidence: KnownDraws, rng: np.random.Generator) -> tuple[Beliefs, list]:
@@ -180,14 +189,10 @@ def test_laws_of_many_rows_are_nearly_normal():
 )
 def test_leaves_give_the_classes_that_whole_trees_do_not(n_rows, n_trees, columns, seed):
     evidence, y = forest(n_rows, n_trees, columns, seed)
-    boxes, possible = LeafBoxes.of(evidence.geometry), every_class(evidence)
-    alone = find_classes(evidence, possible, Clock(0.0), 0)
+    alone = find_classes(evidence, every_class(evidence), Clock(0.0), 0)
     assert alone.guessed
     assert (alone.label == y)[evidence.drawn].mean() < 0.95
-    found = find_classes(
-        evidence, possible, Clock(0.0), 0,
-        lambda mended: classes_by_leaves(evidence, boxes, possible, mended, Clock(120.0)),
-    )  # fmt: skip
+    found = found_by_leaves(evidence)
     assert (found.label == y)[evidence.drawn].all()
     assert (found.sure == evidence.drawn).all()
 
@@ -217,12 +222,8 @@ def test_three_classes_and_gaps():
     release = to_release(model)
     geometry = Geometry.of(release, Schema([*columns, Categorical("x3", [0, 1, 2, 3, 4])]))
     evidence = KnownDraws(geometry, known_draws(release).counts)
-    boxes, possible = LeafBoxes.of(geometry), every_class(evidence)
-    assert not find_classes(evidence, possible, Clock(0.0), 0).sure.any()
-    found = find_classes(
-        evidence, possible, Clock(0.0), 0,
-        lambda mended: classes_by_leaves(evidence, boxes, possible, mended, Clock(120.0)),
-    )  # fmt: skip
+    assert not find_classes(evidence, every_class(evidence), Clock(0.0), 0).sure.any()
+    found = found_by_leaves(evidence)
     assert (found.label == y)[evidence.drawn].all()
 
 

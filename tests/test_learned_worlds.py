@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.grids import cuts_for, some_rows
+from helpers import worlds
+from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
 from treeleak.attacks.annealing import SearchSpace
@@ -17,14 +18,12 @@ from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import Land, WorldChain
 from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
-from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
-from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition import Geometry
 from treeleak.schema import Binary, Ordinal, Schema
 
 SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3)])
@@ -32,18 +31,8 @@ BRIEF = replace(PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0)
 
 
 def opened(seed: int, n_rows: int = 4, n_trees: int = 2, depth: int = 1):
-    """The systems of a small model, with all that they leave open."""
-    rng = np.random.default_rng(seed)
-    names = SMALL.columns
-    X = some_rows(SMALL, names, n_rows, rng)
-    y = np.arange(n_rows) % 2
-    trees = [random_tree(rng, cuts_for(SMALL, names), depth) for _ in range(n_trees)]
-    geometry = Geometry.of(counted(trees, names, X, y, 2), SMALL)
-    evidence = evidence_for(geometry.release)(geometry)
-    values = values_of(geometry.parts, 2)
-    partition = enumerate_cells(geometry, evidence.open_leaves())
-    searches = [WorldSearch.of(s, bounds(s), geometry, values) for s in evidence.systems(partition)]
-    return evidence, geometry, values, searches
+    """A small model of these columns."""
+    return worlds.opened(SMALL, seed, n_rows, n_trees, depth)
 
 
 def a_prior(values, seed: int) -> TreePrior:

@@ -11,23 +11,17 @@ import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from helpers.grids import cuts_for, some_rows
-from helpers.releases import counted, random_tree
+from helpers.worlds import opened
 from treeleak import reconstruct
 from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves
 from treeleak.attacks.exact.one_tree_kernels import redraw
 from treeleak.attacks.exact.world_chains import Land
-from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import imagine, relearn
-from treeleak.attacks.solvers.integer import bounds
 from treeleak.core.clock import Clock
 from treeleak.datasets import load_compas
-from treeleak.evidence import evidence_for
 from treeleak.metrics import reconstruction_error
-from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
 from treeleak.schema import Binary, Implies, Ordinal, Schema
 
 SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3), Binary("d")])
@@ -41,15 +35,7 @@ def the_land(
     seed: int, schema: Schema = SMALL, n_rows: int = 5, n_trees: int = 1, depth: int = 2
 ) -> Land:
     """What all chains share behind a small model."""
-    rng, names = np.random.default_rng(seed), schema.columns
-    X = some_rows(schema, names, n_rows, rng)
-    y = np.arange(n_rows) % 2
-    trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees)]
-    geometry = Geometry.of(counted(trees, names, X, y, 2), schema)
-    evidence = evidence_for(geometry.release)(geometry)
-    values = values_of(geometry.parts, 2)
-    partition = enumerate_cells(geometry, evidence.open_leaves())
-    searches = [WorldSearch.of(s, bounds(s), geometry, values) for s in evidence.systems(partition)]
+    _, geometry, values, searches = opened(schema, seed, n_rows, n_trees, depth)
     return Land.of(searches, geometry, values)
 
 

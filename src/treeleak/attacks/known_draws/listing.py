@@ -126,8 +126,9 @@ def smallest() -> KnownDraws:
 
 def compile_loops() -> None:
     """Compile what narrows, lists and fits."""
+    evidence = smallest()
     for compared in (True, False):
-        domains = Domains.of(smallest())
+        domains = Domains.of(evidence)
         domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
         listing = listed(domains, Clock(np.inf))
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
