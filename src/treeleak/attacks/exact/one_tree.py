@@ -26,7 +26,7 @@ from treeleak.partition import Geometry
 
 
 @dataclass(frozen=True, eq=False)
-class LeafBoxes:
+class OpenLeaves:
     """What the open rows of a system may be, leaf by leaf."""
 
     search: WorldSearch
@@ -38,7 +38,7 @@ class LeafBoxes:
     """Shape (n_rows,), ascending. Of each open row."""
 
     @classmethod
-    def of(cls, search: WorldSearch, geometry: Geometry) -> LeafBoxes | None:
+    def of(cls, search: WorldSearch, geometry: Geometry) -> OpenLeaves | None:
         """See which atoms each leaf admits; None where several trees count, or rules cut leaves."""
         space, values = search.space, search.values
         if space.packed.shape[1] > 1:
@@ -75,13 +75,13 @@ class Leaves:
     """The leaves of a tree that alone counts the rows of all systems."""
 
     land: Land
-    boxes: tuple[LeafBoxes, ...]
+    boxes: tuple[OpenLeaves, ...]
     """Of each system."""
 
     @classmethod
     def of(cls, land: Land) -> Leaves | None:
         """Lay out the leaves of all systems; None unless all are boxes of one tree."""
-        found = [LeafBoxes.of(search, land.geometry) for search in land.searches]
+        found = [OpenLeaves.of(search, land.geometry) for search in land.searches]
         boxes = tuple(own for own in found if own is not None)
         return cls(land, boxes) if len(boxes) == len(found) else None
 
