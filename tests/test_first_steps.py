@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     """A model with its schema and training rows, in the folder where the user is."""
     monkeypatch.chdir(tmp_path)
     X, y, data = compas_sample(30, seed=0)
-    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
     keep(tmp_path, forest, X, y, data.schema, "again")
     (tmp_path / "folder").mkdir()
     return tmp_path
