@@ -7,7 +7,6 @@ other: a government job rules out a private one wherever a row says so.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binom
 
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
@@ -68,6 +67,8 @@ def most_in_common(cell: IntArray, weight: FloatArray, m: IntArray) -> IntArray:
     -------
     int array, shape (n_rows,)
     """
+    from scipy.stats import binom  # Takes long to load.
+
     mass = np.bincount(cell, weight, len(m))
     p = np.divide(weight, mass[cell], out=np.zeros(len(cell)), where=mass[cell] > 0)
     size = m[cell]
