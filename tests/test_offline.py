@@ -29,7 +29,7 @@ PYTHON = """
 import treeleak
 from sklearn.ensemble import RandomForestClassifier
 
-data = treeleak.datasets.load_german_credit()
+data = treeleak.datasets.load_compas()
 X = data.X.sample(30, random_state=0)
 y = data.y[X.index]
 model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
     """A small forest with its schema and rows, and a tree as a pickle."""
     folder = tmp_path_factory.mktemp("offline")
     X, y, data = compas_sample(30, seed=0)
-    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
     keep(folder, forest, X, y, data.schema)
     tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
     (folder / "model.pkl").write_bytes(pickle.dumps(tree))
