@@ -76,6 +76,11 @@ def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried.walk_little(monkeypatch)
+
+
+@pytest.fixture
 def few_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried.few_chains(monkeypatch)
 

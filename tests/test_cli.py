@@ -23,6 +23,8 @@ from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337
 LABEL = "again"
@@ -636,12 +638,12 @@ def test_options_that_cannot_be(folder, options):
         (pd.DataFrame({"a": [1]}), ["only"]),
         (pd.DataFrame({"a": [0] * 6 + [1] * 7}), [0] * 6 + [1] * 7),
         pytest.param(
-            pd.DataFrame(np.eye(8, 200, dtype=int)).rename(columns=str),
+            pd.DataFrame(np.eye(8, 100, dtype=int)).rename(columns=str),
             [0, 1] * 4,
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["one class", "one row", "stump", "200 columns, most unused"],
+    ids=["one class", "one row", "stump", "100 columns, most unused"],
 )
 @pytest.mark.slow
 def test_small_and_odd_models_are_audited(tmp_path, X, y):

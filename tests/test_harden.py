@@ -53,6 +53,8 @@ from treeleak.release.least_counts import of_rows
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.report import render_hardened
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 MODELS = Path(__file__).parent / "models"
 STORED = sorted(MODELS.glob("[0-9]*/*.skops"))
 FOREST_SEED = 918273645
@@ -339,7 +341,6 @@ def test_without_counts_the_shares_of_inner_nodes_give_them_back(saved, tmp_path
 
 @pytest.mark.parametrize("bootstrap", [False, True])
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
 def test_shares_that_fit_fewer_rows_are_those_of_the_rows_told(tmp_path, bootstrap):
     """Half of twenty rows on each side: the shares alone are those of two."""
     rows = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
@@ -448,7 +449,6 @@ def test_likelihood_of_classes_that_leaves_hold():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_classes_of_leaves_alone_give_most_rows_of_a_forest_that_was_grown_to_the_end(
     tmp_path, bootstrap
@@ -493,7 +493,6 @@ def quick(binary, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
     source, out = folder / "model.skops", tmp_path / "out.skops"
@@ -580,7 +579,6 @@ def test_where_all_time_is_gone_the_last_state_has_some(binary, tmp_path, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
     found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=5)
@@ -695,7 +693,6 @@ def test_hostile_archives_are_refused(saved, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
 def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     folder, _, _ = binary
     out, told = tmp_path / "out.skops", tmp_path / "out.json"

@@ -11,7 +11,7 @@ import pytest
 
 import treeleak
 from treeleak.attacks.known_draws import several
-from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only
+from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only, walks
 from treeleak.auditing.assessors import shape
 
 SECONDS = 3.0
@@ -39,6 +39,26 @@ def walk_less(patch: pytest.MonkeyPatch) -> None:
     short = replace(noisy_counts._PLAN, cooling=8, between=12)
     patch.setattr(noisy_counts, "_PLAN", short)
     few_chains(patch)
+
+
+def walk_little(patch: pytest.MonkeyPatch) -> None:
+    """Let every attack that walks do so for as long as an answer of its kind takes.
+
+    For tests of what is said and written of answers, or of what goes into them: how near rows come
+    to the truth is for tests of the attacks.
+    """
+    walk_less(patch)
+    patch.setattr(shape, "N_GUESSES", shape.FEWEST)
+    patch.setattr(walks, "_TRIAL", 2_000)
+    for attack, name, changed in (
+        (hidden_draws, "_PLAN", {"chains": 4, "cooling": 6, "fits": 2, "samples": 8}),
+        (hidden_draws, "_LONG", {"chains": 4, "cooling": 12, "fits": 2, "samples": 8}),
+        (prior_only, "_PLAN", {"chains": 3, "samples": 8}),
+        (noisy_counts, "_PLAN", {"chains": 4}),
+        (several, "_PLAN", {"cooling": 16}),
+        (several, "_NEAR", {"between": 12}),
+    ):
+        patch.setattr(attack, name, replace(getattr(attack, name), **changed))
 
 
 def few_chains(patch: pytest.MonkeyPatch) -> None:
