@@ -83,13 +83,15 @@ def test_without_time_or_room_values_stay(monkeypatch):
 
 
 @rows_quickly
-@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
-def test_a_default_forest_gives_back_most_intervals(kind):
+@pytest.mark.parametrize(
+    ("kind", "n", "n_trees"), [(RandomForestClassifier, 30, 60), (RandomForestRegressor, 60, 40)]
+)
+def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).round(2)
-    y = X.a - X.b + X.c + rng.normal(size=60) / 4
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc")).round(2)
+    y = X.a - X.b + X.c + rng.normal(size=n) / 4
     y = y > 0 if kind is RandomForestClassifier else y
-    found = treeleak.reconstruct(kind(40, random_state=0).fit(X, y))
+    found = treeleak.reconstruct(kind(n_trees, random_state=0).fit(X, y))
     right = ((found.lower < X) & (found.upper >= X)).to_numpy()
     assert right.mean() > 0.7
     assert found.midpoints_met > 0.4
@@ -102,10 +104,10 @@ def test_a_default_forest_gives_back_most_intervals(kind):
 def test_whole_numbers_are_found_as_whole_numbers(whole):
     """Whether the schema says that they are, or thresholds give it away."""
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({c: rng.integers(0, 60, 60) for c in "abc"}).astype(float)
-    y = X.a + X.b - X.c > rng.normal(30, 10, 60)
-    schema = Schema([(Ordinal if whole else Numeric)(c, 0, 60) for c in X])
-    found = treeleak.reconstruct(RandomForestClassifier(50, random_state=0).fit(X, y), schema)
+    X = pd.DataFrame({c: rng.integers(0, 30, 30) for c in "abc"}).astype(float)
+    y = X.a + X.b - X.c > rng.normal(15, 5, 30)
+    schema = Schema([(Ordinal if whole else Numeric)(c, 0, 30) for c in X])
+    found = treeleak.reconstruct(RandomForestClassifier(80, random_state=0).fit(X, y), schema)
     assert (found.X == X).to_numpy().mean() > 0.8
     assert found.midpoints_met > 0.8
 
