@@ -280,7 +280,7 @@ def unlisted(monkeypatch):
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.parametrize(
-    "name", ["two classes", "three classes", "one attribute", "uneven", "measured"]
+    "name", ["three classes", "two classes", "one attribute", "uneven", "measured"]
 )
 @pytest.mark.slow
 def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
