@@ -232,13 +232,13 @@ def test_the_order_of_columns_puts_rows_right_and_breaks_no_count():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [13, 21])
+@pytest.mark.parametrize("seed", [1, 13])
 def test_rows_of_compas_come_back_where_other_rows_meet_all_counts(seed):
     data, rng = treeleak.datasets.load_compas(), np.random.default_rng(seed)
-    X = data.X.sample(200, random_state=seed).reset_index(drop=True)
+    X = data.X.sample(120, random_state=seed).reset_index(drop=True)
     y = X.to_numpy(float) @ rng.normal(size=X.shape[1])
-    y += 0.1 * y.std() * rng.normal(size=200)
-    release = to_release(RandomForestRegressor(random_state=0).fit(X, y))
+    y += 0.1 * y.std() * rng.normal(size=120)
+    release = to_release(RandomForestRegressor(60, random_state=0).fit(X, y))
     found = treeleak.reconstruct(release, data.schema)
     assert wrong(treeleak.reconstruct(replace(release, splitting=None), data.schema), X) > 0
     assert wrong(found, X) == 0
