@@ -51,6 +51,9 @@ from treeleak.release.stored import Opaque
 from treeleak.verification.training_rows import match_training
 
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
+
 @pytest.fixture(scope="module")
 def data():
     X, y, compas = compas_sample(60)
