@@ -8,6 +8,7 @@ import resource
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -239,7 +240,8 @@ def test_a_private_folder_is_gone_whatever_happens(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-# Loads the package once, then runs commands in copies of itself and sends each a signal.
+# Loads the package once. Of each job that it is told, it runs the command in copies of itself and
+# sends each a signal.
 SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -252,53 +254,68 @@ from treeleak.hardening import run as harden
 from treeleak.release.readers import pickled
 from treeleak.report import terminal
 
-job = json.loads(sys.argv[1])
-home = Path(job["home"])
-told = []
-for k, delay in enumerate(job["delays"]):
-    temp = home / str(k)
-    temp.mkdir()
-    pid = os.fork()
-    if pid == 0:
-        # Under nohup it would be ignored.
-        signal.signal(getattr(signal, job["signal"]), signal.SIG_DFL)
-        os.environ["TMPDIR"] = str(temp)
-        exec(job["before"])
-        sys.argv = ["treeleak", *(w.replace("TEMP", str(temp)) for w in job["command"])]
-        cli.main()
-        os._exit(99)
-    while not any(temp.glob(job["appears"])):
-        time.sleep(0.002)
-        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "ended before it began"
-    there = sorted(p.name for p in temp.rglob("*"))
-    time.sleep(delay)
-    os.kill(pid, getattr(signal, job["signal"]))
-    _, status = os.waitpid(pid, 0)
-    left = sorted(str(p.relative_to(temp)) for p in temp.rglob("*") if p.name != "child")
-    child = temp / "child"
-    alive = child.exists() and Path(f"/proc/{child.read_text()}").exists()
-    told.append([os.waitstatus_to_exitcode(status), len(there), left, alive])
-print("told", json.dumps(told))
+for line in sys.stdin:
+    job = json.loads(line)
+    home = Path(job["home"])
+    told = []
+    for k, delay in enumerate(job["delays"]):
+        temp = home / str(k)
+        temp.mkdir()
+        pid = os.fork()
+        if pid == 0:
+            # Under nohup it would be ignored.
+            signal.signal(getattr(signal, job["signal"]), signal.SIG_DFL)
+            os.environ["TMPDIR"] = str(temp)
+            exec(job["before"])
+            sys.argv = ["treeleak", *(w.replace("TEMP", str(temp)) for w in job["command"])]
+            cli.main()
+            os._exit(99)
+        while not any(temp.glob(job["appears"])):
+            time.sleep(0.002)
+            assert os.waitpid(pid, os.WNOHANG) == (0, 0), "ended before it began"
+        there = sorted(p.name for p in temp.rglob("*"))
+        time.sleep(delay)
+        os.kill(pid, getattr(signal, job["signal"]))
+        _, status = os.waitpid(pid, 0)
+        left = sorted(str(p.relative_to(temp)) for p in temp.rglob("*") if p.name != "child")
+        child = temp / "child"
+        alive = child.exists() and Path(f"/proc/{child.read_text()}").exists()
+        told.append([os.waitstatus_to_exitcode(status), len(there), left, alive])
+    print("told", json.dumps(told), flush=True)
 """
 
 
-def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*", number="SIGTERM"):
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
     """Exit status, files before, files left, and whether the child lives: for each delay."""
-    job = {
-        "home": str(home), "command": [str(w) for w in command], "delays": delays,
-        "before": before, "appears": appears, "signal": number,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", SERVER, json.dumps(job)],
-        capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return json.loads(done.stdout.rpartition("told ")[2])
+    heard = tmp_path_factory.mktemp("server") / "stderr"
+    with heard.open("w") as errors, subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=errors, text=True,
+    ) as server:  # fmt: skip
+
+        def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*",
+                  number="SIGTERM"):  # fmt: skip
+            job = {
+                "home": str(home), "command": [str(w) for w in command], "delays": delays,
+                "before": before, "appears": appears, "signal": number,
+            }  # fmt: skip
+            too_long = threading.Timer(200, server.kill)
+            too_long.start()
+            print(json.dumps(job), file=server.stdin, flush=True)
+            lines = iter(server.stdout.readline, "")
+            told = next((line for line in lines if line.startswith("told ")), None)
+            too_long.cancel()
+            assert told is not None, heard.read_text()
+            assert "Traceback" not in heard.read_text()
+            return json.loads(told.removeprefix("told "))
+
+        yield ended
+        server.stdin.close()
 
 
 @pytest.mark.slow
-def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path):
+def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
     command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]
     delays = [0.0, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4]
@@ -309,7 +326,7 @@ def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path)
 
 
 @pytest.mark.slow
-def test_sighup_ends_it_as_tidily(folder, tmp_path):
+def test_sighup_ends_it_as_tidily(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     before = "harden.audit = lambda *_, **__: time.sleep(60)"
     assert ended(tmp_path, command, before=before, number="SIGHUP")[0][0::2] == [129, []]
@@ -325,7 +342,7 @@ harden.audit = lambda *_, **__: Slow() and None
 
 
 @pytest.mark.slow
-def test_a_signal_that_meets_a_finalizer_ends_it_as_tidily(folder, tmp_path):
+def test_a_signal_that_meets_a_finalizer_ends_it_as_tidily(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     assert ended(tmp_path, command, before=FINALIZED, delays=[0.3])[0][0::2] == [143, []]
 
@@ -344,7 +361,7 @@ harden.audit = audit
 
 
 @pytest.mark.slow
-def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
+def test_threads_that_go_on_do_not_keep_it(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     found = ended(tmp_path, command, before=BUSY, delays=[0.2])
     assert found[0][0] == 143
@@ -366,7 +383,7 @@ pickled.WORKER = dataclasses.replace(pickled.WORKER, script=worker)
 
 
 @pytest.mark.slow
-def test_the_process_that_reads_a_pickle_ends_with_it(folder, tmp_path):
+def test_the_process_that_reads_a_pickle_ends_with_it(folder, ended, tmp_path):
     (tmp_path / "model.pkl").write_bytes(b"\x80\x04N.")
     command = ["audit", tmp_path / "model.pkl", "--trust-pickle"]
     home = tmp_path / "home"
@@ -396,7 +413,7 @@ treeleak.audit = audit
 
 @pytest.mark.slow
 @pytest.mark.parametrize("blocked", [False, True])
-def test_workers_end_with_it(folder, tmp_path, blocked):
+def test_workers_end_with_it(folder, ended, tmp_path, blocked):
     before = WORKERS.replace("BLOCKED = False", f"BLOCKED = {blocked}")
     found = ended(tmp_path, ["audit", folder / "model.skops"], before=before)
     assert found[0][0] == 143
