@@ -50,7 +50,6 @@ from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
 from treeleak.verification.training_rows import match_training
 
-
 pytestmark = pytest.mark.usefixtures("short_walks")
 
 
