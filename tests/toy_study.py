@@ -62,6 +62,14 @@ def traced(folder):
 
 if __name__ == "__main__":
     path, jobs, n, wait = sys.argv[1], *map(float, sys.argv[2:5])
+    others: list[int] = []
+    # As many more processes as are asked for; to load what they need takes longer than to run.
+    for _ in range(int(*sys.argv[5:])):
+        if (pid := os.fork()) == 0:
+            others.clear()
+            break
+        others.append(pid)
     store, toy = Store(path), study(int(n), wait)
     carry_out(plan(toy, store), store, jobs=int(jobs))
     assert pd.DataFrame([r.record for r in store.runs("toy")]).notna().any(axis=None)
+    assert all(os.waitpid(pid, 0)[1] == 0 for pid in others)
