@@ -381,7 +381,8 @@ def test_exact_counts_say_more_with_a_population_like_the_truth():
     assert with_ < 0.6 * without
 
 
-@seeds(8, fast=3)
+@seeds(8, fast=2)
+@pytest.mark.usefixtures("few_chains")
 def test_known_draws_say_more_with_a_population_like_the_truth(seeds):
     without = with_ = 0
     # Which row is which, stumps hardly say; and a single table is chance: several of them.

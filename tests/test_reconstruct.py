@@ -874,7 +874,7 @@ def trained_on():
 @pytest.mark.versions
 @pytest.mark.parametrize("version", ["1.3.2", "1.5.2", "1.7.2", "1.8.0", "1.9.1"])
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_chains")
+@pytest.mark.usefixtures("short_walks")
 def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version, trained_on):
     X, y = trained_on
     schema = Schema([Ordinal(f"x{i}", 0, 4) for i in range(4)])
