@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from helpers.documents import valid
+from helpers.hurried import walk_little
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.membership import CELLS, CONTROL, POSTERIOR, SAMPLE, membership_of
@@ -24,6 +25,8 @@ from treeleak.metrics.membership import (
     clopper_pearson,
 )
 from treeleak.report import render_html
+
+walks_are_short = pytest.mark.usefixtures("short_walks")
 
 # ------------------------------------------------------------------------------------- figures
 
@@ -212,11 +215,11 @@ def beside(data):
     forest = RandomForestClassifier(5, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
     others = compas.X.drop(X.index).sample(200, random_state=0)
     told = {"schema": compas.schema, "time_limit": 20}
-    return (
-        treeleak.audit(forest, X, y, population=others, **told),
-        treeleak.audit(forest, X, y, control=others, **told),
-        lambda population: treeleak.audit(forest, X, y, population=population, **told),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        walk_little(patch)
+        own = treeleak.audit(forest, X, y, population=others, **told)
+        control = treeleak.audit(forest, X, y, control=others, **told)
+    return own, control, lambda given: treeleak.audit(forest, X, y, population=given, **told)
 
 
 @pytest.mark.slow
@@ -232,6 +235,7 @@ def test_rows_of_the_population_are_other_people_for_an_attack_without_them(besi
 
 
 @pytest.mark.slow
+@walks_are_short
 def test_a_population_that_holds_the_training_rows_is_no_control(beside, data):
     X = data[0]
     found = beside[2](pd.concat([X, X]))
@@ -243,6 +247,7 @@ def test_a_population_that_holds_the_training_rows_is_no_control(beside, data):
 
 
 @pytest.mark.slow
+@walks_are_short
 def test_too_few_control_rows_are_a_reason(data):
     X, y, compas = data
     forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
@@ -255,6 +260,7 @@ def test_too_few_control_rows_are_a_reason(data):
 
 
 @pytest.mark.slow
+@walks_are_short
 def test_given_values_are_a_reason(data):
     X, y, compas = data
     forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
@@ -268,6 +274,7 @@ def test_given_values_are_a_reason(data):
 
 
 @pytest.mark.slow
+@walks_are_short
 def test_hidden_draws_are_scored_by_the_posterior(data):
     X, y, compas = data
     forest = RandomForestClassifier(20, random_state=0).fit(X, y)
