@@ -80,6 +80,7 @@ def claims(source: str) -> Iterator[tuple[str, Any]]:
 
 @with_blocks("python")
 @pytest.mark.each
+@pytest.mark.usefixtures("short_walks")
 def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # No page says what an audit finds in Python, only how to ask for one.
@@ -109,6 +110,7 @@ def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
 @with_blocks("console")
 @pytest.mark.slow
 @pytest.mark.each
+@pytest.mark.usefixtures("short_walks")
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):
