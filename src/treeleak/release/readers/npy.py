@@ -5,12 +5,20 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel, TreeleakError
+
+_Header: TypeAlias = tuple[tuple[int, ...], bool, "np.dtype[Any]", int]
+"""Shape, whether columns come first, type, and bytes."""
+_USUAL = b"\x93NUMPY\x01\x00"
+_SHORT, _KEPT = 512, 256
+"""Bytes of the headers that are kept, and how many are. The trees of a forest have few that differ,
+and to read one takes longer than all else about an array."""
 
 
 def parse_npy(data: bytes, name: str) -> NDArray[Any]:
@@ -18,16 +26,8 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
 
     Raises BadModel if the header promises anything but the bytes that follow it.
     """
-    file = io.BytesIO(data)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            version = np.lib.format.read_magic(file)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, fortran, dtype = read(file)
+        shape, fortran, dtype, start = _header(data)
     except TreeleakError:
         raise
     except Exception as error:
@@ -35,29 +35,60 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
         raise BadModel(f"array {name}: no readable header ({error})") from error
     if dtype.hasobject or any(n < 0 for n in shape):
         raise BadModel(f"array {name}: type {dtype}, shape {shape}")
-    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or dtype.itemsize == 0:
+    if math.prod(shape) * dtype.itemsize != len(data) - start or dtype.itemsize == 0:
         raise BadModel(f"array {name}: shape {shape} does not fit its {len(data)} bytes")
-    return np.ndarray(shape, dtype, buffer=data, offset=file.tell(), order="F" if fortran else "C")
+    return np.ndarray(shape, dtype, buffer=data, offset=start, order="F" if fortran else "C")
+
+
+def _header(data: bytes) -> _Header:
+    end = len(_USUAL) + 2 + int.from_bytes(data[len(_USUAL) : len(_USUAL) + 2], "little")
+    if data.startswith(_USUAL) and end <= min(len(data), _SHORT):
+        return _short_header(data[:end])
+    return _read_header(data)
+
+
+def _read_header(data: bytes) -> _Header:
+    file = io.BytesIO(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        return *read(file), file.tell()
+
+
+_short_header = lru_cache(_KEPT)(_read_header)
 
 
 def odd_header(data: bytes, array: NDArray[Any]) -> bool:
     """Say whether the header of an array says more than type and shape."""
     header = data[: len(data) - array.nbytes]
+    fortran = bool(array.flags.f_contiguous and not array.flags.c_contiguous)
+    odd = _odd_if_short if len(header) <= _SHORT else _is_odd
+    return odd(header, array.dtype, fortran, array.shape)
+
+
+def _is_odd(header: bytes, dtype: np.dtype[Any], fortran: bool, shape: tuple[int, ...]) -> bool:
     file = io.BytesIO()
     described = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": bool(array.flags.f_contiguous and not array.flags.c_contiguous),
-        "shape": array.shape,
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": fortran,
+        "shape": shape,
     }
     write = np.lib.format.write_array_header_1_0
     if header[6:7] == b"\x02":
         write = np.lib.format.write_array_header_2_0
     write(file, described)
-    titled = any(len(field) > 2 for field in (array.dtype.fields or {}).values())
+    titled = any(len(field) > 2 for field in (dtype.fields or {}).values())
     # Versions of numpy leave more or less room behind the header.
     said, due = (raw[8:].lstrip(b" ").rstrip(b" \n") for raw in (header, file.getvalue()))
     start = 2 if write is np.lib.format.write_array_header_1_0 else 4
     return titled or said[start:] != due[start:] or len(header) > len(due) + 256
+
+
+_odd_if_short = lru_cache(_KEPT)(_is_odd)
 
 
 def plain_records(array: NDArray[Any]) -> NDArray[Any]:
