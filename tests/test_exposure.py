@@ -21,6 +21,8 @@ from treeleak.core.message import ELSEWHERE
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -13,6 +13,8 @@ from helpers.examples import spread
 from treeleak.auditing.assessors.rows_given import check_given, too_like
 from treeleak.core.errors import Mismatch
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):

@@ -30,6 +30,8 @@ from treeleak.core.percent import percent
 from treeleak.report import render_html
 from treeleak.schema import Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
 
 

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.cli import keep, run
 from helpers.documents import valid
-from helpers.hurried import walk_less
+from helpers.hurried import walk_little
 from helpers.tables import compas_sample
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
@@ -36,7 +36,7 @@ def few_ways():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ways, "EPSILONS", (0.3, 3.0))
         patched.setattr(ways, "LEAVES", (5, 10))
-        walk_less(patched)
+        walk_little(patched)
         yield
 
 

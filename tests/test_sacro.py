@@ -25,6 +25,8 @@ from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import OneHot
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 TEXT = """\
 dataset_name: people
 dataset_module_path: ''
