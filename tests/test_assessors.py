@@ -19,6 +19,8 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, message_of, own_words
 from treeleak.learn import GreedyRuleList
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 GUIDE = Path(__file__).parent.parent / "docs/how-to-read-an-audit.md"
 ALSO = {"not_assessed", "notes", "mismatch"}
 FOUND = {f.name for f in fields(Found)}

@@ -16,6 +16,8 @@ import pytest
 from helpers.cli import run
 from helpers.documents import valid
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 MODELS = Path(__file__).parent / "models" / "boosted"
 TOLD = {path.name: json.loads((path / "truth.json").read_text()) for path in MODELS.iterdir()}
 FILES = [(folder, name) for folder in sorted(TOLD) for name in TOLD[folder]]

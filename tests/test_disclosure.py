@@ -18,6 +18,8 @@ from helpers.older import needs_counted_gaps
 from treeleak.auditing.disclosure.disclosure import few_behind, remainders, told_together
 from treeleak.schema import Binary, Categorical, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 # --------------------------------------------------------------- an adversary who solves equations
 
 

@@ -15,6 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from treeleak.metrics import leak_score, search_score
 
+pytestmark = pytest.mark.usefixtures("short_walks")
+
 
 def table(n=60, columns=6, seed=0):
     rng = np.random.default_rng(seed)
