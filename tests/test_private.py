@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.examples import spread
+from helpers.hurried import walk_little
 from helpers.models import without_seeds
 from treeleak.cli.application import app
 from treeleak.core.private import _line, dataclass
@@ -131,7 +132,9 @@ def audited(request):
         without_seeds(model)
     options = {"seed_search": 0, "time_limit": 120, "schema": schema}
     groups = [f"{TEXT}-column"]
-    audit = treeleak.audit(model, X, y, groups=groups, sensitive=["illness"], **options)
+    with pytest.MonkeyPatch.context() as patch:
+        walk_little(patch)
+        audit = treeleak.audit(model, X, y, groups=groups, sensitive=["illness"], **options)
     policy = treeleak.Policy("house", {"exact_rows": 0.5, "smallest_leaf": 3})
     return dataclasses.replace(audit, ruling=treeleak.judge(audit, policy))
 
