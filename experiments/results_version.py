@@ -224,6 +224,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "assignment. Known draws of raw tables: classes from what all leaves count, where "
             "whole trees count too little.",
         ),
+        34: (
+            ("known_raw",),
+            "Known draws of raw tables: classes are sought by draws and distinct rows of large "
+            "leaves together.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -20,6 +20,8 @@ _MOST = 30.0
 _SMALL = 256
 """Most numbers of draws and rows of a leaf, multiplied, up to which their law is worked out; from
 there on it is taken to be normal."""
+_ROUNDED = 0.25
+"""Variance of what is counted in whole numbers, beside what rows bring."""
 _NEVER = 1e-7
 """Probability up to which a row is left out of a law."""
 _SLIGHT = 1e-7
@@ -234,17 +236,33 @@ def exact_ratios(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
 
 
 @njit()
-def _by_normal_law(p: Any, b: Any, n: Any, out: Any) -> None:
-    """The same where many rows are counted."""
-    mean, variance = 0.0, 0.0
+def _by_normal_law(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
+    """The same where many rows are counted: draws and distinct rows are normal, and go together."""
+    own, mean, rows, both, draws = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(p)):
+        spread = p[i] * (1.0 - p[i])
+        own += p[i]
         mean += b[i] * p[i]
-        variance += b[i] * b[i] * p[i] * (1.0 - p[i])
+        rows += spread
+        both += b[i] * spread
+        draws += b[i] * b[i] * spread
     for i in range(len(p)):
-        own = max(variance - b[i] * b[i] * p[i] * (1.0 - p[i]), 0.25)
-        missing = n - (mean - b[i] * p[i])
-        ratio = (missing * missing - (missing - b[i]) ** 2) / (2.0 * own)
+        spread = p[i] * (1.0 - p[i])
+        missing, lacking = n - (mean - b[i] * p[i]), d - (own - p[i])
+        v, w = draws - b[i] * b[i] * spread + _ROUNDED, rows - spread + _ROUNDED
+        c = both - b[i] * spread
+        if d < 0:
+            ratio = (missing * missing - (missing - b[i]) ** 2) / (2.0 * v)
+        else:
+            with_ = _square(missing - b[i], lacking - 1.0, v, c, w)
+            ratio = (_square(missing, lacking, v, c, w) - with_) / 2.0
         out[i] = min(max(ratio, -_MOST), _MOST)
+
+
+@njit()
+def _square(x: Any, y: Any, v: Any, c: Any, w: Any) -> Any:
+    """How far (x, y) is from its mean, squared, with variances v and w and covariance c."""
+    return (w * x * x - 2.0 * c * x * y + v * y * y) / (v * w - c * c)
 
 
 @njit()
@@ -256,7 +274,7 @@ def count_ratios(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
     if n * max(d, 1) <= _SMALL:
         exact_ratios(p, b, n, d, out)
     else:
-        _by_normal_law(p, b, n, out)
+        _by_normal_law(p, b, n, d, out)
 
 
 @njit()
