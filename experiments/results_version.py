@@ -225,9 +225,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "whole trees count too little.",
         ),
         34: (
-            ("known_raw",),
+            ("boosted-raw", "known_raw", "raw", "raw_boosted"),
             "Known draws of raw tables: classes are sought by draws and distinct rows of large "
-            "leaves together.",
+            "leaves together. Raw numbers where rows miss counts: a second walk says how sure "
+            "values are, and how far they are from the training set.",
         ),
     }
 )

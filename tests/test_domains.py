@@ -345,6 +345,11 @@ def test_rows_at_hand_lie_where_they_may():
     values = values_of(domains.evidence.geometry.parts, 2)
     early = rows_at_hand(domains, values)
     assert early.misfit > 0
+    # Draws and distinct rows, as in walks: the better of both is the answer.
+    evidence, atoms = domains.evidence, values.atom_of[early.values] - values.atom_start[:-1]
+    none = np.zeros(40, dtype=bool)
+    constraints = RowConstraints.of_known(evidence, evidence.geometry, atoms[:, -1], none, None)
+    assert early.misfit == Walker.started(constraints, 0, atoms.astype(np.int32)).misfit
     assert not early.proved.any()
     chosen = domains.chosen(label)
     assert (chosen[leaves < 0] == -1).all()

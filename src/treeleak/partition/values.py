@@ -216,6 +216,23 @@ class Values:
                 out += d[x[:, a, None] - self.start[a], y[None, :, a] - self.start[a]]
         return out
 
+    def apart(self, x: IntArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Columns that differ between rows of atoms, each at its point; and whether classes do.
+
+        Of many atoms, only those in use are compared.
+        """
+        out = np.zeros((2, len(x), len(y)))
+        for a in range(x.shape[1]):
+            used, place = np.unique(np.concatenate([x[:, a], y[:, a]]), return_inverse=True)
+            own = place[: len(x), None], place[None, len(x) :]
+            if a < len(self.parts):
+                part = self.parts[a]
+                points = part.representatives[used - self.atom_start[a]]
+                out[0] += _distance(part.attribute, points)[own]
+            else:
+                out[1] += own[0] != own[1]
+        return out[0], out[1]
+
     def expected_cost(self, share: FloatArray) -> FloatArray:
         """Expected distance of each value, given each row's shares; shape (n_rows, n_values)."""
         out = np.zeros_like(share)

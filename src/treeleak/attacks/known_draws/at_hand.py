@@ -58,9 +58,11 @@ def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
 
 
 def _misfit(domains: Domains, leaf: NDArray[np.int32], label: IntArray) -> int:
-    """Sum up by how much the counts of leaves are missed."""
+    """Sum up by how much leaves miss their draws, and their distinct rows if these are counted."""
     evidence = domains.evidence
-    held = np.zeros_like(evidence.n)
+    n, d = np.zeros_like(evidence.n), np.zeros(len(evidence.n), dtype=np.int64)
     for t, b in enumerate(evidence.draws):
-        np.add.at(held, (leaf[:, t], label), b)
-    return int(np.abs(held - evidence.n).sum())
+        np.add.at(n, (leaf[:, t], label), b)
+        np.add.at(d, leaf[:, t], b > 0)
+    missed = np.abs(n - evidence.n).sum()
+    return int(missed if evidence.d is None else missed + np.abs(d - evidence.d).sum())

@@ -193,7 +193,7 @@ def _unlisted(
         classes = _classes(evidence, given.parts, None, clock, seed)
         walked = _walked(evidence, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
-    cells, best = f"generated: {why}", None
+    cells, best, far = f"generated: {why}", None, None
     clock.tell(domains.look, 0.0)
     with suppress(OutOfTime):
         first = None
@@ -210,7 +210,7 @@ def _unlisted(
             classes = _classes(evidence, given.parts, domains, clock, seed, first)
             walked = _walked(evidence, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
-            best = walked.rows[0]
+            best, far = walked.rows[0], walked.expected_distance
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
     if domains.rules:
@@ -218,8 +218,12 @@ def _unlisted(
         raise OutOfTime
     if best is None or best.misfit:
         at_hand = rows_at_hand(domains, values)
-        best = at_hand if best is None or at_hand.misfit < best.misfit else best
-    return Answer(status_of([best]), values, (best,), numbers=numbers, ordered=True, cells=cells)
+        if best is None or at_hand.misfit < best.misfit:
+            best, far = at_hand, None
+    return Answer(
+        status_of([best]), values, (best,), numbers=numbers, ordered=True, expected_distance=far,
+        cells=cells,
+    )  # fmt: skip
 
 
 def _candidates(

@@ -136,7 +136,7 @@ def by_walking(
     if not seen:
         raise TimeUp(clock.said)
     found = seen[-1]
-    rows = settled(found, values, constraints, clock, stage)
+    rows, far = settled(found, values, constraints, clock, stage)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
         "grid_points": constraints.geometry.n_points,
@@ -152,6 +152,7 @@ def by_walking(
         numbers=numbers,
         likeliest=likeliest if beside else None,
         ordered=not constraints.exchangeable,
+        expected_distance=far,
         cells=cells,
     )
 

@@ -12,6 +12,7 @@ from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.middles import Middles, drawn_between
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.two_walks import by_two_walks
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
@@ -44,27 +45,30 @@ def settled(
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
-) -> Rows:
+) -> tuple[Rows, float | None]:
     """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
 
-    Where thresholds say more than counts, it is the dataset that suits both best.
+    Where thresholds say more than counts, it is the dataset that suits both best. Says how far the
+    rows are from the training set, where they miss counts.
     """
+    if found.misfit and constraints.n_rows:
+        return by_two_walks(found, values, constraints.exchangeable)
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
     size = max(constraints.n_rows * values.n_values, widest**2)
     if size > _MOST_SHARES:
-        return unweighed(atoms, found.misfit, values)
-    middles = None if found.misfit else Middles.of(constraints, values)
+        return unweighed(atoms, found.misfit, values), None
+    middles = Middles.of(constraints, values)
     between = list[IntArray]()
     if middles is not None:
         between = drawn_between(middles, found.walkers, constraints, clock, stage)
     if middles is not None and between:
         samples, values = between, middles.values
-    elif not found.misfit and constraints.n_rows:
+    elif constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
     if clock.stopped and size > _LATE:
-        return unweighed(atoms, found.misfit, values)
+        return unweighed(atoms, found.misfit, values), None
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
     group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
@@ -72,7 +76,7 @@ def settled(
         values, samples, prior, group, stopped=lambda: clock.stopped
     )  # fmt: skip
     atoms, cost = aligned[0], values.expected_cost(share)
-    misfit = found.misfit
+    misfit: int = found.misfit
     if middles is not None and between:
         misfit = middles.misfit(atoms, constraints)
     elif len(samples) > 1:
@@ -84,7 +88,7 @@ def settled(
     proved = np.zeros(len(chosen), dtype=bool)
     # Finer atoms are none of the answer's.
     worlds = None if between else np.stack(aligned)
-    return Rows(chosen, sure, proved, False, misfit, worlds)
+    return Rows(chosen, sure, proved, False, misfit, worlds), None
 
 
 def _drawn(
