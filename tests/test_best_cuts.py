@@ -93,7 +93,7 @@ def some_nodes(rng, n_rows=9, n_nodes=4):
     """Nodes of random rows, and cuts of two columns that lie in order, and one that does not."""
     axes = Axes(np.array([0, 4, 6, 9]), np.array([0, 3, 3, 5]))
     inside = rng.random((n_rows, n_nodes)) < 0.6
-    row, node = np.nonzero(inside)
+    row, node = map(np.ascontiguousarray, np.nonzero(inside))
     first, second = rng.normal(size=len(row)), rng.random(len(row)) + 0.1
     totals = np.array([np.bincount(node, x, n_nodes) for x in (first, second, np.ones(len(row)))])
     nodes = Nodes(

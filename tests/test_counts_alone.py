@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
+from helpers.examples import seeds
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.real_valued.counts_alone import by_counts
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
@@ -49,9 +50,10 @@ def test_deep_trees_leave_one_dataset_and_it_is_proved(seed):
     assert sorted(map(tuple, found.to_numpy())) == sorted(map(tuple, X.to_numpy()))
 
 
-def test_doubt_is_about_as_great_as_the_error_where_several_datasets_meet_the_counts():
+@seeds(6, fast=3)
+def test_doubt_is_about_as_great_as_the_error_where_several_datasets_meet_the_counts(seeds):
     said, true = [], []
-    for seed in range(6):
+    for seed in seeds:
         release, X = counted(seed, n_trees=20, depth=3)
         _, rows, found = by_least_squares(release)
         assert not rows.proved.all()

@@ -237,6 +237,7 @@ def agrees(world: np.ndarray, knowledge: dict[str, pd.DataFrame], names: list[st
 
 
 @seeds(150, fast=20)
+@pytest.mark.usefixtures("short_walks")
 def test_known_draws(monkeypatch, seeds):
     told, seen = Told(monkeypatch), Counter()
     for seed in seeds:
@@ -280,6 +281,7 @@ def test_known_draws(monkeypatch, seeds):
     assert all(seen[status] >= len(seeds) / 15 for status in ("unique", "feasible", "infeasible"))
 
 
+@pytest.mark.usefixtures("short_walks")
 def test_known_draws_without_positions(monkeypatch):
     """Rows whose place follows from the known columns are used; of others a note speaks."""
     told = Told(monkeypatch)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import worlds
+from helpers.examples import spread
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
@@ -56,7 +57,7 @@ def all_worlds(land: Land, s: int, prior: TreePrior) -> dict[tuple[int, ...], fl
     return {rows: p / total for rows, p in out.items()}
 
 
-@pytest.mark.parametrize("seed", [0, 3, 5])
+@pytest.mark.parametrize("seed", spread([0, 3, 5], fast=2))
 def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=6, n_trees=4)
     land = Land.of(searches, geometry, values)

@@ -196,6 +196,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.usefixtures("short_walks")
 def test_every_kind_of_evidence_says_who_is_in(name):
     X, y, compas = compas_sample(50)
     model, told = MODELS[name]

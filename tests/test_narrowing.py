@@ -17,7 +17,7 @@ from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 
 # Values are narrowed after the rows have been placed.
-rows_quickly = pytest.mark.usefixtures("few_chains")
+rows_quickly = pytest.mark.usefixtures("short_walks")
 
 
 def some_forest(seed, n=40, steps=None):

@@ -368,6 +368,7 @@ def test_nothing_follows_from_thresholds_that_nearly_any_rows_explain(model):
     assert not any("midway" in note for note in found.notes)
 
 
+@pytest.mark.usefixtures("short_walks")
 def test_a_reconstruction_carries_intervals_and_values_inside():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"x": rng.normal(size=25).round(2), "n": rng.integers(0, 2, 25), "free": 1.0})

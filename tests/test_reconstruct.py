@@ -808,7 +808,7 @@ def test_one_forest_and_three_ways_to_read_it():
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
-@pytest.mark.usefixtures("few_chains")
+@pytest.mark.usefixtures("short_walks")
 def test_the_same_seed_gives_the_same_drawn_rows(seed):
     X, y = small(20, 5)
     schema = Schema.from_columns(X.columns)

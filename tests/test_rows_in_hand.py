@@ -52,7 +52,7 @@ def test_a_step_that_takes_too_long_costs_no_rows(
     model = warm(n_trees)
     monkeypatch.setattr(search, "_FIRST", evaluations)
     monkeypatch.setattr(module, name, slow)
-    found = treeleak.reconstruct(model, time_limit=1)
+    found = treeleak.reconstruct(model, time_limit=0.5)
     assert entered
     assert found.status == status
     assert found.X.shape == (60, 8)

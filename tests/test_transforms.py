@@ -666,6 +666,7 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
     assert list(population.without_population.X.columns) == ["job", "age"]
 
 
+@pytest.mark.usefixtures("short_walks")
 def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
     step = ColumnTransformer([("job", OrdinalEncoder(), ["job"]), ("age", MaxAbsScaler(), ["age"])])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 _LEAST = 1e-300
 _WIDE = 1e30
@@ -228,7 +228,8 @@ def exact_ratios(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
             out[i] = _without(every, p[i] if p[i] > _NEVER else 0.0, b[i], step)
     own = few.copy()
     for k in likely:
-        own[:] = few
+        for s in range(n + 1):
+            put(own[s], few[s])
         for j in likely:
             if j != k:
                 _add(own, p[j], b[j], step)

@@ -252,7 +252,8 @@ def _pieces(evidence: KnownDraws, boxes: LeafBoxes, tree: int) -> TreePieces:
     run = run[np.lexsort(run.T[::-1])]
     new = np.flatnonzero((np.diff(run[:, :2], axis=0, prepend=-1) != 0).any(axis=1))
     per_leaf = np.bincount(run[new, 0], minlength=len(leaves))
-    leaf, label = np.nonzero(evidence.n[leaves] > 0)
+    # In the order of memory that all else has: loops are compiled for each order anew.
+    leaf, label = map(np.ascontiguousarray, np.nonzero(evidence.n[leaves] > 0))
     d = np.full(len(leaf), -1)
     if evidence.d is not None:
         single = np.count_nonzero(evidence.n[leaves], axis=1) == 1

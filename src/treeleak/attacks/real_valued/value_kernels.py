@@ -151,7 +151,9 @@ def draw(
     likely each value was.
     """
     missed = 0.0
-    most = int(np.diff(axes.atoms).max())
+    most = 0
+    for b in range(len(axes.atoms) - 1):
+        most = max(most, axes.atoms[b + 1] - axes.atoms[b])
     off, weight, usual = np.zeros(most), np.zeros(most), np.zeros(most)
     for z in range(len(order)):
         i, a = order[z] // atom.shape[1], order[z] % atom.shape[1]
@@ -214,7 +216,8 @@ def _beside_others(
                 total += math.log(both / (pairs.held[own] - itself + _USUAL))
         out[v - low] = _POWER * total
         most = max(most, out[v - low])
-    out[: high - low + 1] -= most
+    for k in range(high - low + 1):
+        out[k] -= most
 
 
 @njit()
