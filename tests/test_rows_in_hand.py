@@ -52,7 +52,7 @@ def test_a_step_that_takes_too_long_costs_no_rows(
     model = warm(n_trees)
     monkeypatch.setattr(search, "_FIRST", evaluations)
     monkeypatch.setattr(module, name, slow)
-    found = treeleak.reconstruct(model, time_limit=0.5)
+    found = treeleak.reconstruct(model, time_limit=1)
     assert entered
     assert found.status == status
     assert found.X.shape == (60, 8)
@@ -69,7 +69,7 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
 
     model = warm()
     monkeypatch.setattr(run, "placed_rows", slow)
-    assert treeleak.reconstruct(model, time_limit=0.5).X.shape == (60, 8)
+    assert treeleak.reconstruct(model, time_limit=1).X.shape == (60, 8)
 
 
 @pytest.mark.parametrize("seed", range(20))
