@@ -67,9 +67,9 @@ REASONS: tuple[Reason, ...] = (
         "draft-dp-figure-15",
         [{}],
         "The network is built from the paper's text. That leaves open how counts are scaled before "
-        "the network reads them, and which epoch's network is kept: other scales, and fewer or more "
-        "epochs, bring it no nearer. Forests and missing rows are not the authors', and means of "
-        "single forests lie far apart (sd). What makes the difference is not explained yet.",
+        "the network reads them, and which epoch's network is kept: other scales, and fewer or "
+        "more epochs, bring it no nearer. Forests and missing rows are not the authors', and means "
+        "of single forests lie far apart (sd). What makes the difference is not explained yet.",
     ),
     Reason(
         "ferry-figure-2-claims",
