@@ -110,7 +110,7 @@ def test_rows_without_places_are_no_surer_than_other_people_let_expect(values, f
 def test_walks_that_came_to_the_same_are_not_certain(values):
     one = people(50, values, np.random.default_rng(2))
     rows, far = stated(one, one.copy(), values, exchangeable=True)
-    assert far == 0
+    assert 0 < far < 0.01
     assert rows.confidence.max() < 1
     assert rows.confidence.mean() > 0.9
 

@@ -39,9 +39,10 @@ def by_two_walks(found: Found, values: Values, exchangeable: bool) -> tuple[Rows
     apart = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
     two = next((other for other in apart if (other != one).any()), one)
     two, far = _matched(one, two, values, exchangeable)
-    if exchangeable:
-        others = _matched(one, one, values, exchangeable, apart=True)[0]
-    else:
+    others, usual = _matched(one, one, values, exchangeable, apart=True)
+    # One row more, which is led astray: walks that came to the same may be.
+    far = (len(one) * far + usual) / (len(one) + 1)
+    if not exchangeable:
         others = np.random.default_rng(0).permutation(two)
     chance = (one == others).mean(axis=0)
     frequent = np.bincount(np.concatenate([one, two]).ravel(), minlength=values.n_atoms)
