@@ -176,7 +176,7 @@ def test_laws_of_many_rows_are_nearly_normal(distinct):
     """From some size on laws are taken to be normal: there the two are alike."""
     rng = np.random.default_rng(0)
     b, p = rng.integers(1, 4, 400), rng.random(400) * 0.2
-    n = int((b * p).sum()) + 15
+    n = int((b * p).sum()) + (15 if distinct else 25)
     # Fewer rows than so many draws are expected to be of.
     d = int(p.sum()) + 2 if distinct else -1
     exact, normal = np.zeros(400), np.zeros(400)
