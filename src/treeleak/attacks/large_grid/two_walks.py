@@ -4,8 +4,7 @@ A walk finds the value of a row with some probability; else it holds any value, 
 column does. How often two walks agree, beyond chance, says how probable that is, column by column.
 By chance, two rows agree as other rows of the same walk do, matched if the walks are: rows of the
 same people are alike. Rows are of two kinds, for one that is found in many columns is likely found
-in the others, too.
-How far both walks are apart is about how far each is from the training set.
+in the others, too. How far both walks are apart is about how far each is from the training set.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def by_two_walks(found: Found, values: Values, exchangeable: bool) -> tuple[Rows
     ``exchangeable``: whether rows have no places of their own, and are matched.
     """
     one = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    apart = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
-    two = next((other for other in apart if (other != one).any()), one)
+    walks = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
+    two = next((other for other in walks if (other != one).any()), one)
     two, far = _matched(one, two, values, exchangeable)
     others, usual = _matched(one, one, values, exchangeable, apart=True)
     # One row more, which is led astray: walks that came to the same may be.
