@@ -230,6 +230,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "leaves together. Raw numbers where rows miss counts: a second walk says how sure "
             "values are, and how far they are from the training set.",
         ),
+        35: (
+            ("default-forests", "known_raw"),
+            "Known draws of raw tables: where walks take long, they begin where rows probably lie "
+            "by what all leaves count. Classes are found in fewer rounds.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -16,13 +16,18 @@ from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, TreePieces
-from treeleak.attacks.known_draws.beliefs import TreeFactor, classes_by_leaves, compile_beliefs
+from treeleak.attacks.known_draws.beliefs import (
+    classes_by_leaves,
+    compile_beliefs,
+    places_by_leaves,
+)
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry
+from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.values import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -51,16 +56,20 @@ def factors(evidence: KnownDraws) -> list[TreeFactor]:
     return [TreeFactor.of(evidence, boxes, t) for t in range(len(evidence.draws))]
 
 
+def laid_out(evidence: KnownDraws) -> LeafBeliefs:
+    return LeafBeliefs.of(evidence, LeafBoxes.of(evidence.geometry), None, Clock(60.0))
+
+
 def every_class(evidence: KnownDraws) -> np.ndarray:
     return np.ones((evidence.n_rows, evidence.n.shape[1]), dtype=bool)
 
 
 def found_by_leaves(evidence: KnownDraws) -> Classes:
     """Classes from what all leaves count, where whole trees do not give them."""
-    boxes, possible = LeafBoxes.of(evidence.geometry), every_class(evidence)
+    own, possible = laid_out(evidence), every_class(evidence)
     return find_classes(
         evidence, possible, Clock(0.0), 0,
-        lambda mended: classes_by_leaves(evidence, boxes, possible, mended, Clock(120.0)),
+        lambda mended: classes_by_leaves(own, possible, mended, Clock(120.0)),
     )  # fmt: skip
 
 
@@ -120,7 +129,7 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
 
         # What is heard is the change of each class, and of each attribute within it.
         heard = rng.dirichlet(np.ones(reach.shape[1]), size=len(rows))
-        kernels.hear_trees(pieces, rows, beliefs, factor.said, reach, heard, 1.0)
+        kernels.hear_trees(pieces, rows, beliefs, factor.said, reach, heard, 1.0, 1.0)
         told = said_of_points(factor, evidence, points)
         for i in range(len(rows)):
             for c in np.unique(pieces.label):
@@ -246,22 +255,23 @@ def test_guesses_are_mended_where_most_is_right():
 
 def test_without_time_or_room_there_is_no_guess(monkeypatch):
     evidence, _ = forest(60, 10, 2, 0)
-    asked = evidence, LeafBoxes.of(evidence.geometry), every_class(evidence)
+    own, possible = laid_out(evidence), every_class(evidence)
 
     def mended(probable: np.ndarray) -> tuple[np.ndarray, int]:
         return probable.argmax(axis=1), 7
 
-    assert classes_by_leaves(*asked, mended, Clock(0.0)) is None
+    assert classes_by_leaves(own, possible, mended, Clock(0.0)) is None
     monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._PATIENCE", 2)
-    label, missed = classes_by_leaves(*asked, mended, Clock(60.0))
+    label, missed = classes_by_leaves(own, possible, mended, Clock(60.0))
     assert missed == 7
     assert len(label) == 60
     said = sum(factor.said.pieces.size for factor in factors(evidence))
     table = every_class(evidence).size * (1 + evidence.geometry.radix.sum())
     assert said > table
     for most in (table, said):
-        monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._MOST", most - 1)
-        assert classes_by_leaves(*asked, mended, Clock(60.0)) is None
+        monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", most - 1)
+        with pytest.raises(GridTooLarge):
+            laid_out(evidence)
 
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
@@ -270,9 +280,10 @@ def test_what_is_compiled_beforehand_is_all_that_runs():
     before = [len(loop.signatures) for loop in loops]
     evidence, _ = forest(60, 10, 2, 0)
     misses = iter((3, 0))
+    own, possible = laid_out(evidence), every_class(evidence)
     classes_by_leaves(
-        evidence, LeafBoxes.of(evidence.geometry), every_class(evidence),
-        lambda probable: (probable.argmax(axis=1), next(misses)), Clock(60.0),
-    )  # fmt: skip
+        own, possible, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(60.0)
+    )
+    places_by_leaves(own, possible, Clock(1.0))
     assert [len(loop.signatures) for loop in loops] == before
     assert sum(before) > 5

@@ -336,11 +336,12 @@ def _project(tree: Any, c: Any, weight: Any, total: Any, of_piece: Any) -> Any:
 
 @njit()
 def hear_trees(
-    tree: Any, rows: Any, beliefs: Beliefs, said: Said, reach: Any, heard: Any, step: Any
-) -> None:
+    tree: Any, rows: Any, beliefs: Beliefs, said: Said, reach: Any, heard: Any, step: Any,
+    heeded: Any,
+) -> None:  # fmt: skip
     """Let rows hear what counts say of them: beliefs with the counts, by beliefs without.
 
-    ``step``: how far messages move to what they should be.
+    ``step``: how far messages move to what they should be, which is the share ``heeded`` of it.
     """
     n_classes, n_positions = beliefs.label.shape[1], tree.first[-1]
     mass, total = np.zeros(n_positions), np.zeros(n_positions + 1)
@@ -355,9 +356,11 @@ def hear_trees(
             _sum_pieces(tree, mass, total)
             whole = _project(tree, c, weight, total, factor)
             for p in range(n_positions):
-                to = _log_ratio(factor[0, p], factor[1, p])
+                to = heeded * _log_ratio(factor[0, p], factor[1, p])
                 said.pieces[i, c, p] += step * (to - said.pieces[i, c, p])
-            said.classes[i, c] += step * (_log_ratio(whole[0], whole[1]) - said.classes[i, c])
+            said.classes[i, c] += step * (
+                heeded * _log_ratio(whole[0], whole[1]) - said.classes[i, c]
+            )
 
 
 @njit()
@@ -379,21 +382,24 @@ def gather(tree: Any, rows: Any, among: Any, said: Said, beliefs: Beliefs) -> No
 
 
 @njit()
-def believe(rows: Any, start: Any, log_prior: Any, beliefs: Beliefs, mean: Any) -> None:
+def believe(
+    rows: Any, start: Any, log_prior: Any, allowed: Any, group: Any, beliefs: Beliefs
+) -> None:
     """Turn logs, each less the one below, into probabilities summed up to each atom.
 
     ``start``, shape (n_attributes + 1,): first atom of each; ``log_prior``, shape (n_classes,
-    n_atoms); ``mean``, shape (n_classes, n_atoms): probabilities summed over rows.
+    n_atoms); ``allowed``, shape (n_groups, n_atoms): which atoms rows of a group may have.
     """
     n_classes = beliefs.label.shape[1]
     for k in rows:
+        may = allowed[group[k]]
         for c in range(n_classes):
             if beliefs.label[k, c] == -np.inf:
                 continue
             own, log = beliefs.atoms[k, c], 0.0
             for x in range(start[-1]):
                 log += own[x]
-                own[x] = log + log_prior[c, x]
+                own[x] = log + log_prior[c, x] if may[x] else -np.inf
             for a in range(len(start) - 1):
                 most = own[start[a] : start[a + 1]].max()
                 whole = 0.0
@@ -411,7 +417,6 @@ def believe(rows: Any, start: Any, log_prior: Any, beliefs: Beliefs, mean: Any) 
                 continue
             own, total = beliefs.atoms[k, c], 0.0
             for x in range(start[-1]):
-                mean[c, x] += beliefs.label[k, c] * own[x]
                 mass, own[x] = own[x], total
                 total += mass
             own[start[-1]] = total

@@ -19,11 +19,16 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
-from treeleak.attacks.known_draws.beliefs import classes_by_leaves, compile_beliefs
+from treeleak.attacks.known_draws.beliefs import (
+    classes_by_leaves,
+    compile_beliefs,
+    places_by_leaves,
+)
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.placed import MOST, Places, placed_rows, sampled
 from treeleak.attacks.known_draws.row_solver import RowSolver
@@ -31,7 +36,13 @@ from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by,
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
 from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
+from treeleak.attacks.large_grid.run import (
+    Narrow,
+    by_walking,
+    refuse_unlisted,
+    takes_long,
+    unchanged,
+)
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -68,9 +79,9 @@ _PROOF = 0.5
 _SURE = 0.1
 """The first of these shares where classes are known already, for what can be proved without them.
 """
-_LABELS, _LEAVES = 0.2, 0.5
+_LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.4
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
-from them; and the share for classes by what leaves count."""
+from them; and the shares for classes and for places by what leaves count."""
 
 
 def known_draws(
@@ -266,8 +277,25 @@ def _walked(
             domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
             constraints = walled(constraints, domains)
             narrow = partial(_assumed, domains)
+        if takes_long(constraints):
+            constraints = _led(constraints, domains, classes, given.parts, clock)
     answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
     return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
+
+
+def _led(
+    constraints: RowConstraints, domains: Domains, classes: Classes, parts: KnownParts | None,
+    clock: Clock,
+) -> RowConstraints:  # fmt: skip
+    """Let rows begin where they probably lie, by what every leaf counts."""
+    part = clock.part(_PLACES * clock.left)
+    beliefs = classes.beliefs or _beliefs(domains, parts, clock)
+    if beliefs is None:
+        return constraints
+    if constraints.closed is not None and constraints.span is not None:
+        beliefs = beliefs.within(constraints.closed, constraints.span, classes.label, part)
+    probable = places_by_leaves(beliefs, classes.possible(domains.classes), part)
+    return replace(constraints, probable=probable.astype(np.float32))
 
 
 def _with_classes(rows: Rows, classes: Classes) -> Rows:
@@ -327,15 +355,26 @@ def _classes(
     if before is not None and (before.sure.any() or not known.any()):
         return before
 
+    beliefs = None
+
     def heard(mended: Mended) -> Guess | None:
+        nonlocal beliefs
         if domains is None or before is not None:
             return None
-        clock.once(compile_beliefs)
+        beliefs = _beliefs(domains, parts, clock)
         part = clock.part(_LEAVES * clock.left)
-        return classes_by_leaves(evidence, domains.boxes, possible, mended, part)
+        return None if beliefs is None else classes_by_leaves(beliefs, possible, mended, part)
 
     part = clock.part(0.0 if early else _LABELS * clock.left)
-    return find_classes(evidence, possible, part, seed, heard)
+    return replace(find_classes(evidence, possible, part, seed, heard), beliefs=beliefs)
+
+
+def _beliefs(domains: Domains, parts: KnownParts | None, clock: Clock) -> LeafBeliefs | None:
+    """Lay out all trees for what leaves count to be heard; None if that takes too much room."""
+    clock.once(compile_beliefs)
+    with suppress(GridTooLarge):
+        return LeafBeliefs.of(domains.evidence, domains.boxes, parts, clock)
+    return None
 
 
 def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:

@@ -36,10 +36,15 @@ _PRICES = (
     ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
 )
 """Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows
-that resemble each other, and in odd ones."""
+that resemble each other, and in odd ones, or where rows begin at places that are probable."""
 _SWEEPS, _PER_ROW, _PER_WALLED_ROW = 400, 8, 4
 """Sweeps of the first attempt: at least, for each row, and where it is known of many leaves that
 rows do not lie there."""
+_LONG = 15_000_000
+"""Moves, about 40 s, beyond which an attempt takes long."""
+_LED, _LED_PULL = 150, 0.1
+"""Sweeps of the first attempt where rows begin at places that are probable, and the most that a
+sweep then adds to what missed counts are pulled at: more leads them away from there."""
 _STEPS = 20
 """Least number of prices in an attempt."""
 _HEARD = 40
@@ -173,8 +178,8 @@ def _walked_until_met(
     """
     least = np.inf
     fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
-    per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
-    length, attempt, style, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0, 0
+    led = constraints.probable is not None
+    length, attempt, style, done = _LED if led else _length(constraints), 0, 0, 0
     program = None if constraints.exchangeable else RowProgram(constraints, values)
     walled, walled_in = constraints.closed is not None, constraints
     apart = not (walled or constraints.exchangeable or (constraints.held >= 0).any())
@@ -188,9 +193,12 @@ def _walked_until_met(
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(walled_in, int(s), begin, fixed) for s in seeds]
-        recent = _Recent(style % 2 == 0, [], [], [])
-        prices, n_open = _PRICES[style % 2], int((~fixed).sum())
-        search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
+        taught = style % 2 == 0 and not led
+        recent = _Recent(taught, [], [], [])
+        prices, n_open = _PRICES[0 if taught else 1], int((~fixed).sum())
+        pull = max(_PULL / length, _LEAST_PULL)
+        pull = min(pull, _LED_PULL) if led else pull
+        search = _SEARCH._replace(pull=pull, trades=apart)
         for sweeps, price in _schedule(prices, length, constraints, n_open):
             walkers = all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
@@ -217,6 +225,7 @@ def _walked_until_met(
         if narrowed is not None and _room(narrowed) <= (1 - _PROGRESS) * _room(before):
             # The same again, in less room. What two walkers agree on is less sure than walls.
             fixed, begin = np.zeros_like(fixed), None
+            length = 2 * length if led else length
             continue
         none = False
         if program is not None:
@@ -231,6 +240,17 @@ def _walked_until_met(
         if none or fixed.sum() <= held.sum() + _PROGRESS * (~held).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             length, fixed = 2 * length, np.zeros_like(fixed)
+
+
+def takes_long(constraints: RowConstraints) -> bool:
+    """Whether one attempt from anywhere takes so long that it pays to ask first where rows lie."""
+    return _length(constraints) * constraints.n_rows * constraints.n_lively > _LONG
+
+
+def _length(constraints: RowConstraints) -> int:
+    """Sweeps of the first attempt, if rows begin anywhere."""
+    per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
+    return max(_SWEEPS, per_row * constraints.n_rows)
 
 
 def _room(constraints: RowConstraints) -> int:
