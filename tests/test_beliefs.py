@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import run as known_draws_run
+from treeleak.attacks.known_draws import walking
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, TreePieces
 from treeleak.attacks.known_draws.beliefs import (
@@ -212,14 +212,14 @@ def test_leaves_give_the_classes_that_whole_trees_do_not(n_rows, n_trees, column
 def test_classes_from_leaves_are_certain_though_rows_miss_counts():
     evidence, y = forest(160, 30, 3, 0)
     domains = Domains.of(evidence)
-    found = known_draws_run._classes(evidence, None, domains, Clock(120.0), 0)
+    found = walking.classes_of(evidence, None, domains, Clock(120.0), 0)
     assert (found.label == y)[evidence.drawn].all()
     values = values_in(evidence.geometry)
-    rows = known_draws_run._with_classes(rows_at_hand(domains, values), found)
+    rows = walking._with_classes(rows_at_hand(domains, values), found)
     assert rows.misfit
     assert (rows.confidence[:, -1] > 0.999).tolist() == found.sure.tolist()
     # Without domains, nothing is known of leaves.
-    assert not known_draws_run._classes(evidence, None, None, Clock(0.1), 0).sure.any()
+    assert not walking.classes_of(evidence, None, None, Clock(0.1), 0).sure.any()
 
 
 def test_three_classes_and_gaps():

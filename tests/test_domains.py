@@ -20,7 +20,13 @@ from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
 from helpers.older import needs_counted_gaps
-from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes, row_kernels
+from treeleak.attacks.known_draws import (
+    box_kernels,
+    domain_kernels,
+    leaf_boxes,
+    row_kernels,
+    walking,
+)
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
@@ -302,7 +308,7 @@ def test_what_follows_from_leaves_that_rows_are_taken_to_be_in():
     rng = np.random.default_rng(0)
     some = np.where(rng.random(leaves.shape) < 0.5, leaves, -1)
     none_open = np.zeros(60, dtype=bool)
-    closed = known_draws_run._assumed(domains, free(domains, label), some, Clock(60.0)).closed
+    closed = walking._assumed(domains, free(domains, label), some, Clock(60.0)).closed
     assert np.array_equal(domains.bits, before)
     row, tree = np.nonzero(leaves >= 0)
     assert not closed[row, leaves[row, tree]].any()
@@ -323,7 +329,7 @@ def test_leaves_that_contradict_each_other_are_not_believed():
     first = np.where(leaves >= 0, domains.evidence.geometry.leaf_start[:-1], -1)
     every = np.ones(60, dtype=bool)
     assert domains.assuming(first).narrow(Clock(60.0), every) >= 0
-    assert known_draws_run._assumed(domains, free(domains, label), first, Clock(60.0)) is None
+    assert walking._assumed(domains, free(domains, label), first, Clock(60.0)) is None
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run as known_draws_run
+from treeleak.attacks.known_draws import walking
 from treeleak.attacks.known_draws.beliefs import places_by_leaves
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -175,9 +175,9 @@ def test_long_walks_are_led(monkeypatch, forest, most):
         begun.append(constraints)
         return Answer("unknown", values)
 
-    monkeypatch.setattr(known_draws_run, "by_walking", walks)
+    monkeypatch.setattr(walking, "by_walking", walks)
     values, classes = values_in(forest.evidence.geometry), Classes(forest.y, forest.evidence.drawn)
-    known_draws_run._walked(
+    walking.rows_walked(
         forest.evidence, values, NOTHING, Domains.of(forest.evidence), classes, "", Clock(30.0), 0
     )
     (led,) = begun

@@ -12,46 +12,32 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from treeleak.attacks.answer import Answer, Rows, status_of
+from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
-from treeleak.attacks.known_draws.beliefs import (
-    classes_by_leaves,
-    compile_beliefs,
-    places_by_leaves,
-)
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
+from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.placed import MOST, Places, placed_rows, sampled
+from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
-from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import (
-    Narrow,
-    by_walking,
-    refuse_unlisted,
-    takes_long,
-    unchanged,
-)
+from treeleak.attacks.known_draws.walking import classes_of, rows_walked
+from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import Values, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.given import NOTHING, Given, KnownParts
+from treeleak.side_information.given import NOTHING, Given
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
@@ -66,8 +52,6 @@ second where that will probably leave few places, which is worth more than a wal
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
 _NEARLY = 2.0
 """Leaves left of each row and tree, on average, up to which more time for them pays."""
-_FEWER, _KEPT = 6, 0.7
-"""How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
 walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
@@ -79,9 +63,6 @@ _PROOF = 0.5
 _SURE = 0.1
 """The first of these shares where classes are known already, for what can be proved without them.
 """
-_LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.4
-"""Share of the time for classes alone, where the grid is too large to list, and for what follows
-from them; and the shares for classes and for places by what leaves count."""
 
 
 def known_draws(
@@ -201,15 +182,15 @@ def _unlisted(
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, given)
-        classes = _classes(evidence, given.parts, None, clock, seed)
-        walked = _walked(evidence, values, given, None, classes, why, clock, seed)
+        classes = classes_of(evidence, given.parts, None, clock, seed)
+        walked = rows_walked(evidence, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far = f"generated: {why}", None, None
     clock.tell(domains.look, 0.0)
     with suppress(OutOfTime):
         first = None
         if not (domains.promising or domains.rules):
-            first = _classes(evidence, given.parts, domains, clock, seed, early=True)
+            first = classes_of(evidence, given.parts, domains, clock, seed, early=True)
         listing = _candidates(domains, first, numbers, clock)
         if listing.complete.all():
             problem = listing.problem.narrowed(clock)
@@ -218,8 +199,8 @@ def _unlisted(
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, given)
         if domains.boxes.compared:
-            classes = _classes(evidence, given.parts, domains, clock, seed, first)
-            walked = _walked(evidence, values, given, domains, classes, why, clock, seed)
+            classes = classes_of(evidence, given.parts, domains, clock, seed, first)
+            walked = rows_walked(evidence, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             with suppress(GridTooLarge):
@@ -259,122 +240,6 @@ def _candidates(
         "rows_never_drawn": int((~drawn).sum()),
     }
     return listing
-
-
-def _walked(
-    evidence: KnownDraws, values: Values, given: Given,
-    domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
-) -> Answer:  # fmt: skip
-    """Let rows walk, where they may lie."""
-    # What walks come to is worse than a guess, where only one choice of classes meets all.
-    open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
-    constraints = RowConstraints.of_known(
-        evidence, evidence.geometry, classes.label, open_label, given.parts
-    )
-    narrow: Narrow = unchanged
-    if domains is not None:
-        with suppress(GridTooLarge):
-            domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
-            constraints = walled(constraints, domains)
-            narrow = partial(_assumed, domains)
-        if takes_long(constraints):
-            constraints = _led(constraints, domains, classes, given.parts, clock)
-    answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
-    return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
-
-
-def _led(
-    constraints: RowConstraints, domains: Domains, classes: Classes, parts: KnownParts | None,
-    clock: Clock,
-) -> RowConstraints:  # fmt: skip
-    """Let rows begin where they probably lie, by what every leaf counts."""
-    part = clock.part(_PLACES * clock.left)
-    beliefs = classes.beliefs or _beliefs(domains, parts, clock)
-    if beliefs is None:
-        return constraints
-    if constraints.closed is not None and constraints.span is not None:
-        beliefs = beliefs.within(constraints.closed, constraints.span, classes.label, part)
-    probable = places_by_leaves(beliefs, classes.possible(domains.classes), part)
-    return replace(constraints, probable=probable.astype(np.float32))
-
-
-def _with_classes(rows: Rows, classes: Classes) -> Rows:
-    """Say that classes are certain which no other choice of classes can be, whatever rows miss."""
-    confidence = rows.confidence.copy()
-    own = np.maximum(confidence[:, -1], MOST)
-    confidence[:, -1] = np.where(classes.sure, own, confidence[:, -1])
-    return replace(rows, confidence=confidence)
-
-
-def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
-    """Narrow the leaves of rows whose class is as good as certain."""
-    other = domains.classes & classes.sure[:, None]
-    other[np.arange(len(other)), classes.label] = False
-    if not other.any():
-        return domains
-    own = replace(domains, bits=domains.bits.copy())
-    own.bits[other] = 0
-    return domains if own.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else own
-
-
-def _assumed(
-    domains: Domains, constraints: RowConstraints, leaves: IntArray, clock: Clock
-) -> RowConstraints | None:
-    """Hold rows to what follows if they lie in some leaves; if these contradict each other, fewer.
-
-    ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed.
-    """
-    rng = np.random.default_rng(0)
-    for _ in range(_FEWER):
-        own = domains.assuming(leaves)
-        some = np.asarray((leaves >= 0).any(axis=1))
-        if own.narrow(clock, some) < 0 and own.classes[own.evidence.drawn].any(axis=1).all():
-            return walled(constraints, own)
-        leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
-    return None
-
-
-def _classes(
-    evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock,
-    seed: int, before: Classes | None = None, early: bool = False,
-) -> Classes:  # fmt: skip
-    """Find the classes of the rows: known, proved, or from what whole trees or leaves count.
-
-    ``before``: what was found before leaves were narrowed; leaves are not asked again. ``early``:
-    whether they are narrowed later, and the integer solver waits for that.
-    """
-    drawn, n_classes = evidence.drawn, evidence.n.shape[1]
-    possible = np.ones((len(drawn), n_classes), dtype=bool)
-    if domains is not None:
-        possible = domains.classes | ~drawn[:, None]
-    if parts is not None:
-        possible &= parts.allowed[:, -n_classes:][parts.group]
-    known = np.asarray(possible.sum(axis=1) == 1)
-    if known[drawn].all():
-        return Classes(possible.argmax(axis=1), drawn)
-    if before is not None and (before.sure.any() or not known.any()):
-        return before
-
-    beliefs = None
-
-    def heard(mended: Mended) -> Guess | None:
-        nonlocal beliefs
-        if domains is None or before is not None:
-            return None
-        beliefs = _beliefs(domains, parts, clock)
-        part = clock.part(_LEAVES * clock.left)
-        return None if beliefs is None else classes_by_leaves(beliefs, possible, mended, part)
-
-    part = clock.part(0.0 if early else _LABELS * clock.left)
-    return replace(find_classes(evidence, possible, part, seed, heard), beliefs=beliefs)
-
-
-def _beliefs(domains: Domains, parts: KnownParts | None, clock: Clock) -> LeafBeliefs | None:
-    """Lay out all trees for what leaves count to be heard; None if that takes too much room."""
-    clock.once(compile_beliefs)
-    with suppress(GridTooLarge):
-        return LeafBeliefs.of(domains.evidence, domains.boxes, parts, clock)
-    return None
 
 
 def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> FloatArray:
