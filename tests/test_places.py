@@ -137,6 +137,20 @@ def test_rows_are_believed_where_walls_leave_them(forest):
         np.testing.assert_allclose(part.sum(axis=1), 1.0)
 
 
+def test_bounds_against_what_is_known_are_not_heeded(forest):
+    first, n_rows = forest.evidence.geometry.radix[0], len(forest.y)
+    allowed = np.ones((1, forest.evidence.geometry.radix.sum() + 2), dtype=bool)
+    allowed[0, 1:first] = False
+    span = np.zeros((2, n_rows, COLUMNS), dtype=np.int64)
+    span[1] = forest.evidence.geometry.radix - 1
+    span[0, :, 0] = 1
+    open_ = np.zeros((n_rows, len(forest.evidence.n)), dtype=np.uint8)
+    own = forest.beliefs(KnownParts(np.zeros(n_rows, dtype=np.int64), allowed))
+    held = own.within(open_, span, forest.y, Clock(60.0))
+    held.believe(forest.possible)
+    np.testing.assert_allclose(held.atoms[:, 0], 1.0)
+
+
 def test_what_is_left_of_counts_is_what_the_other_rows_bring(forest):
     evidence, closed = forest.evidence, np.ones((150, len(forest.evidence.n)), dtype=np.uint8)
     np.put_along_axis(closed, forest.leaves, 0, axis=1)

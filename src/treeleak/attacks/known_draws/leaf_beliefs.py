@@ -151,10 +151,14 @@ class LeafBeliefs:
         label : int array, shape (n_rows,)
             Classes.
         """
-        attribute = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-        atom = np.arange(self.start[-1]) - self.start[attribute]
         allowed = self.allowed[self.group]
-        allowed &= (span[0][:, attribute] <= atom) & (atom <= span[1][:, attribute])
+        for (begin, end), low, high in zip(
+            pairwise(self.start), *span.transpose(0, 2, 1), strict=True
+        ):
+            atom, part = np.arange(end - begin), allowed[:, begin:end]
+            inside = part & (low[:, None] <= atom) & (atom <= high[:, None])
+            # What contradicts itself is not heeded: counts have the last word.
+            part[inside.any(axis=1)] = inside[inside.any(axis=1)]
         begin, others = 0, []
         for tree in self.trees:
             end = begin + len(tree.pieces.bound) - 1
