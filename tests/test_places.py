@@ -39,9 +39,8 @@ class Forest:
         rng = np.random.default_rng(seed)
         self.X = rng.normal(size=(n_rows, COLUMNS)).astype(np.float32)
         self.y = (self.X[:, 0] + rng.normal(size=n_rows) > 0.5).astype(np.int64)
-        self.model = RandomForestClassifier(n_trees, random_state=seed)
-        self.model.fit(self.X, self.y)
-        release = to_release(self.model)
+        model = RandomForestClassifier(n_trees, random_state=seed).fit(self.X, self.y)
+        release = to_release(model)
         geometry = Geometry.of(release, SCHEMA)
         self.evidence = KnownDraws(geometry, known_draws(release).counts)
         start = geometry.leaf_start

@@ -20,7 +20,7 @@ from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
 from treeleak.side_information.given import KnownParts
 
-_BELIEVED, _UNLIKELY = np.float32(0.5), 1e-6
+_BELIEVED, _UNLIKELY = 0.5, 1e-6
 """Share of what is taken to be probable that rows are held to, and least probability."""
 
 
@@ -184,7 +184,7 @@ class RowConstraints:
         """A preference for atoms that are probable; none if nothing is known of that."""
         if self.probable is None:
             return self.flat
-        log_share = _BELIEVED * np.log(self.probable + np.float32(_UNLIKELY))
+        log_share = _BELIEVED * np.log(self.probable + _UNLIKELY)
         return self.flat._replace(log_share=log_share, line=np.arange(self.n_rows, dtype=np.int32))
 
     def misfit(self, atoms: NDArray[np.int32], label: IntArray) -> int:
