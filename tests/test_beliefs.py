@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import walking
+from treeleak.attacks.known_draws import law_kernels, walking
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, TreePieces
 from treeleak.attacks.known_draws.beliefs import (
@@ -168,7 +168,7 @@ def test_counts_are_as_probable_as_all_ways_to_meet_them(seed, distinct):
     # Beliefs with the counts are scaled so that the likeliest place has 1: with one place, all do.
     assert (heard == 1.0).all()
     out = np.zeros(n_rows)
-    kernels.count_ratios(p, b, n, d, out)
+    law_kernels.count_ratios(p, b, n, d, out)
     every = np.array(list(itertools.product([False, True], repeat=n_rows)))
     probable = np.where(every, p, 1 - p)
     meets = (every @ b == n) & ((every.sum(axis=1) == d) | (not distinct))
@@ -189,8 +189,8 @@ def test_laws_of_many_rows_are_nearly_normal(distinct):
     # Fewer rows than so many draws are expected to be of.
     d = int(p.sum()) + 2 if distinct else -1
     exact, normal = np.zeros(400), np.zeros(400)
-    kernels.count_ratios(p, b, n, d, normal)
-    kernels.exact_ratios(p, b, n, d, exact)
+    law_kernels.count_ratios(p, b, n, d, normal)
+    law_kernels.exact_ratios(p, b, n, d, exact)
     assert n > 64
     assert np.ptp(exact) > (0.5 if distinct else 0.1)
     np.testing.assert_allclose(normal, exact, atol=0.1)
