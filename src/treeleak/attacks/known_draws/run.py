@@ -32,7 +32,7 @@ from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import Values, values_in
@@ -187,7 +187,7 @@ def _unlisted(
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far = f"generated: {why}", None, None
     clock.tell(domains.look, 0.0)
-    with suppress(OutOfTime):
+    with suppress(OutOfTime, TimeUp):
         first = None
         if not (domains.promising or domains.rules):
             first = classes_of(evidence, given.parts, domains, clock, seed, early=True)
