@@ -235,6 +235,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Known draws of raw tables: where walks take long, they begin where rows probably lie "
             "by what all leaves count. Classes are found in fewer rounds.",
         ),
+        36: (
+            ("default-forests", "known_raw"),
+            "Known draws of raw tables: rows are of kinds, fitted to what leaves count, before it "
+            "is asked where each lies. Narrowing ends where it would hardly come to an end.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import law_kernels, walking
+from treeleak.attacks.known_draws import kind_kernels, law_kernels, walking
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
-from treeleak.attacks.known_draws.belief_kernels import Beliefs, TreePieces
+from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
 from treeleak.attacks.known_draws.beliefs import (
     classes_by_leaves,
     compile_beliefs,
@@ -51,39 +52,39 @@ def forest(
     return KnownDraws(geometry, known_draws(release).counts), y
 
 
-def factors(evidence: KnownDraws) -> list[TreeFactor]:
-    boxes = LeafBoxes.of(evidence.geometry)
-    return [TreeFactor.of(evidence, boxes, t) for t in range(len(evidence.draws))]
-
-
-def laid_out(evidence: KnownDraws) -> LeafBeliefs:
-    return LeafBeliefs.of(evidence, LeafBoxes.of(evidence.geometry), None, Clock(60.0))
-
-
 def every_class(evidence: KnownDraws) -> np.ndarray:
     return np.ones((evidence.n_rows, evidence.n.shape[1]), dtype=bool)
 
 
+def laid_out(evidence: KnownDraws, possible: np.ndarray | None = None) -> LeafBeliefs:
+    boxes = LeafBoxes.of(evidence.geometry)
+    possible = every_class(evidence) if possible is None else possible
+    return LeafBeliefs.of(evidence, boxes, None, possible, Clock(60.0))
+
+
 def found_by_leaves(evidence: KnownDraws) -> Classes:
     """Classes from what all leaves count, where whole trees do not give them."""
-    own, possible = laid_out(evidence), every_class(evidence)
+    own = laid_out(evidence)
     return find_classes(
-        evidence, possible, Clock(0.0), 0,
-        lambda mended: classes_by_leaves(own, possible, mended, Clock(120.0)),
+        evidence, every_class(evidence), Clock(0.0), 0,
+        lambda mended: classes_by_leaves(own, mended, Clock(120.0)),
     )  # fmt: skip
 
 
 def some_beliefs(evidence: KnownDraws, rng: np.random.Generator) -> tuple[Beliefs, list]:
     """Any beliefs; beside them, probabilities of atoms, attribute by attribute."""
-    shape = evidence.n_rows, evidence.n.shape[1]
-    label = rng.dirichlet(np.ones(shape[1]), size=shape[0])
+    shape = evidence.n_rows, 2 * evidence.n.shape[1]
+    # None so improbable that it is not heard.
+    share = 0.8 * rng.dirichlet(np.ones(shape[1]), size=shape[0]) + 0.2 / shape[1]
     atoms = [rng.dirichlet(np.ones(size), size=shape) for size in evidence.geometry.radix]
     total = np.concatenate(atoms, axis=2).cumsum(axis=2)
-    return Beliefs(np.pad(total, ((0, 0), (0, 0), (1, 0))), label), atoms
+    kind = np.tile(np.arange(2), shape[1] // 2)
+    label = np.tile(np.arange(shape[1]) // 2, (shape[0], 1))
+    return Beliefs(np.pad(total, ((0, 0), (0, 0), (1, 0))), share, label, kind), atoms
 
 
 def of_points(evidence: KnownDraws, atoms: list) -> tuple[np.ndarray, np.ndarray]:
-    """Every point of the grid, and how probable it is of each row and class."""
+    """Every point of the grid, and how probable it is of each row and part."""
     radix = evidence.geometry.radix
     points = np.array(list(itertools.product(*(range(size) for size in radix))))
     parts = [own[:, :, points[:, a]] for a, own in enumerate(atoms)]
@@ -91,10 +92,10 @@ def of_points(evidence: KnownDraws, atoms: list) -> tuple[np.ndarray, np.ndarray
 
 
 def said_of_points(factor: TreeFactor, evidence: KnownDraws, points: np.ndarray) -> np.ndarray:
-    """What a tree said of each point, as a log, shape (n_own_rows, n_classes, n_points)."""
+    """What a tree said of each point, as a log, shape (n_own_rows, n_parts, n_points)."""
     pieces, said = factor.pieces, factor.said
     first = np.append(0, np.cumsum(evidence.geometry.radix))
-    out = np.repeat(said.classes[:, :, None], len(points), axis=2)
+    out = np.repeat(said.parts[:, :, None], len(points), axis=2)
     for a, own in enumerate(points.T):
         x = first[a] + own
         inside = (pieces.low[:, None] <= x) & (x < pieces.high[:, None])
@@ -111,42 +112,46 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
     beliefs, atoms = some_beliefs(evidence, rng)
     points, probable = of_points(evidence, atoms)
     leaf_of = evidence.geometry.trace_atoms(points)
-    for t, factor in enumerate(factors(evidence)):
+    for t, factor in enumerate(laid_out(evidence).trees):
         pieces, rows = factor.pieces, factor.rows
-        factor.said.pieces[:] = rng.normal(size=factor.said.pieces.shape)
+        shape = len(rows), beliefs.share.shape[1], len(pieces.low)
+        said = Said(rng.normal(size=shape).astype(np.float32), rng.normal(size=shape[:2]))
         # Nothing is said behind the last piece.
-        factor.said.pieces[:, :, pieces.low >= pieces.high] = 0.0
-        factor.said.classes[:] = rng.normal(size=factor.said.classes.shape)
-        before = beliefs.label[rows][:, :, None] * probable[rows]
+        said.pieces[:, :, pieces.low >= pieces.high] = 0.0
+        factor = replace(factor, said=said)
+        before = beliefs.share[rows][:, :, None] * probable[rows]
         before *= np.exp(-said_of_points(factor, evidence, points))
         leaf = leaf_of[:, t] - evidence.geometry.leaf_start[t]
         inside = [leaf == v for v in pieces.leaf]
-        own = [before[:, c, i].sum(axis=1) for c, i in zip(pieces.label, inside, strict=True)]
-        expected = np.array(own).T / np.sum(own, axis=0)[:, None]
-        reach = np.zeros(expected.shape)
-        kernels.reach_places(pieces, rows, beliefs, factor.said, reach)
+        parts = [np.flatnonzero(beliefs.label[0] == c) for c in pieces.label]
+        own = [before[:, s][:, :, i].sum(axis=2) for s, i in zip(parts, inside, strict=True)]
+        expected = np.sum(own, axis=2).T / np.sum(own, axis=(0, 2))[:, None]
+        total = np.zeros((*shape[:2], shape[2] + 1))
+        of_part, reach = np.zeros((*shape[:2], len(inside))), np.zeros(expected.shape)
+        kernels.reach_places(pieces, rows, beliefs, said, total, of_part, reach)
         np.testing.assert_allclose(reach, expected, atol=1e-6)
 
-        # What is heard is the change of each class, and of each attribute within it.
+        # What is heard is the change of each part, and of each attribute within it.
         heard = rng.dirichlet(np.ones(reach.shape[1]), size=len(rows))
-        kernels.hear_trees(pieces, rows, beliefs, factor.said, reach, heard, 1.0, 1.0)
+        kernels.hear_trees(pieces, said, total, of_part, reach, heard, 1.0, 1.0)
         told = said_of_points(factor, evidence, points)
         for i in range(len(rows)):
-            for c in np.unique(pieces.label):
-                places = np.flatnonzero(pieces.label == c)
+            for s, c in enumerate(beliefs.label[0]):
                 change = np.zeros((2, len(points)))
                 for w, weight in enumerate((heard[i], reach[i])):
-                    for j in places:
-                        share = before[i, c] * inside[j]
-                        change[w] += weight[j] * share / max(share.sum(), 1e-300)
+                    for j in np.flatnonzero(pieces.label == c):
+                        whole = before[i][beliefs.label[0] == c][:, inside[j]].sum()
+                        change[w] += weight[j] * before[i, s] * inside[j] / max(whole, 1e-300)
                 whole = change.sum(axis=1)
+                if not whole[1]:
+                    continue
                 exact = np.full(len(points), np.log(whole[0] / whole[1]))
                 for a in range(points.shape[1]):
-                    cavity = np.bincount(points[:, a], before[i, c]) / before[i, c].sum()
+                    cavity = np.bincount(points[:, a], before[i, s]) / before[i, s].sum()
                     at = np.array([np.bincount(points[:, a], own) for own in change])
-                    after, without = np.log(np.maximum(at / whole[:, None] / cavity, 1e-7))
+                    after, without = np.log(np.maximum(at / whole[:, None] / cavity, 1e-6))
                     exact += (after - without)[points[:, a]]
-                np.testing.assert_allclose(told[i, c], exact, atol=1e-3)
+                np.testing.assert_allclose(told[i, s], exact, atol=1e-3)
 
 
 @examples(60, fast=10)
@@ -255,35 +260,38 @@ def test_guesses_are_mended_where_most_is_right():
 
 def test_without_time_or_room_there_is_no_guess(monkeypatch):
     evidence, _ = forest(60, 10, 2, 0)
-    own, possible = laid_out(evidence), every_class(evidence)
+    own = laid_out(evidence)
 
     def mended(probable: np.ndarray) -> tuple[np.ndarray, int]:
         return probable.argmax(axis=1), 7
 
-    assert classes_by_leaves(own, possible, mended, Clock(0.0)) is None
+    assert classes_by_leaves(own, mended, Clock(0.0)) is None
     monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._PATIENCE", 2)
-    label, missed = classes_by_leaves(own, possible, mended, Clock(60.0))
+    label, missed = classes_by_leaves(own, mended, Clock(60.0))
     assert missed == 7
     assert len(label) == 60
-    said = sum(factor.said.pieces.size for factor in factors(evidence))
-    table = every_class(evidence).size * (1 + evidence.geometry.radix.sum())
-    assert said > table
-    for most in (table, said):
-        monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", most - 1)
-        with pytest.raises(GridTooLarge):
-            laid_out(evidence)
+    n_leaves, radix = np.diff(evidence.geometry.leaf_start), evidence.geometry.radix
+    drawn = np.count_nonzero(evidence.draws, axis=1)
+    table = 2 * max(60 * (1 + radix.sum()), drawn @ (n_leaves + 2 * (len(radix) + 1)))
+    for most, n_kinds in ((2**27, 2), (2 * table - 1, 1)):
+        monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", most)
+        beliefs = laid_out(evidence).beliefs
+        assert beliefs.atoms.shape == (60, 2 * n_kinds, 1 + radix.sum())
+    monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", table - 1)
+    with pytest.raises(GridTooLarge):
+        laid_out(evidence)
 
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_beliefs()
-    loops = [loop for loop in vars(kernels).values() if hasattr(loop, "signatures")]
+    modules = kernels, kind_kernels, law_kernels
+    every = [loop for module in modules for loop in vars(module).values()]
+    loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]
     evidence, _ = forest(60, 10, 2, 0)
     misses = iter((3, 0))
-    own, possible = laid_out(evidence), every_class(evidence)
-    classes_by_leaves(
-        own, possible, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(60.0)
-    )
-    places_by_leaves(own, possible, Clock(1.0))
+    own = laid_out(evidence)
+    classes_by_leaves(own, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(60.0))
+    places_by_leaves(own, Clock(1.0))
     assert [len(loop.signatures) for loop in loops] == before
     assert sum(before) > 5

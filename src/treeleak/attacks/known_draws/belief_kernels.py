@@ -16,7 +16,10 @@ from treeleak.core.compiled import njit
 _LEAST = 1e-300
 _WIDE = 1e30
 """Largest scale of a place."""
-_SLIGHT = 1e-7
+_UNLIKELY, _NEVER = 1e-4, 1e-10
+"""Probability up to which a part is neither heard nor told of places, and up to which a row is
+taken never to lie in one."""
+_SLIGHT = 1e-6
 """Probability up to which a place says nothing of where a row lies, and least factor of a piece:
 sums round to less where there should be none."""
 _SCALED = 3
@@ -58,23 +61,27 @@ class Said(NamedTuple):
     """What a tree said to the rows that it drew, as logs."""
 
     pieces: Any
-    """Shape (n_own_rows, n_classes, n_positions)."""
-    classes: Any
-    """Shape (n_own_rows, n_classes)."""
+    """Shape (n_own_rows, n_parts, n_positions)."""
+    parts: Any
+    """Shape (n_own_rows, n_parts)."""
 
 
 class Beliefs(NamedTuple):
-    """What is believed of each row."""
+    """What is believed of each row: parts, each of a class and of a kind of rows."""
 
     atoms: Any
-    """Shape (n_rows, n_classes, n_atoms + 1). Of its attributes, if it is of a class: probabilities
+    """Shape (n_rows, n_parts, n_atoms + 1). Of its attributes, if it is of a part: probabilities
     summed up to each atom."""
+    share: Any
+    """Shape (n_rows, n_parts). How probable each part is."""
     label: Any
-    """Shape (n_rows, n_classes). Of its class."""
+    """Shape (n_rows, n_parts). Class of each part."""
+    kind: Any
+    """Shape (n_parts,). Kind of each part."""
 
 
 @njit()
-def _admitted(tree: Any, i: Any, total: Any) -> Any:
+def admitted(tree: Any, i: Any, total: Any) -> Any:
     """Mass of what bound i of a leaf admits."""
     mass = 0.0
     for r in range(tree.run[i], tree.run[i + 1]):
@@ -83,7 +90,7 @@ def _admitted(tree: Any, i: Any, total: Any) -> Any:
 
 
 @njit()
-def _sum_pieces(tree: Any, mass: Any, total: Any) -> Any:
+def sum_pieces(tree: Any, mass: Any, total: Any) -> Any:
     """Sum masses of pieces up to each position, those of an attribute to 1.
 
     Returns the log of the product of what they came to before.
@@ -102,7 +109,7 @@ def _sum_pieces(tree: Any, mass: Any, total: Any) -> Any:
 
 
 @njit()
-def _read_pieces(tree: Any, belief: Any, mass: Any) -> None:
+def read_pieces(tree: Any, belief: Any, mass: Any) -> None:
     """Read masses of pieces from beliefs that are summed up to each atom."""
     for q in range(len(tree.first) - 1):
         for p in range(tree.first[q], tree.first[q + 1] - 1):
@@ -112,37 +119,51 @@ def _read_pieces(tree: Any, belief: Any, mass: Any) -> None:
 @njit()
 def _take_back(tree: Any, belief: Any, message: Any, mass: Any) -> None:
     """The same, but for what this tree said itself."""
-    _read_pieces(tree, belief, mass)
+    read_pieces(tree, belief, mass)
     for p in range(len(mass)):
         mass[p] *= np.exp(-message[p])
 
 
 @njit()
-def reach_places(tree: Any, rows: Any, beliefs: Beliefs, said: Said, reach: Any) -> None:
+def reach_places(
+    tree: Any, rows: Any, beliefs: Beliefs, said: Said, total: Any, own: Any, reach: Any
+) -> None:
     """How probable each place is of each row, but for what this tree said itself.
 
-    ``reach``, shape (n_own_rows, n_places).
+    ``total``, shape (n_own_rows, n_parts, n_positions + 1): masses of pieces, summed up to each;
+    ``own``, shape (n_own_rows, n_parts, n_places): how probable places are of each part, up to a
+    factor for each row; ``reach``, shape (n_own_rows, n_places): of all.
     """
-    n_classes, n_positions = beliefs.label.shape[1], tree.first[-1]
-    mass, total = np.zeros(n_positions), np.zeros((n_classes, n_positions + 1))
-    log = np.zeros(n_classes)
+    n_parts, n_places = beliefs.share.shape[1], len(tree.leaf)
+    mass, log = np.zeros(tree.first[-1]), np.zeros(n_parts)
     for i in range(len(rows)):
-        for c in range(n_classes):
-            log[c] = -np.inf
-            if beliefs.label[rows[i], c] > 0.0:
-                _take_back(tree, beliefs.atoms[rows[i], c], said.pieces[i, c], mass)
-                log[c] = _sum_pieces(tree, mass, total[c])
-                log[c] += np.log(beliefs.label[rows[i], c]) - said.classes[i, c]
+        k = rows[i]
+        for s in range(n_parts):
+            log[s] = -np.inf
+            if beliefs.share[k, s] > _UNLIKELY:
+                _take_back(tree, beliefs.atoms[k, s], said.pieces[i, s], mass)
+                log[s] = sum_pieces(tree, mass, total[i, s])
+                log[s] += np.log(beliefs.share[k, s]) - said.parts[i, s]
         most, whole = log.max(), _LEAST
-        for j in range(len(tree.leaf)):
-            c = tree.label[j]
-            own = np.exp(log[c] - most)
-            if own > 0.0:
-                for k in range(tree.bound[tree.leaf[j]], tree.bound[tree.leaf[j] + 1]):
-                    own *= _admitted(tree, k, total[c])
-            reach[i, j] = own
-            whole += own
-        for j in range(len(tree.leaf)):
+        for s in range(n_parts):
+            first = np.exp(log[s] - most)
+            for j in range(n_places):
+                own[i, s, j] = 0.0
+                if first <= _NEVER or tree.label[j] != beliefs.label[k, s]:
+                    continue
+                there = first
+                for b in range(tree.bound[tree.leaf[j]], tree.bound[tree.leaf[j] + 1]):
+                    there *= admitted(tree, b, total[i, s])
+                    if there <= _NEVER:
+                        there = 0.0
+                        break
+                own[i, s, j] = there
+        for j in range(n_places):
+            reach[i, j] = 0.0
+            for s in range(n_parts):
+                reach[i, j] += own[i, s, j]
+            whole += reach[i, j]
+        for j in range(n_places):
             reach[i, j] /= whole
 
 
@@ -176,13 +197,15 @@ def hear_counts(tree: Any, b: Any, reach: Any, heard: Any) -> None:
 
     The other rows lie where they are believed to, each by itself.
     """
-    p, out = np.zeros(len(b)), np.zeros(len(b))
+    for i in range(len(b)):
+        for j in range(len(tree.leaf)):
+            heard[i, j] = -np.inf
     for j in range(len(tree.leaf)):
-        for i in range(len(b)):
-            p[i] = min(max(reach[i, j], 0.0), 1.0)
-        count_ratios(p, b, tree.n[j], tree.d[j], out)
-        for i in range(len(b)):
-            heard[i, j] = np.log(max(reach[i, j], _LEAST)) + out[i]
+        near = np.flatnonzero(reach[:, j] > 0.0)
+        p, out = reach[near, j], np.zeros(len(near))
+        count_ratios(np.minimum(p, 1.0), b[near], tree.n[j], tree.d[j], out)
+        for x in range(len(near)):
+            heard[near[x], j] = np.log(p[x]) + out[x]
     for i in range(len(b)):
         most = heard[i].max()
         for j in range(len(tree.leaf)):
@@ -190,24 +213,23 @@ def hear_counts(tree: Any, b: Any, reach: Any, heard: Any) -> None:
 
 
 @njit()
-def _project(tree: Any, c: Any, weight: Any, total: Any, of_piece: Any) -> Any:
-    """Factors by which weights of places change the mass of each piece; weights of the class.
+def project(tree: Any, weight: Any, total: Any, of_piece: Any) -> Any:
+    """Factors by which weights of places change the mass of each piece; the weights' sums.
 
     ``weight``, shape (2, n_places), two weights at once; ``total``: masses summed up to each
     position; ``of_piece``, shape (2, n_positions + 1).
     """
     n_slots = len(tree.first) - 1
-    for p in range(of_piece.shape[1]):
-        of_piece[0, p], of_piece[1, p] = 0.0, 0.0
+    of_piece[:] = 0.0
     bounded, whole = np.zeros((2, n_slots)), np.zeros(2)
     for j in range(len(tree.leaf)):
         one, two = weight[0, j], weight[1, j]
-        if tree.label[j] != c or (one <= _SLIGHT and two <= _SLIGHT):
+        if one <= _SLIGHT and two <= _SLIGHT:
             continue
         whole[0] += one
         whole[1] += two
         for k in range(tree.bound[tree.leaf[j]], tree.bound[tree.leaf[j] + 1]):
-            part = 1.0 / max(_admitted(tree, k, total), _LEAST)
+            part = 1.0 / max(admitted(tree, k, total), _LEAST)
             bounded[0, tree.slot[k]] += one
             bounded[1, tree.slot[k]] += two
             for r in range(tree.run[k], tree.run[k + 1]):
@@ -228,31 +250,40 @@ def _project(tree: Any, c: Any, weight: Any, total: Any, of_piece: Any) -> Any:
 
 @njit()
 def hear_trees(
-    tree: Any, rows: Any, beliefs: Beliefs, said: Said, reach: Any, heard: Any, step: Any,
-    heeded: Any,
-) -> None:  # fmt: skip
+    tree: Any, said: Said, total: Any, own: Any, reach: Any, heard: Any, step: Any, heeded: Any
+) -> None:
     """Let rows hear what counts say of them: beliefs with the counts, by beliefs without.
 
-    ``step``: how far messages move to what they should be, which is the share ``heeded`` of it.
+    ``total`` and ``own``: see :func:`reach_places`. ``step``: how far messages move to what they
+    should be, which is the share ``heeded`` of it.
     """
-    n_classes, n_positions = beliefs.label.shape[1], tree.first[-1]
-    mass, total = np.zeros(n_positions), np.zeros(n_positions + 1)
-    factor, weight = np.zeros((2, n_positions + 1)), np.zeros((2, len(tree.leaf)))
-    for i in range(len(rows)):
-        for j in range(len(tree.leaf)):
-            weight[0, j], weight[1, j] = heard[i, j], reach[i, j]
-        for c in range(n_classes):
-            if beliefs.label[rows[i], c] <= 0.0:
+    n_own_rows, n_parts, n_places = own.shape
+    factor, weight = np.zeros((2, tree.first[-1] + 1)), np.zeros((2, n_places))
+    for i in range(n_own_rows):
+        for s in range(n_parts):
+            whole, n_open = np.zeros(2), 0
+            for j in range(n_places):
+                weight[0, j], weight[1, j] = 0.0, 0.0
+                if own[i, s, j] > 0.0:
+                    part = own[i, s, j] / own[i, :, j].sum()
+                    weight[0, j], weight[1, j] = part * heard[i, j], part * reach[i, j]
+                    whole[0] += weight[0, j]
+                    whole[1] += weight[1, j]
+                    n_open += 1
+            if whole[1] <= _NEVER:
                 continue
-            _take_back(tree, beliefs.atoms[rows[i], c], said.pieces[i, c], mass)
-            _sum_pieces(tree, mass, total)
-            whole = _project(tree, c, weight, total, factor)
-            for p in range(n_positions):
+            to = heeded * log_ratio(whole[0], whole[1])
+            said.parts[i, s] += step * (to - said.parts[i, s])
+            if n_open == 1:
+                for p in range(tree.first[-1]):
+                    said.pieces[i, s, p] *= 1.0 - step
+                continue
+            weight[0] /= max(whole[0], _LEAST)
+            weight[1] /= whole[1]
+            project(tree, weight, total[i, s], factor)
+            for p in range(tree.first[-1]):
                 to = heeded * log_ratio(factor[0, p], factor[1, p])
-                said.pieces[i, c, p] += step * (to - said.pieces[i, c, p])
-            said.classes[i, c] += step * (
-                heeded * log_ratio(whole[0], whole[1]) - said.classes[i, c]
-            )
+                said.pieces[i, s, p] += step * (to - said.pieces[i, s, p])
 
 
 @njit()
@@ -263,74 +294,54 @@ def gather(tree: Any, rows: Any, among: Any, said: Said, beliefs: Beliefs) -> No
     """
     for i in among:
         k = rows[i]
-        for c in range(beliefs.label.shape[1]):
-            beliefs.label[k, c] += said.classes[i, c]
+        for s in range(beliefs.share.shape[1]):
+            if beliefs.share[k, s] == -np.inf:
+                continue
+            beliefs.share[k, s] += said.parts[i, s]
             for q in range(len(tree.first) - 1):
                 own = 0.0
                 for p in range(tree.first[q], tree.first[q + 1] - 1):
-                    beliefs.atoms[k, c, tree.low[p]] += said.pieces[i, c, p] - own
-                    own = said.pieces[i, c, p]
-                beliefs.atoms[k, c, tree.high[tree.first[q + 1] - 2]] -= own
+                    beliefs.atoms[k, s, tree.low[p]] += said.pieces[i, s, p] - own
+                    own = said.pieces[i, s, p]
+                beliefs.atoms[k, s, tree.high[tree.first[q + 1] - 2]] -= own
 
 
 @njit()
 def believe(
-    rows: Any, start: Any, log_prior: Any, allowed: Any, group: Any, beliefs: Beliefs
+    rows: Any, start: Any, log_atoms: Any, allowed: Any, group: Any, beliefs: Beliefs
 ) -> None:
     """Turn logs, each less the one below, into probabilities summed up to each atom.
 
-    ``start``, shape (n_attributes + 1,): first atom of each; ``log_prior``, shape (n_classes,
-    n_atoms); ``allowed``, shape (n_groups, n_atoms): which atoms rows of a group may have.
+    ``start``, shape (n_attributes + 1,): first atom of each; ``log_atoms``, shape (n_classes,
+    n_kinds, n_atoms): what rows of a class and a kind are like; ``allowed``, shape (n_groups,
+    n_atoms): which atoms rows of a group may have.
     """
-    n_classes = beliefs.label.shape[1]
+    n_parts = beliefs.share.shape[1]
     for k in rows:
         may = allowed[group[k]]
-        for c in range(n_classes):
-            if beliefs.label[k, c] == -np.inf:
+        for s in range(n_parts):
+            if beliefs.share[k, s] == -np.inf:
                 continue
-            own, log = beliefs.atoms[k, c], 0.0
+            own, usual, log = (
+                beliefs.atoms[k, s],
+                log_atoms[beliefs.label[k, s], beliefs.kind[s]],
+                0.0,
+            )
             for x in range(start[-1]):
                 log += own[x]
-                own[x] = log + log_prior[c, x] if may[x] else -np.inf
+                own[x] = log + usual[x] if may[x] else -np.inf
+            total = 0.0
             for a in range(len(start) - 1):
                 most = own[start[a] : start[a + 1]].max()
                 whole = 0.0
                 for x in range(start[a], start[a + 1]):
                     own[x] = np.exp(own[x] - most)
                     whole += own[x]
+                beliefs.share[k, s] += most + np.log(whole)
                 for x in range(start[a], start[a + 1]):
-                    own[x] /= whole
-                beliefs.label[k, c] += most + np.log(whole)
-        norm = beliefs.label[k].max()
-        beliefs.label[k] = np.exp(beliefs.label[k] - norm)
-        beliefs.label[k] /= beliefs.label[k].sum()
-        for c in range(n_classes):
-            if beliefs.label[k, c] <= 0.0:
-                continue
-            own, total = beliefs.atoms[k, c], 0.0
-            for x in range(start[-1]):
-                mass, own[x] = own[x], total
-                total += mass
+                    mass, own[x] = own[x] / whole, total
+                    total += mass
             own[start[-1]] = total
-
-
-@njit()
-def count_pieces(tree: Any, prior: Any, mean: Any) -> None:
-    """Add up where draws lie, if they lie in leaves as the prior says and leaves as counted.
-
-    ``prior``, shape (n_classes, n_atoms + 1): summed up to each atom; ``mean``, shape (n_classes,
-    n_atoms).
-    """
-    n_positions = tree.first[-1]
-    mass, total = np.zeros(n_positions), np.zeros(n_positions + 1)
-    factor, weight = np.zeros((2, n_positions + 1)), np.zeros((2, len(tree.leaf)))
-    for j in range(len(tree.leaf)):
-        weight[0, j] = tree.n[j]
-    for c in range(len(prior)):
-        _read_pieces(tree, prior[c], mass)
-        _sum_pieces(tree, mass, total)
-        whole = _project(tree, c, weight, total, factor)[0]
-        for q in range(len(tree.first) - 1):
-            for p in range(tree.first[q], tree.first[q + 1] - 1):
-                for x in range(tree.low[p], tree.high[p]):
-                    mean[c, x] += whole * factor[0, p] * (prior[c, x + 1] - prior[c, x])
+        most = beliefs.share[k].max()
+        beliefs.share[k] = np.exp(beliefs.share[k] - most)
+        beliefs.share[k] /= beliefs.share[k].sum()

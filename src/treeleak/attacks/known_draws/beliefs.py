@@ -13,7 +13,7 @@ from treeleak.attacks.known_draws.classes import Guess, Mended
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import smallest
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 
 _BALANCED = 5
@@ -40,20 +40,18 @@ on average, until beliefs are taken to have settled."""
 _LEAST = 1e-300
 
 
-def classes_by_leaves(
-    own: LeafBeliefs, possible: BoolArray, mended: Mended, clock: Clock
-) -> Guess | None:
+def classes_by_leaves(own: LeafBeliefs, mended: Mended, clock: Clock) -> Guess | None:
     """Find classes that meet what whole trees count, by what every leaf counts.
 
-    ``possible``, shape (n_rows, n_classes): of which classes rows may be. Returns the best guess
-    when the time was up, or nothing better came for long; None if there was no time for one.
+    Returns the best guess when the time was up, or nothing better came for long; None if there was
+    no time for one.
     """
-    label, n, drawn = own.beliefs.label, own.n, own.drawn
     best, before, probable, gainless, step, most = None, None, None, 0, _STEP, _STEP
     while not clock.stopped and gainless < _PATIENCE:
-        own.believe(possible)
-        _balance(label, drawn, n)
-        probable = label.copy() if probable is None else probable + _RECENT * (label - probable)
+        own.believe()
+        label = _balanced(own.classes, own.drawn, own.n)
+        own.weigh(label)
+        probable = label if probable is None else probable + _RECENT * (label - probable)
         guess = mended(probable)
         gainless += 1
         if best is None or guess[1] < best[1]:
@@ -63,19 +61,18 @@ def classes_by_leaves(
         if before is not None:
             moved = float(np.abs(label - before).max(axis=1).mean())
             step, most = _next(step, most, moved)
-        before = label.copy()
+        before = label
         clock.tell("finding the classes of rows from what leaves count", 0.0, best[1])
         own.listen(step, 1.0, clock)
     return best
 
 
-def places_by_leaves(own: LeafBeliefs, possible: BoolArray, clock: Clock) -> FloatArray:
+def places_by_leaves(own: LeafBeliefs, clock: Clock) -> FloatArray:
     """How probable the atoms of each row's attributes are, by what every leaf counts.
 
-    ``possible``, shape (n_rows, n_classes): of which classes rows may be. Goes on from what was
-    heard before. Returns an array of shape (n_rows, n_atoms).
+    Goes on from what was heard before. Returns an array of shape (n_rows, n_atoms).
     """
-    own.believe(possible)
+    own.believe()
     atoms, step, last = own.atoms, _STEP, np.inf
     every = 2 * len(atoms) * (len(own.start) - 1)
     for r in range(_ROUNDS):
@@ -83,7 +80,7 @@ def places_by_leaves(own: LeafBeliefs, possible: BoolArray, clock: Clock) -> Flo
             break
         clock.tell("finding where rows lie from what leaves count", r / _ROUNDS)
         own.listen(step, _HEEDED, clock)
-        own.believe(possible)
+        own.believe()
         before, atoms = atoms, own.atoms
         moved = float(np.abs(atoms - before).sum()) / every
         if moved < _MOVED * step:
@@ -98,10 +95,8 @@ def compile_beliefs() -> None:
     """Compile what passes messages between rows and trees."""
     evidence, misses = smallest(), iter((1, 0))
     boxes, possible = LeafBoxes.of(evidence.geometry), np.ones((3, 1), dtype=bool)
-    own = LeafBeliefs.of(evidence, boxes, None, Clock(np.inf))
-    classes_by_leaves(
-        own, possible, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(np.inf)
-    )
+    own = LeafBeliefs.of(evidence, boxes, None, possible, Clock(np.inf))
+    classes_by_leaves(own, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(np.inf))
 
 
 def _next(step: float, most: float, moved: float) -> tuple[float, float]:
@@ -111,7 +106,7 @@ def _next(step: float, most: float, moved: float) -> tuple[float, float]:
     return (min(_GROW * step, most) if moved < _STEADY else step), most
 
 
-def _balance(label: FloatArray, drawn: IntArray, n: IntArray) -> None:
+def _balanced(label: FloatArray, drawn: IntArray, n: IntArray) -> FloatArray:
     """Scale classes, one after the other, until they expect the draws that all trees count of them.
 
     ``drawn``, shape (n_rows,): how often all trees drew each row.
@@ -126,4 +121,4 @@ def _balance(label: FloatArray, drawn: IntArray, n: IntArray) -> None:
                 few = drawn @ expit(log[:, c] + middle - others) < n[c]
                 low, high = (middle, high) if few else (low, middle)
             log[:, c] += (low + high) / 2
-    label[:] = softmax(log, axis=1)
+    return np.asarray(softmax(log, axis=1))

@@ -18,7 +18,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, logit, xlogy
 
-from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -62,8 +61,6 @@ class Classes:
     number of equations. False for rows that no tree drew."""
     guessed: bool = False
     """Whether no others meet it than some that were not found."""
-    beliefs: LeafBeliefs | None = None
-    """What leaves said of rows meanwhile, if they were asked."""
 
     def possible(self, otherwise: BoolArray) -> BoolArray:
         """Of which classes rows are; where that is not sure, ``otherwise``, of the same shape."""

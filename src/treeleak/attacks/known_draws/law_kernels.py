@@ -8,7 +8,7 @@ import numpy as np
 
 from treeleak.core.compiled import njit, put
 
-_LEAST = 1e-300
+_LEAST = 1e-150
 _MOST = 30.0
 """Largest size of what a message adds to a log."""
 _SMALL = 256
@@ -49,7 +49,9 @@ def _without(law: Any, p: Any, b: Any, step: Any) -> Any:
 
 @njit()
 def log_ratio(there: Any, absent: Any) -> Any:
-    return min(max(np.log(max(there, _LEAST)) - np.log(max(absent, _LEAST)), -_MOST), _MOST)
+    """Log of a ratio, of limited size."""
+    ratio = max(there, _LEAST) / max(absent, _LEAST)
+    return min(max(np.log(max(ratio, _LEAST)), -_MOST), _MOST)
 
 
 @njit()

@@ -1,15 +1,16 @@
 """What is believed of rows by what every leaf counts: where they lie, and of which class they are.
 
-Draws are known. What is believed of a row is a product: a class, and for each class a distribution
-over the atoms of each attribute. Every tree is one factor. It hears from each row how probable each
-of its leaves is, and says back how much more probable its counts are with the row in a leaf than
-without it, given what it heard of all other rows; the row takes this up as a product again
-(expectation propagation: Minka 2001).
+Draws are known. Rows are of kinds, which have in common how attributes go together, and are fitted
+to the counts before. What is believed of a row is of which class and kind it is and, for each of
+these parts, a distribution over the atoms of each attribute. Every tree is one factor. It hears
+from each row how probable each of its leaves is, and says back how much more probable its counts
+are with the row in a leaf than without it, given what it heard of all other rows; the row takes
+this up part by part (expectation propagation: Minka 2001).
 
 What a tree says to all rows alike, for instance that a leaf holds more than expected, is not said:
 a hundred trees would say it a hundred times. Beliefs with the counts are taken by beliefs without,
-both scaled so that each leaf expects what it counts. What rows have in common is fitted to the
-counts before, once: learned from beliefs, it would drift away from them.
+both scaled so that each leaf expects what it counts. What rows have in common is not learned from
+beliefs, which would drift away from the counts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
+from treeleak.attacks.known_draws.kinds import Kinds, fitted_kinds
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -34,10 +36,9 @@ from treeleak.side_information.given import KnownParts
 
 _MOST = 2**27
 """Most numbers in the table of beliefs (1 GiB), and in all that trees say."""
-_FITTED = 20
-"""Rounds in which the distribution of all rows is fitted to counts, before rows are parted."""
-_ATOM = 1.0
-"""Rows that are added to each attribute's distribution, spread over its atoms."""
+_PARTS = 4
+"""Parts of what is believed of a row, where there is room: each is of a class and of a kind."""
+_LEAST = 1e-300
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -54,13 +55,15 @@ class TreeFactor:
     """Shape (2, n_places). Scale of each place, for beliefs without its counts and with them."""
 
     @classmethod
-    def of(cls, evidence: KnownDraws, boxes: LeafBoxes, tree: int) -> TreeFactor:
-        """Lay out one tree."""
-        pieces = _pieces(evidence, boxes, tree)
-        rows = np.flatnonzero(evidence.draws[tree])
-        shape = len(rows), evidence.n.shape[1], int(pieces.first[-1])
+    def of(cls, pieces: TreePieces, draws: IntArray, n_parts: int) -> TreeFactor:
+        """Lay out one tree.
+
+        ``draws``, shape (n_rows,): how often it drew each row.
+        """
+        rows = np.flatnonzero(draws)
+        shape = len(rows), n_parts, int(pieces.first[-1])
         said = Said(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
-        b = evidence.draws[tree, rows].astype(np.int64)
+        b = draws[rows].astype(np.int64)
         return cls(pieces, rows, b, said, np.ones((2, len(pieces.n))))
 
     def listen(self, beliefs: Beliefs, step: float, heeded: float) -> None:
@@ -68,14 +71,15 @@ class TreeFactor:
 
         ``heeded``: share of what the counts say that is said.
         """
-        own, (without, with_) = (self.pieces, self.rows, beliefs, self.said), self.scales
-        reach = np.zeros((len(self.rows), len(without)))
+        (without, with_), (n_rows, n_parts) = self.scales, self.said.parts.shape
+        total = np.zeros((n_rows, n_parts, int(self.pieces.first[-1]) + 1))
+        own, reach = np.zeros((n_rows, n_parts, len(without))), np.zeros((n_rows, len(without)))
         heard = np.zeros_like(reach)
-        kernels.reach_places(*own, reach)
+        kernels.reach_places(self.pieces, self.rows, beliefs, self.said, total, own, reach)
         kernels.scale_places(self.pieces, self.b, without, reach)
         kernels.hear_counts(self.pieces, self.b, reach, heard)
         kernels.scale_places(self.pieces, self.b, with_, heard)
-        kernels.hear_trees(*own, reach, heard, step, heeded)
+        kernels.hear_trees(self.pieces, self.said, total, own, reach, heard, step, heeded)
 
     def rest(self, closed: NDArray[np.uint8], label: IntArray) -> IntArray:
         """Draws of each place without those of rows that can lie in one leaf only.
@@ -104,8 +108,9 @@ class LeafBeliefs:
     """Shape (n_classes,). Draws of each class, over all trees."""
     drawn: IntArray
     """Shape (n_rows,). How often all trees drew each row."""
-    log_prior: FloatArray
-    """Shape (n_classes, n_atoms). What rows of each class are like, as logs."""
+    kinds: Kinds
+    possible: BoolArray
+    """Shape (n_rows, n_parts). Of which parts rows may be."""
     allowed: BoolArray
     """Shape (n_groups, n_atoms). Which atoms rows may have, by what is known of them."""
     group: IntArray
@@ -114,33 +119,54 @@ class LeafBeliefs:
 
     @classmethod
     def of(
-        cls, evidence: KnownDraws, boxes: LeafBoxes, parts: KnownParts | None, clock: Clock
-    ) -> LeafBeliefs:
+        cls, evidence: KnownDraws, boxes: LeafBoxes, parts: KnownParts | None,
+        possible: BoolArray, clock: Clock,
+    ) -> LeafBeliefs:  # fmt: skip
         """Lay out all trees.
 
+        ``possible``, shape (n_rows, n_classes): of which classes rows may be; any, if of none.
         Raises GridTooLarge if that takes too much room.
         """
-        n_classes, start = evidence.n.shape[1], np.append(0, np.cumsum(evidence.geometry.radix))
-        shape = evidence.n_rows, n_classes, int(start[-1]) + 1
+        (n_rows, n_classes), radix = possible.shape, evidence.geometry.radix
+        start, drawn = np.append(0, np.cumsum(radix)), np.count_nonzero(evidence.draws, axis=1)
+        possible = possible | ~possible.any(axis=1, keepdims=True)
+        n_choices = int(possible.sum(axis=1).max(initial=1))
         # A test adds a piece, and each attribute one more and a position behind it.
         n_leaves = np.diff(evidence.geometry.leaf_start)[: len(evidence.draws)]
-        n_said = np.count_nonzero(evidence.draws, axis=1) @ (n_leaves + 2 * len(start)) * n_classes
-        if max(np.prod(shape, dtype=float), n_said) > _MOST:
-            raise GridTooLarge(f"{shape[0]:,} rows of {shape[2]:,} intervals and values: too many")
-        trees = [TreeFactor.of(evidence, boxes, t) for t in range(len(evidence.draws))]
-        n, group = evidence.n.sum(axis=0), np.zeros(shape[0], dtype=np.int64)
-        allowed = np.ones((1, int(start[-1])), dtype=bool)
+        n_said = float(drawn @ (n_leaves + 2 * len(start))) * n_choices
+        n_believed = float(n_rows) * n_choices * (int(start[-1]) + 1)
+        room = _MOST / max(n_said, n_believed, 1.0)
+        n_kinds = int(min(room, max(_PARTS // n_choices, 1)))
+        if not n_kinds:
+            raise GridTooLarge(f"{n_rows:,} rows of {start[-1]:,} intervals and values: too many")
+        pieces = [_pieces(evidence, boxes, t) for t in range(len(evidence.draws))]
+        kinds = fitted_kinds(pieces, n_kinds, n_classes, start, clock)
+        trees = [
+            TreeFactor.of(own, draws, n_choices * n_kinds)
+            for own, draws in zip(pieces, evidence.draws, strict=True)
+        ]
+        group, allowed = np.zeros(n_rows, dtype=np.int64), np.ones((1, start[-1]), dtype=bool)
         if parts is not None:
             allowed, group = np.ascontiguousarray(parts.allowed[:, : start[-1]]), parts.group
-        beliefs = Beliefs(np.zeros(shape), np.zeros(shape[:2]))
-        log_prior = _fitted([tree.pieces for tree in trees], n_classes, start, clock)
-        drawn = evidence.draws.sum(axis=0, dtype=np.int64)
-        return cls(trees, start, n, drawn, log_prior, allowed, group, beliefs)
+        # Possible classes first.
+        label = np.argsort(~possible, axis=1, kind="stable")[:, :n_choices]
+        own = np.take_along_axis(possible, label, axis=1)
+        shape = n_rows, n_choices * n_kinds
+        beliefs = Beliefs(
+            np.zeros((*shape, start[-1] + 1)), np.zeros(shape), label.repeat(n_kinds, axis=1),
+            np.tile(np.arange(n_kinds), n_choices),
+        )  # fmt: skip
+        return cls(
+            trees, start, evidence.n.sum(axis=0), evidence.draws.sum(axis=0, dtype=np.int64), kinds,
+            own.repeat(n_kinds, axis=1), allowed, group, beliefs,
+        )  # fmt: skip
 
     def within(
         self, closed: NDArray[np.uint8], span: IntArray, label: IntArray, clock: Clock
     ) -> LeafBeliefs:
         """Hold rows to what is known of them, and fit to the counts what the others are like.
+
+        Nothing is to be heard before.
 
         Parameters
         ----------
@@ -164,28 +190,23 @@ class LeafBeliefs:
             end = begin + len(tree.pieces.bound) - 1
             others.append(tree.pieces._replace(n=tree.rest(closed[:, begin:end], label)))
             begin = end
-        log_prior = _fitted(others, len(self.n), self.start, clock)
-        group = np.arange(len(allowed))
-        return replace(self, allowed=allowed, group=group, log_prior=log_prior)
+        n_classes, n_kinds = self.kinds.log_share.shape
+        kinds = fitted_kinds(others, n_kinds, n_classes, self.start, clock)
+        return replace(self, allowed=allowed, group=np.arange(len(allowed)), kinds=kinds)
 
-    def believe(self, possible: BoolArray) -> None:
-        """Gather what trees said into beliefs.
-
-        ``possible``, shape (n_rows, n_classes): of which classes rows may be; any, if of none.
-        """
-        label, atoms = self.beliefs.label, self.beliefs.atoms
-        with np.errstate(divide="ignore"):
-            log_share = np.log(self.n / self.n.sum())
-        label[:] = np.where(possible | ~possible.any(axis=1, keepdims=True), log_share, -np.inf)
+    def believe(self) -> None:
+        """Gather what trees said into beliefs."""
+        atoms, share, label, kind = self.beliefs
+        share[:] = np.where(self.possible, self.kinds.log_share[label, kind], -np.inf)
 
         def some(own: int) -> None:
             atoms[own::THREADS] = 0.0
             for tree in self.trees:
                 among = np.flatnonzero(tree.rows % THREADS == own)
                 kernels.gather(tree.pieces, tree.rows, among, tree.said, self.beliefs)
-            rows = np.arange(own, len(label), THREADS)
+            rows = np.arange(own, len(share), THREADS)
             kernels.believe(
-                rows, self.start, self.log_prior, self.allowed, self.group, self.beliefs
+                rows, self.start, self.kinds.log_atoms, self.allowed, self.group, self.beliefs
             )
 
         run_all([partial(some, i) for i in range(THREADS)])
@@ -202,36 +223,26 @@ class LeafBeliefs:
 
     @property
     def atoms(self) -> FloatArray:
-        """How probable atoms of each row are, whatever its class, shape (n_rows, n_atoms)."""
-        label, atoms = self.beliefs.label, self.beliefs.atoms
-        out = np.zeros((len(label), atoms.shape[2] - 1))
-        for c, probable in enumerate(label.T):
+        """How probable atoms of each row are, of whatever part it is, shape (n_rows, n_atoms)."""
+        atoms, share = self.beliefs.atoms, self.beliefs.share
+        out = np.zeros((len(share), atoms.shape[2] - 1))
+        for s, probable in enumerate(share.T):
             some = np.flatnonzero(probable)
-            out[some] += probable[some, None] * np.diff(atoms[some, c], axis=1)
+            out[some] += probable[some, None] * np.diff(atoms[some, s], axis=1)
         return out
 
+    @property
+    def classes(self) -> FloatArray:
+        """How probable classes of each row are, shape (n_rows, n_classes)."""
+        out = np.zeros((len(self.drawn), len(self.n)))
+        label = self.beliefs.label
+        np.add.at(out, (np.arange(len(label))[:, None], label), self.beliefs.share)
+        return out
 
-def _log(mean: FloatArray, start: IntArray) -> FloatArray:
-    """Log of the share of each atom in its attribute, of each class."""
-    out = mean.copy()
-    for begin, end in pairwise(start):
-        out[:, begin:end] += _ATOM / (end - begin)
-        out[:, begin:end] /= out[:, begin:end].sum(axis=1, keepdims=True)
-    return np.asarray(np.log(out))
-
-
-def _fitted(trees: list[TreePieces], n_classes: int, start: IntArray, clock: Clock) -> FloatArray:
-    """Fit one distribution to the counts of all leaves, by expectation and maximisation."""
-    out = _log(np.zeros((n_classes, int(start[-1]))), start)
-    for _ in range(_FITTED):
-        if clock.stopped:
-            break
-        prior = np.pad(np.exp(out).cumsum(axis=1), ((0, 0), (1, 0)))
-        mean = np.zeros_like(out)
-        for tree in trees:
-            kernels.count_pieces(tree, prior, mean)
-        out = _log(mean / len(trees), start)
-    return out
+    def weigh(self, classes: FloatArray) -> None:
+        """Scale parts so that classes are as probable as that."""
+        factor = classes / np.maximum(self.classes, _LEAST)
+        self.beliefs.share[:] *= np.take_along_axis(factor, self.beliefs.label, axis=1)
 
 
 def _pieces(evidence: KnownDraws, boxes: LeafBoxes, tree: int) -> TreePieces:

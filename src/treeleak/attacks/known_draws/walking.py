@@ -25,7 +25,7 @@ from treeleak.attacks.known_draws.placed import MOST
 from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, takes_long, unchanged
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
@@ -34,7 +34,7 @@ from treeleak.side_information.given import Given, KnownParts
 
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
-_LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.4
+_LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.6
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
 from them; and the shares for classes and for places by what leaves count."""
 
@@ -67,12 +67,12 @@ def _led(
 ) -> RowConstraints:  # fmt: skip
     """Let rows begin where they probably lie, by what every leaf counts."""
     part = clock.part(_PLACES * clock.left)
-    beliefs = classes.beliefs or _beliefs(domains, parts, clock)
+    beliefs = _beliefs(domains, parts, classes.possible(domains.classes), clock)
     if beliefs is None:
         return constraints
     if constraints.closed is not None and constraints.span is not None:
         beliefs = beliefs.within(constraints.closed, constraints.span, classes.label, part)
-    probable = places_by_leaves(beliefs, classes.possible(domains.classes), part)
+    probable = places_by_leaves(beliefs, part)
     return replace(constraints, probable=probable.astype(np.float32))
 
 
@@ -133,23 +133,25 @@ def classes_of(
     if before is not None and (before.sure.any() or not known.any()):
         return before
 
-    beliefs = None
-
     def heard(mended: Mended) -> Guess | None:
-        nonlocal beliefs
         if domains is None or before is not None:
             return None
-        beliefs = _beliefs(domains, parts, clock)
+        beliefs = _beliefs(domains, parts, possible, clock)
         part = clock.part(_LEAVES * clock.left)
-        return None if beliefs is None else classes_by_leaves(beliefs, possible, mended, part)
+        return None if beliefs is None else classes_by_leaves(beliefs, mended, part)
 
     part = clock.part(0.0 if early else _LABELS * clock.left)
-    return replace(find_classes(evidence, possible, part, seed, heard), beliefs=beliefs)
+    return find_classes(evidence, possible, part, seed, heard)
 
 
-def _beliefs(domains: Domains, parts: KnownParts | None, clock: Clock) -> LeafBeliefs | None:
-    """Lay out all trees for what leaves count to be heard; None if that takes too much room."""
+def _beliefs(
+    domains: Domains, parts: KnownParts | None, possible: BoolArray, clock: Clock
+) -> LeafBeliefs | None:
+    """Lay out all trees for what leaves count to be heard; None if that takes too much room.
+
+    ``possible``, shape (n_rows, n_classes): of which classes rows may be.
+    """
     clock.once(compile_beliefs)
     with suppress(GridTooLarge):
-        return LeafBeliefs.of(domains.evidence, domains.boxes, parts, clock)
+        return LeafBeliefs.of(domains.evidence, domains.boxes, parts, possible, clock)
     return None
