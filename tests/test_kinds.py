@@ -76,10 +76,10 @@ def test_kinds_are_counted_as_points_are(seed):
 def log_probable(own: LeafBeliefs, n_kinds: int, trees: slice, fit: slice) -> float:
     """Mean log of how probable the draws of some trees are, for kinds fitted to others."""
     pieces = [tree.pieces for tree in own.trees]
-    log_share, log_atoms = fitted_kinds(pieces[fit], n_kinds, 2, own.start, Clock(60.0))
-    upto = np.pad(np.exp(log_atoms).cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
-    mean, count = np.zeros_like(log_atoms), np.zeros_like(log_share)
-    share = np.exp(log_share)
+    fitted = fitted_kinds(pieces[fit], n_kinds, 2, own.start, Clock(60.0))
+    share, atoms = np.exp(fitted.log_share), np.exp(fitted.log_atoms)
+    upto = np.pad(atoms.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
+    mean, count = np.zeros_like(atoms), np.zeros_like(share)
     logs = [
         count_kinds(tree, c, upto[c], share[c], mean[c], count[c])
         for tree in pieces[trees]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from treeleak.attacks.known_draws.belief_kernels import TreePieces
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
+from treeleak.core.private import dataclass
 
 _ROUNDS, _GAIN = 80, 3e-4
 """Rounds at most, and the gain of a round, in nats for each draw, below which kinds are fitted."""
@@ -28,12 +28,13 @@ _APART = 2.0
 _LEAST = 1e-300
 
 
-class Kinds(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Kinds:
     """Kinds of rows, of each class."""
 
-    log_share: Any
+    log_share: FloatArray
     """Shape (n_classes, n_kinds). Log of the share of rows that are of a class and a kind."""
-    log_atoms: Any
+    log_atoms: FloatArray
     """Shape (n_classes, n_kinds, n_atoms). What such rows are like: log of the share of atoms."""
 
 
