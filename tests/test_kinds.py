@@ -30,6 +30,7 @@ def forest(n_rows: int, n_trees: int, seed: int, **options) -> tuple[KnownDraws,
     common = rng.normal(size=n_rows)
     X = common[:, None] + 0.3 * rng.normal(size=(n_rows, 3))
     y = (rng.normal(size=n_rows) > 0.3).astype(int)
+    y[:2] = 0, 1
     release = to_release(RandomForestClassifier(n_trees, random_state=seed, **options).fit(X, y))
     geometry = Geometry.of(release, Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(3)]))
     return KnownDraws(geometry, known_draws(release).counts), y
