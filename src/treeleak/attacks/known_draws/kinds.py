@@ -25,7 +25,6 @@ _ATOM, _DRAW = 1.0, 0.01
 """Rows that are added to each kind: spread over atoms as rows of the class are, and whatever."""
 _APART = 2.0
 """How far kinds are apart at first: the largest log of what they differ by, about."""
-_LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
