@@ -133,7 +133,7 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     rows = np.column_stack([atoms, case.truth[:, -1]]).astype(np.int32)
     s = case.standing(rows, seed)
     log_share = case.middles.log_share(s, 2)
-    walk_between(case.middles.splits, s, log_share, 3_000, price, breach)
+    walk_between(case.middles.splits, s, log_share, s.label, 3_000, price, breach)
     anew = Standing(*(np.array(own) for own in s))
     stand(case.middles.splits, anew)
     inner = case.middles.splits.left >= 0
@@ -150,7 +150,8 @@ def test_same_seed_same_walk():
     case, both = Case(1), []
     for _ in range(2):
         s = case.standing(case.truth, 3)
-        walk_between(case.middles.splits, s, case.middles.log_share(s, 2), 2_000, 1.0, 0.5)
+        likes = case.middles.log_share(s, 2)
+        walk_between(case.middles.splits, s, likes, s.label, 2_000, 1.0, 0.5)
         both.append(s.rank)
     assert (both[0] == both[1]).all()
 

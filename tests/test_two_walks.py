@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,9 +57,8 @@ def walk(true: np.ndarray, values: Values, rng: np.random.Generator, found: np.n
 
 
 def stated(one: np.ndarray, two: np.ndarray, values: Values, exchangeable: bool):
-    walkers = [SimpleNamespace(rows=SimpleNamespace(best=rows)) for rows in (one, two)]
-    found = SimpleNamespace(walkers=walkers, atoms=one[:, :-1], label=one[:, -1], misfit=3)
-    return by_two_walks(found, values, exchangeable)
+    one, two = (rows + values.atom_start[:-1] for rows in (one, two))
+    return by_two_walks(one, (one, two), 3, values, exchangeable)
 
 
 def matched(one: np.ndarray, true: np.ndarray, values: Values) -> tuple[np.ndarray, float]:

@@ -27,6 +27,8 @@ _TRIED = 30
 """Nodes looked at for one with a broken test."""
 _HOPED = 12
 """Tests that a move may mend at most: if that were not enough, it is refused unseen."""
+_NEVER = 2**20
+"""Counts that a row is taken to miss where it is known not to lie."""
 
 
 class Splits(NamedTuple):
@@ -40,6 +42,8 @@ class Splits(NamedTuple):
     attribute: Any
     test: Any
     """Shape (n_nodes,). Where the test of a node begins in the three tables that follow."""
+    leaf: Any
+    """Number of each leaf, from the left; -1 elsewhere."""
     goes: Any
     """Bool array. Whether a rank goes left."""
     low: Any
@@ -62,15 +66,24 @@ class Standing(NamedTuple):
     rank: Any
     """Shape (n_rows, n_attributes)."""
     label: Any
+    draws: Any
+    """Shape (n_rows, n_trees). How often trees count rows."""
+    span: Any
+    """Shape (2, n_rows, n_attributes). Lowest and highest rank that rows may have."""
+    walls: Any
+    """Shape (n_rows, n_leaves), or (0, 0). In which leaves rows are known not to lie."""
     members: Any
-    """Shape (n_nodes, n_words). Rows that reach each node, as bits."""
+    """Shape (n_nodes, n_words). Rows that count at each node, as bits."""
     greatest: Any
     least: Any
     """Shape (n_nodes,). Rank of the greatest row on the left, and of the least on the right."""
     broken: Any
     """Shape (n_nodes,)."""
     residual: Any
-    """Shape (n_nodes, n_classes). A m - n at leaves."""
+    """Shape (n_nodes, n_classes). A m - n at leaves; with one column more of distinct rows, if they
+    are counted."""
+    distinct: Any
+    """Whether they are."""
     total: Any
     """Shape (2,). Misfit of the leaves, and broken tests."""
     rng: Any
@@ -106,7 +119,7 @@ def stand(splits: Any, s: Any) -> None:
     s.members[:] = np.uint64(0)
     for k in range(len(s.rank)):
         for t in range(len(splits.root)):
-            v = splits.root[t]
+            v = splits.root[t] if s.draws[k, t] else -1
             while v >= 0:
                 s.members[v, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
                 if splits.left[v] < 0:
@@ -135,10 +148,14 @@ def _noted(splits: Any, s: Any, v: int, greatest: int, least: int, move: bool) -
 
 
 @njit(inline=True)
-def _grown(s: Any, gone: int, come: int, label: int) -> Any:
+def _grown(s: Any, gone: int, come: int, label: int, draws: int) -> Any:
     """Say by how much the misfit grows if a row leaves one leaf for another."""
     before = abs(s.residual[gone, label]) + abs(s.residual[come, label])
-    return abs(s.residual[gone, label] - 1) + abs(s.residual[come, label] + 1) - before
+    after = abs(s.residual[gone, label] - draws) + abs(s.residual[come, label] + draws)
+    if s.distinct:
+        before += abs(s.residual[gone, -1]) + abs(s.residual[come, -1])
+        after += abs(s.residual[gone, -1] - 1) + abs(s.residual[come, -1] + 1)
+    return after - before
 
 
 @njit()
@@ -149,6 +166,9 @@ def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple
     left, right, attribute, test = splits.left, splits.right, splits.attribute, splits.test
     goes, greatest, least = splits.goes, s.greatest, s.least
     for t in range(len(splits.root)):
+        draws = s.draws[k, t]
+        if draws == 0:
+            continue
         v = splits.root[t]
         while left[v] >= 0:
             if attribute[v] != a:
@@ -214,10 +234,13 @@ def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple
             else:
                 broken += _noted(splits, s, come, greatest[come], min(least[come], r), move)
                 come = right[come]
-        missed += _grown(s, gone, come, label)
+        missed += _grown(s, gone, come, label, draws)
         if move:
-            s.residual[gone, label] -= 1
-            s.residual[come, label] += 1
+            s.residual[gone, label] -= draws
+            s.residual[come, label] += draws
+            if s.distinct:
+                s.residual[gone, -1] -= 1
+                s.residual[come, -1] += 1
     if move:
         s.rank[k, a] = new
         s.total[0] += missed
@@ -233,7 +256,7 @@ def _missed(splits: Any, s: Any, k: int, a: int, new: int, stamp: Any, now: int)
     goes, begin = splits.goes, splits.barrier_start[a]
     for i in range(begin[min(old, new)], begin[max(old, new)]):
         t = splits.barrier_tree[i]
-        if stamp[t] == now:
+        if stamp[t] == now or s.draws[k, t] == 0:
             continue
         stamp[t] = now
         gone = come = splits.root[t]
@@ -243,7 +266,9 @@ def _missed(splits: Any, s: Any, k: int, a: int, new: int, stamp: Any, now: int)
             r = new if attribute[come] == a else s.rank[k, attribute[come]]
             come = left[come] if goes[test[come] + r] else right[come]
         if gone != come:
-            missed += _grown(s, gone, come, label)
+            if len(s.walls) and s.walls[k, splits.leaf[come]]:
+                return _NEVER
+            missed += _grown(s, gone, come, label, s.draws[k, t])
     return missed
 
 
@@ -302,6 +327,7 @@ def _meeting(splits: Any, s: Any) -> tuple[int, int, int]:
     A row goes over the threshold of a node above the leaf: out of the leaf, or into its half.
     """
     n_nodes, n_classes = s.residual.shape
+    n_classes -= 1 if s.distinct else 0
     v, at, c = -1, int(uniform(s.rng) * n_nodes), 0
     for i in range(n_nodes):
         u = (at + i) % n_nodes
@@ -368,13 +394,13 @@ def _all_moved(splits: Any, s: Any, price: float, breach: float, who: Any, was: 
 
 @njit()
 def walk_between(
-    splits: Any, s: Any, log_share: Any, n_moves: int, price: float, breach: float
+    splits: Any, s: Any, likes: Any, line: Any, n_moves: int, price: float, breach: float
 ) -> None:
     """Let rows walk.
 
     Datasets are as likely as exp(-price x misfit - breach x broken tests), times what rows are
-    like (``log_share``, shape (n_classes, n_ranks)); but moves are drawn by what they mend, so that
-    the walk searches, and samples no law.
+    like: ``likes``, shape (n_lines, n_ranks), with the ``line`` of each row. But moves are drawn by
+    what they mend, so that the walk searches, and samples no law.
     """
     n_rows, n_attributes = s.rank.shape
     stamp = np.zeros(len(splits.root), dtype=np.int64)
@@ -386,7 +412,7 @@ def walk_between(
             k, a, new = _mending(splits, s)
         elif way < _MEETING:
             k, a, new = _meeting(splits, s)
-        elif way < _SWAPS:
+        elif way < _SWAPS or len(s.walls):
             k, a = int(uniform(s.rng) * n_rows), int(uniform(s.rng) * n_attributes)
             if way < _NEAR:
                 step = 1 << int(uniform(s.rng) * 5)
@@ -404,13 +430,15 @@ def walk_between(
         if k < 0:
             continue
         old = s.rank[k, a]
-        if new == old or new < 0 or new >= splits.radix[a]:
+        if new == old or new < s.span[0, k, a] or new > s.span[1, k, a]:
+            continue
+        if other >= 0 and not s.span[0, other, a] <= old <= s.span[1, other, a]:
             continue
         cost = price * _missed(splits, s, k, a, new, stamp, now)
         begin = splits.start[a]
         if other < 0:
             # Two rows that exchange intervals change nothing of what rows of their class are like.
-            cost += log_share[s.label[k], begin + old] - log_share[s.label[k], begin + new]
+            cost += likes[line[k], begin + old] - likes[line[k], begin + new]
             if cost - budget <= hope:
                 broken = _shifted(splits, s, k, a, new, False)[1]
                 if cost + breach * broken <= budget:

@@ -1,17 +1,19 @@
-"""Datasets that thresholds lie halfway in, drawn once rows meet the counts.
+"""Datasets that thresholds lie halfway in, once rows are near the counts.
 
-Many datasets meet the counts of a forest. But a splitter that looks at all values puts a threshold
-in the middle of two of them, and every node says so of its own rows: thousands of equations, of
-which rows of other datasets break a third or more. So rows walk on from where they meet the counts,
-now to where tests are not broken either.
+Many datasets meet the counts of a forest, or nearly. But a splitter that looks at all values puts a
+threshold in the middle of two of them, and every node says so of its own rows: thousands of
+equations, of which rows of other datasets break a third or more. So rows walk on from where they
+meet the counts, or miss the fewest, now to where tests are not broken either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.middle_kernels import Splits, Standing, stand, walk_between
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -26,23 +28,40 @@ from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
 """Words of rows as bits, over all nodes: 512 MiB a walk."""
-_MOVES = 10_000
-"""Moves of each walk for each row."""
-_STEPS, _COLD = 100, 0.8
-"""Steps of a walk, and the share of them after which it cools no more: datasets are noted then."""
-_PRICE, _BREACH = (1.0, 2.5), (0.2, 2.0)
-"""Of a missed count and of a broken test, as a walk begins and when it is cold. More moves break
-tests at first, and still rows leave the counts by little."""
+_COLD = 0.8
+"""Share of a walk after which it cools no more: datasets are noted then."""
 _DOUBT, _OWN = 2.0, 0.8
 """Rows' worth of doubt in what rows of a class are like, and the share of it that all rows decide.
 """
 _SHARE = 0.6
-"""Of the time that is left for a walk, at most."""
+"""Of the time that is left for a walk from where rows meet the counts, at most."""
+_FEWER = 0.5
+"""Share of the broken tests that must be left at most by a walk from where rows miss counts."""
 _ROUNDED = 1e-6
 """Part of a threshold by which the middle of two values may miss it."""
 _MISSED, _TRUSTED = 0.0015, 0.1
 """Shares of all counts that may be missed, and of tests that may be broken, in the end. With more,
 the walk is not where the training rows are, or thresholds are no such middles."""
+
+
+@dataclass(frozen=True)
+class _Cooling:
+    """How a walk cools down."""
+
+    price: tuple[float, float]
+    """Of a missed count, as it begins and when it is cold."""
+    breach: tuple[float, float]
+    """Of a broken test."""
+    steps: float
+    """At most."""
+    moves: int
+    """Of each step, for each row."""
+
+
+_MET = _Cooling((1.0, 2.5), (0.2, 2.0), 100, 100)
+"""More moves break tests at first, and still rows leave the counts by little."""
+_MISSING = _Cooling((0.6, 1.5), (0.3, 1.0), np.inf, 20)
+"""From where rows miss counts: warmer or colder, they come less near to the training set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +82,18 @@ class Middles:
     @classmethod
     def of(cls, constraints: RowConstraints, values: Values) -> Middles | None:
         """Lay out a forest; None where thresholds say no more than counts, or there is no room."""
-        geometry = constraints.geometry
-        words = -(-constraints.n_rows // 64) * len(constraints.masks.parent)
-        if (
-            geometry.release.thresholds_are != "midpoints"
-            or not constraints.exchangeable
-            or constraints.open_label.any()
-            or (constraints.whole >= 0).any()
-            or any(isinstance(part.attribute, Joint) for part in geometry.parts)
-            or not constraints.n_rows
-            or words > _MOST_MEMBERS
-        ):
+        if not say_more(constraints):
             return None
+        geometry = constraints.geometry
         finer, atom = _refined(values)
         rank = tuple(_ranks(finer, a) for a in range(len(geometry.parts)))
-        splits = _laid_out(geometry, finer, atom, rank)
+        splits = _laid_out(geometry, constraints.masks.leaf, finer, atom, rank)
         return cls(splits, finer, atom, rank, int((geometry.compiled[1] >= 0).sum()))
 
     def standing(self, walker: Walker, seed: int) -> Standing:
         """Begin where a walker stands."""
-        residual = np.ascontiguousarray(walker.counts.residual.T)
+        constraints, counts = walker.constraints, walker.counts
+        residual = np.ascontiguousarray(counts.residual.T)
         n_nodes, n_rows = len(residual), len(walker.atoms)
         out = Standing(
             rank=np.column_stack(
@@ -92,18 +103,41 @@ class Middles:
                 ]
             ).astype(np.int64),
             label=walker.rows.label.astype(np.int64),
+            draws=counts.draws,
+            span=self._span(constraints),
+            walls=counts.walls,
             members=np.zeros((n_nodes, -(-n_rows // 64)), dtype=np.uint64),
             greatest=np.zeros(n_nodes, dtype=np.int64),
             least=np.zeros(n_nodes, dtype=np.int64),
             broken=np.zeros(n_nodes, dtype=np.int64),
             residual=residual,
+            distinct=constraints.distinct is not None,
             total=np.array([walker.rows.misfit[0], 0], dtype=np.int64),
             rng=np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64),
         )
         stand(self.splits, out)
         return out
 
-    def log_share(self, s: Standing, n_classes: int) -> FloatArray:
+    def _span(self, constraints: RowConstraints) -> IntArray:
+        """Lowest and highest rank that rows may have, shape (2, n_rows, n_attributes)."""
+        out = np.zeros((2, constraints.n_rows, len(self.rank)), dtype=np.int64)
+        out[1] = self.splits.radix - 1
+        for a, (rank, atom) in enumerate(zip(self.rank, self.atom, strict=True)):
+            if constraints.span is not None and (np.diff(rank) > 0).all():
+                low, high = constraints.span[:, :, a]
+                out[0, :, a] = np.searchsorted(atom, low)
+                out[1, :, a] = np.searchsorted(atom, high, side="right") - 1
+        return out
+
+    def likes(self, constraints: RowConstraints) -> NDArray[np.float32] | None:
+        """Say how probable ranks are taken to be of each row, as a logarithm; None if not known."""
+        if constraints.probable is None:
+            return None
+        known, begin = constraints.likely.log_share, constraints.masks.start
+        parts = zip(self.rank, self.atom, begin, strict=False)
+        return np.hstack([known[:, start + atom[np.argsort(rank)]] for rank, atom, start in parts])
+
+    def log_share(self, s: Standing, n_classes: int) -> NDArray[np.float32]:
         """Say how common ranks are among the rows of each class; (n_classes, n_ranks)."""
         start, radix = self.splits.start, self.splits.radix
         at = (start + s.rank).ravel()
@@ -112,7 +146,7 @@ class Middles:
         times = np.bincount(label * size + at, minlength=n_classes * size).reshape(-1, size)
         of_all = np.bincount(at, minlength=size) / len(s.rank)
         doubt = _DOUBT * (_OWN * of_all + (1 - _OWN) / np.repeat(radix, radix))
-        return np.asarray(np.log(times + doubt))
+        return np.log(times + doubt).astype(np.float32)
 
     def places(self, s: Standing) -> IntArray:
         """The rows as finer atoms, numbered over all attributes; the class last."""
@@ -121,13 +155,27 @@ class Middles:
 
     def energy(self, s: Standing) -> float:
         """How unlikely rows are for a cold walk, but for what rows are like."""
-        return _PRICE[1] * float(s.total[0]) + _BREACH[1] * float(s.total[1])
+        return _MET.price[1] * float(s.total[0]) + _MET.breach[1] * float(s.total[1])
 
     def misfit(self, places: IntArray, constraints: RowConstraints) -> int:
         """Counts that rows miss which are given as finer atoms."""
         own = places - self.values.atom_start[:-1]
         atoms = [atom[x] for atom, x in zip(self.atom, own[:, :-1].T, strict=True)]
         return constraints.misfit(np.column_stack(atoms).astype(np.int32), own[:, -1])
+
+
+def say_more(constraints: RowConstraints) -> bool:
+    """Whether thresholds say more of rows than counts do, as far as there is room for it."""
+    geometry = constraints.geometry
+    words = -(-constraints.n_rows // 64) * len(constraints.masks.parent)
+    return bool(
+        geometry.release.thresholds_are == "midpoints"
+        and not constraints.open_label.any()
+        and not (constraints.whole >= 0).any()
+        and not any(isinstance(part.attribute, Joint) for part in geometry.parts)
+        and constraints.n_rows
+        and words <= _MOST_MEMBERS
+    )
 
 
 def drawn_between(
@@ -139,35 +187,69 @@ def drawn_between(
     numbered over all attributes, the class last. They miss a few counts. None where thresholds are
     no such middles, or the time is too short.
     """
-    states = [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
-    flat = middles.log_share(states[0], constraints.n_classes)
-    first = middles.standing(walkers[0], 0)
-    clock.once(partial(walk_between, middles.splits, first, flat, 0, 1.0, 1.0))
-    begin, limit = clock.seconds, _SHARE * clock.left
-    moves = -(-_MOVES * constraints.n_rows // _STEPS)
-    drawn: list[tuple[float, IntArray]] = []
-    step, done = 0, 0.0 if limit > 0 else 1.0
-    while done < 1.0 and not clock.stopped:
-        cooled = min(done / _COLD, 1.0)
-        price, breach = (a * (b / a) ** cooled for a, b in (_PRICE, _BREACH))
-        shares = [middles.log_share(s, constraints.n_classes) for s in states]
-        run_all(
-            [
-                partial(walk_between, middles.splits, s, share, moves, price, breach)
-                for s, share in zip(states, shares, strict=True)
-            ]
-        )
+    states, drawn = _standing(middles, walkers), list[tuple[float, IntArray]]()
+    for done in _walked(middles, states, constraints, _MET, clock.part(_SHARE * clock.left)):
         if done > _COLD:
             drawn += [(middles.energy(s), middles.places(s)) for s in states]
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
-        step += 1
-        done = max(step / _STEPS, (clock.seconds - begin) / limit)
     drawn.sort(key=lambda own: own[0])
     places = [own for _, own in drawn]
     missed = _MISSED * constraints.n_rows * len(middles.splits.root)
     broken = _TRUSTED * middles.tests
     near = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
     return places if near and places and middles.misfit(places[0], constraints) <= missed else []
+
+
+def nearer(
+    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
+) -> list[IntArray]:
+    """Let rows that miss counts walk on, now to where thresholds lie halfway between their values.
+
+    Returns the rows of each walker, those first that miss least: finer atoms, numbered over all
+    attributes, the class last. None where thresholds are no such middles, or the time is too short.
+    """
+    begun = [Walker.started(constraints, k, w.rows.best) for k, w in enumerate(walkers)]
+    states = _standing(middles, begun)
+    before = [int(s.total[1]) for s in states]
+    for done in _walked(middles, states, constraints, _MISSING, clock):
+        least = min(int(s.total[0]) for s in states)
+        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
+    if any(s.total[1] > _FEWER * own for s, own in zip(states, before, strict=True)):
+        return []
+    return [middles.places(s) for s in sorted(states, key=middles.energy)]
+
+
+def _standing(middles: Middles, walkers: list[Walker]) -> list[Standing]:
+    return [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
+
+
+def _walked(
+    middles: Middles,
+    states: list[Standing],
+    constraints: RowConstraints,
+    cooling: _Cooling,
+    clock: Clock,
+) -> Iterator[float]:
+    """Let datasets walk while they cool down; say after each step how much is done."""
+    known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
+    flat = middles.log_share(states[0], constraints.n_classes)
+    compiled = (middles.splits, states[0], flat, states[0].label, 0, 1.0, 1.0)
+    clock.once(partial(walk_between, *compiled))
+    moves, step, done = cooling.moves * constraints.n_rows, 0, 0.0
+    begin, limit = clock.seconds, clock.left
+    while done < 1.0 and not clock.stopped:
+        cooled = min(done / _COLD, 1.0)
+        law = [a * (b / a) ** cooled for a, b in (cooling.price, cooling.breach)]
+        walks = []
+        for s in states:
+            likes, line = (middles.log_share(s, constraints.n_classes), s.label)
+            if known is not None:
+                likes, line = known, rows
+            walks.append(partial(walk_between, middles.splits, s, likes, line, moves, *law))
+        run_all(walks)
+        yield done
+        step += 1
+        done = max(step / cooling.steps, (clock.seconds - begin) / limit)
 
 
 def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
@@ -197,7 +279,11 @@ def _ranks(values: Values, a: int) -> IntArray:
 
 
 def _laid_out(
-    geometry: Geometry, values: Values, atom: tuple[IntArray, ...], rank: tuple[IntArray, ...]
+    geometry: Geometry,
+    leaf: NDArray[np.int32],
+    values: Values,
+    atom: tuple[IntArray, ...],
+    rank: tuple[IntArray, ...],
 ) -> Splits:
     root, attribute, begin, left, right, goes = geometry.compiled
     inner = attribute >= 0
@@ -225,6 +311,7 @@ def _laid_out(
         right=np.where(inner, right, -1).astype(np.int64),
         parent=parent,
         attribute=attribute.astype(np.int64),
+        leaf=leaf,
         test=new_begin,
         goes=goes_all,
         low=low,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.learned_prior import learned
+from treeleak.attacks.large_grid.middles import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.settling import settled
@@ -68,8 +69,13 @@ _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
+_BESIDE = 0.3
+"""Share of the time in which rows that miss counts are placed by thresholds, too."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
+_LATE, _LEAST = 0.05, 1e-3
+"""Share of the time that an attempt may be behind before it hurries, and least seconds that are
+taken to be left."""
 _PULL, _LEAST_PULL = 80.0, 0.03
 """What a count that stays missed by one is pulled at by the end of an attempt, as a price, and the
 least that a sweep adds to it."""
@@ -131,10 +137,13 @@ def by_walking(
     clock.once(lambda: Walker.started(constraints, 0).walked(0, _SEARCH))
     cells = f"generated: {why}"
     seen: list[Found] = []
+    walking = clock
+    if constraints.probable is not None and say_more(constraints):
+        walking = clock.part((1 - _BESIDE) * clock.left)
     try:
         with clock.cut_short():
             seen.append(
-                _walked_until_met(constraints, values, clock, stage, seed, doubt, narrow, seen)
+                _walked_until_met(constraints, values, walking, stage, seed, doubt, narrow, seen)
             )
     except _Contradicted as proof:
         return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
@@ -199,7 +208,7 @@ def _walked_until_met(
         pull = max(_PULL / length, _LEAST_PULL)
         pull = min(pull, _LED_PULL) if led else pull
         search = _SEARCH._replace(pull=pull, trades=apart)
-        for sweeps, price in _schedule(prices, length, constraints, n_open):
+        for sweeps, price in _schedule(prices, length, constraints, n_open, clock):
             walkers = all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
@@ -345,14 +354,24 @@ def _solved(
 
 
 def _schedule(
-    prices: Sequence[tuple[float, float]], length: int, constraints: RowConstraints, n_open: int
+    prices: Sequence[tuple[float, float]],
+    length: int,
+    constraints: RowConstraints,
+    n_open: int,
+    clock: Clock,
 ) -> Iterator[tuple[int, float]]:
-    """Sweeps between two looks at the clock, and the price of a missed count in them."""
+    """Sweeps between two looks at the clock, and the price of a missed count in them.
+
+    Where the time is too short for all sweeps, prices rise as it runs out: rows that are stopped
+    while missed counts are cheap miss most of them.
+    """
     moves = max(n_open * constraints.n_lively, 1)
     shares, price = np.array(prices).T
     at_once = max(min(_SLICE // moves, length // _STEPS), 1)
+    begin, left = clock.seconds, max(clock.left, _LEAST)
     for step in range(0, length, at_once):
-        yield at_once, float(np.exp(np.interp(step / length, shares, np.log(price))))
+        done = max(step / length, (clock.seconds - begin) / left - _LATE)
+        yield at_once, float(np.exp(np.interp(done, shares, np.log(price))))
 
 
 def _agreed(walkers: list[Walker], constraints: RowConstraints) -> BoolArray:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
-from treeleak.attacks.large_grid.middles import Middles, drawn_between
+from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.two_walks import by_two_walks
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
@@ -52,7 +52,7 @@ def settled(
     rows are from the training set, where they miss counts.
     """
     if found.misfit and constraints.n_rows:
-        return by_two_walks(found, values, constraints.exchangeable)
+        return _missing(found, values, constraints, clock, stage)
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
@@ -89,6 +89,22 @@ def settled(
     # Finer atoms are none of the answer's.
     worlds = None if between else np.stack(aligned)
     return Rows(chosen, sure, proved, False, misfit, worlds), None
+
+
+def _missing(
+    found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
+) -> tuple[Rows, float]:
+    """Bring rows that miss counts nearer by thresholds, and say how sure they then are."""
+    walks = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
+    best = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
+    misfit, closer = found.misfit, list[IntArray]()
+    middles = None if clock.stopped else Middles.of(constraints, values)
+    if middles is not None:
+        closer = nearer(middles, found.walkers, constraints, clock, stage)
+    if middles is not None and closer:
+        walks, best, values = closer, closer[0], middles.values
+        misfit = middles.misfit(best, constraints)
+    return by_two_walks(best, walks, misfit, values, constraints.exchangeable)
 
 
 def _drawn(

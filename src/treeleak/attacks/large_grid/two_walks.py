@@ -9,13 +9,14 @@ in the others, too. How far both walks are apart is about how far each is from t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED
-from treeleak.attacks.large_grid.walkers import Found
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.partition.values import Values
 
@@ -29,13 +30,14 @@ _ASTRAY = 0.08
 .95 were right on four tables."""
 
 
-def by_two_walks(found: Found, values: Values, exchangeable: bool) -> tuple[Rows, float]:
+def by_two_walks(
+    one: IntArray, walks: Sequence[IntArray], misfit: int, values: Values, exchangeable: bool
+) -> tuple[Rows, float]:
     """Say how sure the best rows are, and how far from the training set, per row and column.
 
-    ``exchangeable``: whether rows have no places of their own, and are matched.
+    Rows are numbered atoms, the class last. ``one``: the best ones, with their ``misfit``, from one
+    of the ``walks``. ``exchangeable``: whether rows have no places of their own, and are matched.
     """
-    one = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    walks = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
     two = next((other for other in walks if (other != one).any()), one)
     two, far = _matched(one, two, values, exchangeable)
     others, usual = _matched(one, one, values, exchangeable, apart=True)
@@ -53,7 +55,7 @@ def by_two_walks(found: Found, values: Values, exchangeable: bool) -> tuple[Rows
     sure *= values.prior(frequent / 2)[chosen]
     none = np.zeros(len(one), dtype=bool)
     width = sum(len(part.columns) for part in values.parts)
-    return Rows(chosen, sure, none, False, found.misfit), far / width
+    return Rows(chosen, sure, none, False, misfit), far / width
 
 
 def _matched(
