@@ -240,6 +240,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Known draws of raw tables: rows are of kinds, fitted to what leaves count, before it "
             "is asked where each lies. Narrowing ends where it would hardly come to an end.",
         ),
+        37: (
+            ("boosted-raw", "default-forests", "known_raw"),
+            "Known draws of raw tables: rows that miss counts walk on to where thresholds lie "
+            "halfway between their values. Walks cool faster where the time is short.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

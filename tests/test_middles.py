@@ -13,14 +13,18 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
+from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.spans import walled
+from treeleak.attacks.large_grid import middles
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
-from treeleak.attacks.large_grid.middles import Middles, drawn_between
+from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
-from treeleak.evidence import evidence_for
+from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
+from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 SCHEMA = Schema(
@@ -144,6 +148,108 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     assert case.broken(s) == s.total[1]
     assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
     assert (s.label == case.truth[:, -1]).all()
+
+
+class Known(Case):
+    """A forest whose trees drew rows, as is known; and what is left of rows' leaves."""
+
+    def __init__(self, seed: int, n: int = 30, trees: int = 6) -> None:
+        X, y = people(n, seed)
+        model = RandomForestClassifier(trees, random_state=seed).fit(X, y)
+        self.release = treeleak.release.to_release(model)
+        self.geometry = Geometry.of(self.release, SCHEMA)
+        self.evidence = KnownDraws(self.geometry, known_draws(self.release).counts)
+        domains = Domains.of(self.evidence)
+        assert domains.narrow(Clock(np.inf)) < 0
+        nothing = np.zeros(n, dtype=bool)
+        self.constraints = walled(
+            RowConstraints.of_known(self.evidence, self.geometry, y, nothing, None), domains
+        )
+        self.values = values_of(self.geometry.parts, 2)
+        middles = Middles.of(self.constraints, self.values)
+        assert middles is not None
+        self.middles = middles
+        self.table = X.to_numpy(float)
+        atoms = [
+            part.holding(self.table[:, part.columns], self.release).argmax(axis=1)
+            for part in self.geometry.parts
+        ]
+        self.truth = np.column_stack([*atoms, y]).astype(np.int32)
+
+    def anywhere(self, rng: np.random.Generator) -> np.ndarray:
+        """Rows somewhere between their bounds."""
+        low, high = self.constraints.span
+        return np.column_stack([rng.integers(low, high + 1), self.truth[:, -1]]).astype(np.int32)
+
+
+@examples(25, fast=4)
+@given(st.integers(0, 2**31))
+def test_where_draws_are_known_each_tree_tests_its_own_rows(seed):
+    assert Known(seed).true_ranks().total.tolist() == [0, 0]
+
+
+@examples(25, fast=4)
+@given(st.integers(0, 2**31), st.floats(0.1, 3.0), st.floats(0.0, 3.0))
+def test_rows_that_were_drawn_are_counted_within_their_walls(seed, price, breach):
+    case = Known(seed, 24, 5)
+    s = case.standing(case.anywhere(np.random.default_rng(seed)), seed)
+    begun = s.rank.copy()
+    likes = np.random.default_rng(seed).normal(size=(24, int(case.middles.splits.radix.sum())))
+    walk_between(case.middles.splits, s, likes, np.arange(24), 3_000, price, breach)
+    anew = Standing(*(np.array(own) for own in s))
+    stand(case.middles.splits, anew)
+    inner = case.middles.splits.left >= 0
+    assert (anew.members == s.members).all()
+    for name in ("greatest", "least", "broken"):
+        assert (getattr(anew, name)[inner] == getattr(s, name)[inner]).all(), name
+    assert anew.total.tolist() == s.total.tolist()
+    assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
+    moved = (s.rank != begun).any(axis=1)
+    assert (s.span[0] <= s.rank).all()
+    assert (s.rank <= s.span[1]).all()
+    assert not moved[~np.isin(np.arange(24), s.open)].any()
+    # Whoever stood behind a wall may stay there; nobody goes there.
+    own, before = (
+        case.geometry.trace_atoms(
+            np.column_stack(
+                [
+                    atom[np.argsort(rank)[r]]
+                    for rank, atom, r in zip(
+                        case.middles.rank, case.middles.atom, ranks.T, strict=True
+                    )
+                ]
+            )
+        )
+        for ranks in (s.rank, begun)
+    )
+    behind = np.take_along_axis(case.constraints.closed, own.astype(np.int64), axis=1) > 0
+    assert (~behind | (own == before) | (case.constraints.draws == 0)).all()
+
+
+def test_rows_that_miss_counts_come_nearer_to_the_training_set():
+    case = Known(5, 60, 60)
+    rng = np.random.default_rng(0)
+    astray = case.anywhere(rng)
+    other = rng.random(len(astray)) < 0.3
+    astray[other] = case.truth[other]
+    walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
+    begun = case.middles.standing(walkers[0], 0)
+    assert begun.total.min() > 0
+    steps = iter(range(60))
+    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    found = nearer(case.middles, walkers, case.constraints, clock, "")
+    assert len(found) == 2
+    for rows in found:
+        assert case.middles.misfit(rows, case.constraints) < begun.total[0]
+    begun_at, own = (case.middles.places(begun), found[0])
+    true = case.middles.places(case.true_ranks())
+    assert (own == true).mean() > (begun_at == true).mean() + 0.05
+    # Where tests stay broken, thresholds are no middles, and nothing is made of them.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(middles, "_FEWER", -1.0)
+        steps = iter(range(2))
+        clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+        assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 
 
 def test_same_seed_same_walk():

@@ -70,6 +70,8 @@ class Standing(NamedTuple):
     """Shape (n_rows, n_trees). How often trees count rows."""
     span: Any
     """Shape (2, n_rows, n_attributes). Lowest and highest rank that rows may have."""
+    open: Any
+    """Rows that may have several ranks."""
     walls: Any
     """Shape (n_rows, n_leaves), or (0, 0). In which leaves rows are known not to lie."""
     members: Any
@@ -413,7 +415,7 @@ def walk_between(
         elif way < _MEETING:
             k, a, new = _meeting(splits, s)
         elif way < _SWAPS or len(s.walls):
-            k, a = int(uniform(s.rng) * n_rows), int(uniform(s.rng) * n_attributes)
+            k, a = s.open[int(uniform(s.rng) * len(s.open))], int(uniform(s.rng) * n_attributes)
             if way < _NEAR:
                 step = 1 << int(uniform(s.rng) * 5)
                 new = s.rank[k, a] + int(uniform(s.rng) * (2 * step + 1)) - step

@@ -27,7 +27,7 @@ from treeleak.partition.values import Values
 from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
-"""Words of rows as bits, over all nodes: 512 MiB a walk."""
+"""Words of rows as bits, over all nodes, and numbers of what is probable: 512 MiB a walk."""
 _COLD = 0.8
 """Share of a walk after which it cools no more: datasets are noted then."""
 _DOUBT, _OWN = 2.0, 0.8
@@ -55,7 +55,7 @@ class _Cooling:
     steps: float
     """At most."""
     moves: int
-    """Of each step, for each row."""
+    """Of each step, for each row that moves."""
 
 
 _MET = _Cooling((1.0, 2.5), (0.2, 2.0), 100, 100)
@@ -95,6 +95,7 @@ class Middles:
         constraints, counts = walker.constraints, walker.counts
         residual = np.ascontiguousarray(counts.residual.T)
         n_nodes, n_rows = len(residual), len(walker.atoms)
+        span = self._span(constraints)
         out = Standing(
             rank=np.column_stack(
                 [
@@ -104,7 +105,8 @@ class Middles:
             ).astype(np.int64),
             label=walker.rows.label.astype(np.int64),
             draws=counts.draws,
-            span=self._span(constraints),
+            span=span,
+            open=np.flatnonzero((span[0] < span[1]).any(axis=1)),
             walls=counts.walls,
             members=np.zeros((n_nodes, -(-n_rows // 64)), dtype=np.uint64),
             greatest=np.zeros(n_nodes, dtype=np.int64),
@@ -129,15 +131,19 @@ class Middles:
                 out[1, :, a] = np.searchsorted(atom, high, side="right") - 1
         return out
 
-    def likes(self, constraints: RowConstraints) -> NDArray[np.float32] | None:
-        """Say how probable ranks are taken to be of each row, as a logarithm; None if not known."""
-        if constraints.probable is None:
+    def likes(self, constraints: RowConstraints) -> FloatArray | None:
+        """Say how probable ranks are taken to be of each row, as a logarithm.
+
+        None if that is not known, or there is no room.
+        """
+        if constraints.probable is None or constraints.probable.size > _MOST_MEMBERS:
             return None
         known, begin = constraints.likely.log_share, constraints.masks.start
         parts = zip(self.rank, self.atom, begin, strict=False)
-        return np.hstack([known[:, start + atom[np.argsort(rank)]] for rank, atom, start in parts])
+        own = np.concatenate([start + atom[np.argsort(rank)] for rank, atom, start in parts])
+        return np.asarray(known[:, own], dtype=float)
 
-    def log_share(self, s: Standing, n_classes: int) -> NDArray[np.float32]:
+    def log_share(self, s: Standing, n_classes: int) -> FloatArray:
         """Say how common ranks are among the rows of each class; (n_classes, n_ranks)."""
         start, radix = self.splits.start, self.splits.radix
         at = (start + s.rank).ravel()
@@ -146,7 +152,7 @@ class Middles:
         times = np.bincount(label * size + at, minlength=n_classes * size).reshape(-1, size)
         of_all = np.bincount(at, minlength=size) / len(s.rank)
         doubt = _DOUBT * (_OWN * of_all + (1 - _OWN) / np.repeat(radix, radix))
-        return np.log(times + doubt).astype(np.float32)
+        return np.asarray(np.log(times + doubt))
 
     def places(self, s: Standing) -> IntArray:
         """The rows as finer atoms, numbered over all attributes; the class last."""
@@ -233,19 +239,18 @@ def _walked(
     """Let datasets walk while they cool down; say after each step how much is done."""
     known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
     flat = middles.log_share(states[0], constraints.n_classes)
-    compiled = (middles.splits, states[0], flat, states[0].label, 0, 1.0, 1.0)
-    clock.once(partial(walk_between, *compiled))
-    moves, step, done = cooling.moves * constraints.n_rows, 0, 0.0
-    begin, limit = clock.seconds, clock.left
+    clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
+    moves, step = cooling.moves * len(states[0].open), 0
+    begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
     while done < 1.0 and not clock.stopped:
         cooled = min(done / _COLD, 1.0)
         law = [a * (b / a) ** cooled for a, b in (cooling.price, cooling.breach)]
         walks = []
         for s in states:
-            likes, line = (middles.log_share(s, constraints.n_classes), s.label)
-            if known is not None:
-                likes, line = known, rows
-            walks.append(partial(walk_between, middles.splits, s, likes, line, moves, *law))
+            likes = (known, rows)
+            if known is None:
+                likes = (middles.log_share(s, constraints.n_classes), s.label)
+            walks.append(partial(walk_between, middles.splits, s, *likes, moves, *law))
         run_all(walks)
         yield done
         step += 1

@@ -59,7 +59,8 @@ def settled(
     size = max(constraints.n_rows * values.n_values, widest**2)
     if size > _MOST_SHARES:
         return unweighed(atoms, found.misfit, values), None
-    middles = Middles.of(constraints, values)
+    # Where rows have places, little is open once all counts are met, and narrowing settles it.
+    middles = Middles.of(constraints, values) if constraints.exchangeable else None
     between = list[IntArray]()
     if middles is not None:
         between = drawn_between(middles, found.walkers, constraints, clock, stage)
