@@ -34,7 +34,10 @@ _HEEDED = 0.75
 beliefs are too sure, and swing. With all of it, classes are found sooner."""
 _SWINGING = 1.1
 """How much farther places move than in the round before, where beliefs swing: the step shrinks."""
-_ROUNDS, _MOVED = 60, 0.02
+_COUNTS = 10
+"""Rounds in which counts are heard alone, until it is known about where rows lie. Thresholds are
+then heard in every other round."""
+_ROUNDS, _MOVED = 60, 0.01
 """Rounds at most, and how far attributes move at least in a round of full steps, as probabilities,
 on average, until beliefs are taken to have settled."""
 _LEAST = 1e-300
@@ -79,10 +82,13 @@ def places_by_leaves(own: LeafBeliefs, clock: Clock) -> FloatArray:
         if clock.stopped:
             break
         clock.tell("finding where rows lie from what leaves count", r / _ROUNDS)
-        own.listen(step, _HEEDED, clock)
+        halfway = r >= _COUNTS and r % 2 == 0
+        own.listen(step, _HEEDED, clock, atoms if halfway else None)
         own.believe()
         before, atoms = atoms, own.atoms
         moved = float(np.abs(atoms - before).sum()) / every
+        if halfway:
+            continue
         if moved < _MOVED * step:
             break
         if moved > _SWINGING * last:
@@ -96,6 +102,7 @@ def compile_beliefs() -> None:
     evidence, misses = smallest(), iter((1, 0))
     boxes, possible = LeafBoxes.of(evidence.geometry), np.ones((3, 1), dtype=bool)
     own = LeafBeliefs.of(evidence, boxes, None, possible, Clock(np.inf))
+    own.listen(0.0, 1.0, Clock(np.inf), own.atoms)
     classes_by_leaves(own, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(np.inf))
 
 

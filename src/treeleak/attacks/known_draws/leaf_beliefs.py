@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
+from treeleak.attacks.known_draws.halfway import ends_of, tests_of
+from treeleak.attacks.known_draws.halfway_kernels import Tests, hear_tests
 from treeleak.attacks.known_draws.kinds import Kinds, fitted_kinds
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -38,8 +40,23 @@ _MOST = 2**27
 """Most numbers in the table of beliefs (1 GiB), and in all that trees say."""
 _PARTS = 4
 """Parts of what is believed of a row, where there is room: each is of a class and of a kind."""
+_HALFWAY, _HEEDED = 0.5, 0.3
+"""How far what thresholds say moves at once, and the share of it that is heeded: rows that share a
+test hear their own beliefs back."""
 _LEAST = 1e-300
 _NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Halfway:
+    """What thresholds need to know, and what they say."""
+
+    ends: FloatArray
+    """Shape (2, n_atoms). Lowest and highest value of each."""
+    probable: FloatArray
+    """Shape (n_rows, n_atoms). How probable atoms are."""
+    said: FloatArray
+    """Shape (n_rows, n_atoms). As logs; trees add to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +70,13 @@ class TreeFactor:
     said: Said
     scales: FloatArray
     """Shape (2, n_places). Scale of each place, for beliefs without its counts and with them."""
+    tests: Tests | None
+    """None where thresholds are no middles."""
 
     @classmethod
-    def of(cls, pieces: TreePieces, draws: IntArray, n_parts: int) -> TreeFactor:
+    def of(
+        cls, pieces: TreePieces, tests: Tests | None, draws: IntArray, n_parts: int
+    ) -> TreeFactor:
         """Lay out one tree.
 
         ``draws``, shape (n_rows,): how often it drew each row.
@@ -64,12 +85,13 @@ class TreeFactor:
         shape = len(rows), n_parts, int(pieces.first[-1])
         said = Said(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
         b = draws[rows].astype(np.int64)
-        return cls(pieces, rows, b, said, np.ones((2, len(pieces.n))))
+        return cls(pieces, rows, b, said, np.ones((2, len(pieces.n))), tests)
 
-    def listen(self, beliefs: Beliefs, step: float, heeded: float) -> None:
+    def listen(self, beliefs: Beliefs, step: float, heeded: float, halfway: Halfway | None) -> None:
         """Hear what rows believe, and move what is said to them a step further.
 
-        ``heeded``: share of what the counts say that is said.
+        ``heeded``: share of what the counts say that is said. ``halfway``: where to add what
+        thresholds say.
         """
         (without, with_), (n_rows, n_parts) = self.scales, self.said.parts.shape
         total = np.zeros((n_rows, n_parts, int(self.pieces.first[-1]) + 1))
@@ -79,6 +101,9 @@ class TreeFactor:
         kernels.scale_places(self.pieces, self.b, without, reach)
         kernels.hear_counts(self.pieces, self.b, reach, heard)
         kernels.scale_places(self.pieces, self.b, with_, heard)
+        if halfway is not None and self.tests is not None:
+            hear_tests(self.tests, halfway.ends, self.rows, self.pieces.leaf, heard,
+                       halfway.probable, halfway.said)  # fmt: skip
         kernels.hear_trees(self.pieces, self.said, total, own, reach, heard, step, heeded)
 
     def rest(self, closed: NDArray[np.uint8], label: IntArray) -> IntArray:
@@ -116,6 +141,10 @@ class LeafBeliefs:
     group: IntArray
     """Shape (n_rows,). Line of each row in ``allowed``."""
     beliefs: Beliefs
+    halfway: FloatArray
+    """Shape (n_rows, n_atoms). What thresholds say, as logs."""
+    ends: FloatArray
+    """Shape (2, n_atoms). Lowest and highest value of each."""
 
     @classmethod
     def of(
@@ -141,9 +170,10 @@ class LeafBeliefs:
             raise GridTooLarge(f"{n_rows:,} rows of {start[-1]:,} intervals and values: too many")
         pieces = [_pieces(evidence, boxes, t) for t in range(len(evidence.draws))]
         kinds = fitted_kinds(pieces, n_kinds, n_classes, start, clock)
+        tests = tests_of(evidence.geometry, boxes, len(pieces))
         trees = [
-            TreeFactor.of(own, draws, n_choices * n_kinds)
-            for own, draws in zip(pieces, evidence.draws, strict=True)
+            TreeFactor.of(own, test, draws, n_choices * n_kinds)
+            for own, test, draws in zip(pieces, tests, evidence.draws, strict=True)
         ]
         group, allowed = np.zeros(n_rows, dtype=np.int64), np.ones((1, start[-1]), dtype=bool)
         if parts is not None:
@@ -159,6 +189,7 @@ class LeafBeliefs:
         return cls(
             trees, start, evidence.n.sum(axis=0), evidence.draws.sum(axis=0, dtype=np.int64), kinds,
             own.repeat(n_kinds, axis=1), allowed, group, beliefs,
+            np.zeros((n_rows, start[-1])), ends_of(evidence.geometry),
         )  # fmt: skip
 
     def within(
@@ -200,7 +231,9 @@ class LeafBeliefs:
         share[:] = np.where(self.possible, self.kinds.log_share[label, kind], -np.inf)
 
         def some(own: int) -> None:
-            atoms[own::THREADS] = 0.0
+            # Each less the one below.
+            atoms[own::THREADS, :, :-1] = np.diff(self.halfway[own::THREADS], prepend=0.0)[:, None]
+            atoms[own::THREADS, :, -1] = 0.0
             for tree in self.trees:
                 among = np.flatnonzero(tree.rows % THREADS == own)
                 kernels.gather(tree.pieces, tree.rows, among, tree.said, self.beliefs)
@@ -211,15 +244,24 @@ class LeafBeliefs:
 
         run_all([partial(some, i) for i in range(THREADS)])
 
-    def listen(self, step: float, heeded: float, clock: Clock) -> None:
-        """Let every tree hear what is believed, and say more; see :meth:`TreeFactor.listen`."""
+    def listen(
+        self, step: float, heeded: float, clock: Clock, probable: FloatArray | None = None
+    ) -> None:
+        """Let every tree hear what is believed, and say more; see :meth:`TreeFactor.listen`.
 
-        def some(own: list[TreeFactor]) -> None:
-            for tree in own:
+        ``probable``: :attr:`atoms`, if thresholds are to be heard, too.
+        """
+        told = [] if probable is None else [np.zeros_like(self.halfway) for _ in range(THREADS)]
+
+        def some(own: int) -> None:
+            halfway = None if probable is None else Halfway(self.ends, probable, told[own])
+            for tree in self.trees[own::THREADS]:
                 if not clock.stopped:
-                    tree.listen(self.beliefs, step, heeded)
+                    tree.listen(self.beliefs, step, heeded, halfway)
 
-        run_all([partial(some, self.trees[i::THREADS]) for i in range(THREADS)])
+        run_all([partial(some, i) for i in range(THREADS)])
+        if told and not clock.stopped:
+            self.halfway[:] += _HALFWAY * (_HEEDED * sum(told) - self.halfway)
 
     @property
     def atoms(self) -> FloatArray:
