@@ -244,12 +244,16 @@ def test_rows_that_miss_counts_come_nearer_to_the_training_set():
     begun_at, own = (case.middles.places(begun), found[0])
     true = case.middles.places(case.true_ranks())
     assert (own == true).mean() > (begun_at == true).mean() + 0.05
-    # Where tests stay broken, thresholds are no middles, and nothing is made of them.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(middles, "_FEWER", -1.0)
-        steps = iter(range(2))
-        clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
-        assert nearer(case.middles, walkers, case.constraints, clock, "") == []
+
+
+def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
+    case = Known(5, 60, 60)
+    walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
+    hot = replace(middles._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
+    monkeypatch.setattr(middles, "_MISSING", hot)
+    steps = iter(range(3))
+    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 
 
 def test_same_seed_same_walk():

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.attacks.known_draws.halfway_kernels import Tests
+from treeleak.attacks.known_draws.halfway_kernels import TreeTests
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.partition import AttributeAtoms, Geometry
 
 
-def tests_of(geometry: Geometry, boxes: LeafBoxes, n_trees: int) -> list[Tests | None]:
+def laid_out(geometry: Geometry, boxes: LeafBoxes, n_trees: int) -> list[TreeTests | None]:
     """Lay out the tests of some trees; None where thresholds are no middles."""
     if geometry.release.thresholds_are != "midpoints":
         return [None] * n_trees
@@ -29,7 +29,7 @@ def tests_of(geometry: Geometry, boxes: LeafBoxes, n_trees: int) -> list[Tests |
 def _tests(
     geometry: Geometry, boxes: LeafBoxes, tree: int, start: IntArray, told: BoolArray,
     root: int, end: int,
-) -> Tests:  # fmt: skip
+) -> TreeTests:  # fmt: skip
     """Lay out one tree, whose nodes are numbered from ``root`` up to ``end``."""
     forest, attribute = boxes.forest, geometry.compiled[1][root:end]
     inner = attribute >= 0
@@ -52,7 +52,7 @@ def _tests(
     leaf = np.empty(int((~inner).sum()), dtype=np.int64)
     leaf[forest.leaf[root:end][~inner] - geometry.leaf_start[tree]] = np.flatnonzero(~inner)
     doubled = 2.0 * geometry.release.trees[tree].threshold
-    return Tests(left, right, leaf, begin, cut, until, gone, doubled)
+    return TreeTests(left, right, leaf, begin, cut, until, gone, doubled)
 
 
 def ends_of(geometry: Geometry) -> FloatArray:

@@ -15,11 +15,11 @@ _SURE = 1.0 - 1e-6
 _BLOCK = 16
 """Atoms after which it is asked whether all between may still be empty."""
 _DOUBT, _MOST = 0.05, 1e3
-"""Share of doubt in what a test says, and the largest factor."""
+"""Share of doubt in what a test says, and the largest factor of an atom."""
 _LEAST = 1e-300
 
 
-class Tests(NamedTuple):
+class TreeTests(NamedTuple):
     """The nodes of one tree, children behind their parents."""
 
     left: Any
@@ -152,8 +152,8 @@ def _tell(
         if most <= _LEAST:
             continue
         reach = min(dense[x], 1.0)
-        without = max(without, most / _MOST**2)
+        # Where others cannot do it, atoms still differ.
+        without = max(without, most / _MOST)
         for w in range(len(other)):
-            ratio = min(max(with_[w] / without, 1.0 / _MOST), _MOST)
-            ratio = (1.0 - _DOUBT) * ratio + _DOUBT
+            ratio = (1.0 - _DOUBT) * with_[w] / without + _DOUBT
             out[k, begin + step * w] += np.log1p(reach * (ratio - 1.0))

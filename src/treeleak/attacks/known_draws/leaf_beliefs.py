@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.halfway import ends_of, tests_of
-from treeleak.attacks.known_draws.halfway_kernels import Tests, hear_tests
+from treeleak.attacks.known_draws.halfway import ends_of, laid_out
+from treeleak.attacks.known_draws.halfway_kernels import TreeTests, hear_tests
 from treeleak.attacks.known_draws.kinds import Kinds, fitted_kinds
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -70,12 +70,12 @@ class TreeFactor:
     said: Said
     scales: FloatArray
     """Shape (2, n_places). Scale of each place, for beliefs without its counts and with them."""
-    tests: Tests | None
+    tests: TreeTests | None
     """None where thresholds are no middles."""
 
     @classmethod
     def of(
-        cls, pieces: TreePieces, tests: Tests | None, draws: IntArray, n_parts: int
+        cls, pieces: TreePieces, tests: TreeTests | None, draws: IntArray, n_parts: int
     ) -> TreeFactor:
         """Lay out one tree.
 
@@ -170,7 +170,7 @@ class LeafBeliefs:
             raise GridTooLarge(f"{n_rows:,} rows of {start[-1]:,} intervals and values: too many")
         pieces = [_pieces(evidence, boxes, t) for t in range(len(evidence.draws))]
         kinds = fitted_kinds(pieces, n_kinds, n_classes, start, clock)
-        tests = tests_of(evidence.geometry, boxes, len(pieces))
+        tests = laid_out(evidence.geometry, boxes, len(pieces))
         trees = [
             TreeFactor.of(own, test, draws, n_choices * n_kinds)
             for own, test, draws in zip(pieces, tests, evidence.draws, strict=True)

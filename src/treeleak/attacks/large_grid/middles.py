@@ -35,8 +35,6 @@ _DOUBT, _OWN = 2.0, 0.8
 """
 _SHARE = 0.6
 """Of the time that is left for a walk from where rows meet the counts, at most."""
-_FEWER = 0.5
-"""Share of the broken tests that must be left at most by a walk from where rows miss counts."""
 _ROUNDED = 1e-6
 """Part of a threshold by which the middle of two values may miss it."""
 _MISSED, _TRUSTED = 0.0015, 0.1
@@ -212,7 +210,7 @@ def nearer(
     """Let rows that miss counts walk on, now to where thresholds lie halfway between their values.
 
     Returns the rows of each walker, those first that miss least: finer atoms, numbered over all
-    attributes, the class last. None where thresholds are no such middles, or the time is too short.
+    attributes, the class last. None where no more tests are met than before.
     """
     begun = [Walker.started(constraints, k, w.rows.best) for k, w in enumerate(walkers)]
     states = _standing(middles, begun)
@@ -220,7 +218,7 @@ def nearer(
     for done in _walked(middles, states, constraints, _MISSING, clock):
         least = min(int(s.total[0]) for s in states)
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
-    if any(s.total[1] > _FEWER * own for s, own in zip(states, before, strict=True)):
+    if any(s.total[1] > own for s, own in zip(states, before, strict=True)):
         return []
     return [middles.places(s) for s in sorted(states, key=middles.energy)]
 

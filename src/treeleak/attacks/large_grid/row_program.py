@@ -23,6 +23,8 @@ from treeleak.partition.values import Values
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""
+_MOST = 1_500_000
+"""Most literals of rows: the solver takes about 2.5 GB. It never met the counts of so many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,8 @@ class RowProgram:
             Whether it is proved that there are none.
         """
         s, fits, closed = self.constraints, self._fits, self.constraints.closed
+        if s.n_rows * self.values.n_atoms > _MOST:
+            return None, False
         model = Model()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
