@@ -242,8 +242,9 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         37: (
             ("boosted-raw", "default-forests", "known_raw"),
-            "Known draws of raw tables: rows that miss counts walk on to where thresholds lie "
-            "halfway between their values. Walks cool faster where the time is short.",
+            "Known draws of raw tables: thresholds, halfway between two values, say where rows "
+            "lie, and rows that miss counts walk on to where they are. Walks cool faster where "
+            "the time is short.",
         ),
     }
 )

@@ -15,7 +15,7 @@ _SURE = 1.0 - 1e-6
 _BLOCK = 16
 """Atoms after which it is asked whether all between may still be empty."""
 _DOUBT, _MOST = 0.05, 1e3
-"""Share of doubt in what a test says, and the largest factor of an atom."""
+"""Share of doubt in what a test says, and the largest factor."""
 _LEAST = 1e-300
 
 
@@ -152,8 +152,10 @@ def _tell(
         if most <= _LEAST:
             continue
         reach = min(dense[x], 1.0)
-        # Where others cannot do it, atoms still differ.
-        without = max(without, most / _MOST)
+        # A row that alone can be there hears which atoms are possible, and no more: which of them
+        # are probable the rows on the other side know from itself.
+        without = max(without, most / _MOST**2)
         for w in range(len(other)):
-            ratio = (1.0 - _DOUBT) * with_[w] / without + _DOUBT
+            ratio = min(max(with_[w] / without, 1.0 / _MOST), _MOST)
+            ratio = (1.0 - _DOUBT) * ratio + _DOUBT
             out[k, begin + step * w] += np.log1p(reach * (ratio - 1.0))
