@@ -19,7 +19,8 @@ from treeleak.attacks.large_grid import middles
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
 from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.walkers import Walker
+from treeleak.attacks.large_grid.settling import settled
+from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
@@ -244,6 +245,25 @@ def test_rows_that_miss_counts_come_nearer_to_the_training_set():
     begun_at, own = (case.middles.places(begun), found[0])
     true = case.middles.places(case.true_ranks())
     assert (own == true).mean() > (begun_at == true).mean() + 0.05
+
+
+def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
+    case = Known(5, 60, 60)
+    n_finer, n_atoms = (len(v.first) for v in (case.middles.values, case.values))
+    assert n_finer > n_atoms
+    astray = case.anywhere(np.random.default_rng(0))
+    walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
+    assert walkers[0].misfit
+    found = Found.of(walkers, walkers[0], 0)
+    steps = iter(range(60))
+    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    rows, far = settled(found, case.values, case.constraints, clock, "")
+    own = case.values.atom_of[rows.values] - case.values.atom_start[:-1]
+    assert case.constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1]) == rows.misfit
+    assert rows.misfit < walkers[0].misfit
+    assert (own == case.truth).mean() > (astray == case.truth).mean() + 0.05
+    assert far is not None
+    assert far > 0
 
 
 def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):

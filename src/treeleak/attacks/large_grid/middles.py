@@ -163,9 +163,14 @@ class Middles:
 
     def misfit(self, places: IntArray, constraints: RowConstraints) -> int:
         """Counts that rows miss which are given as finer atoms."""
+        own = self.atoms(places)
+        return constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
+
+    def atoms(self, places: IntArray) -> IntArray:
+        """Atoms of the geometry in which finer ones are; the class last."""
         own = places - self.values.atom_start[:-1]
         atoms = [atom[x] for atom, x in zip(self.atom, own[:, :-1].T, strict=True)]
-        return constraints.misfit(np.column_stack(atoms).astype(np.int32), own[:, -1])
+        return np.column_stack([*atoms, own[:, -1]])
 
 
 def say_more(constraints: RowConstraints) -> bool:

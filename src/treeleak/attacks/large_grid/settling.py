@@ -103,8 +103,9 @@ def _missing(
     if middles is not None:
         closer = nearer(middles, found.walkers, constraints, clock, stage)
     if middles is not None and closer:
-        walks, best, values = closer, closer[0], middles.values
-        misfit = middles.misfit(best, constraints)
+        # How far atoms are apart is known of those of the geometry only.
+        walks = [middles.atoms(own) + values.atom_start[:-1] for own in closer]
+        best, misfit = walks[0], middles.misfit(closer[0], constraints)
     return by_two_walks(best, walks, misfit, values, constraints.exchangeable)
 
 
