@@ -208,6 +208,7 @@ def _unlisted(
     if domains.rules:
         # Rows at hand need not meet them.
         raise OutOfTime
+    clock.spare(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = rows_at_hand(domains, values)
         if best is None or at_hand.misfit < best.misfit:
