@@ -120,6 +120,25 @@ class Case:
         return n
 
 
+def counted_anew(case: Case, s: Standing) -> None:
+    """Check what a walk counted as it went."""
+    anew = Standing(*(np.array(own) for own in s))
+    stand(case.middles.splits, anew)
+    inner = case.middles.splits.left >= 0
+    assert (anew.members == s.members).all()
+    for name in ("greatest", "least", "broken"):
+        assert (getattr(anew, name)[inner] == getattr(s, name)[inner]).all(), name
+    assert anew.total.tolist() == s.total.tolist()
+    assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
+
+
+def stopping(looks: int) -> Clock:
+    """A clock that stops after so many looks at it."""
+    steps = iter(range(looks))
+    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    return clock
+
+
 @examples(25, fast=4)
 @given(st.integers(0, 2**31))
 def test_no_test_of_the_training_rows_is_broken(seed):
@@ -139,15 +158,8 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     s = case.standing(rows, seed)
     log_share = case.middles.log_share(s, 2)
     walk_between(case.middles.splits, s, log_share, s.label, 3_000, price, breach)
-    anew = Standing(*(np.array(own) for own in s))
-    stand(case.middles.splits, anew)
-    inner = case.middles.splits.left >= 0
-    assert (anew.members == s.members).all()
-    for name in ("greatest", "least", "broken"):
-        assert (getattr(anew, name)[inner] == getattr(s, name)[inner]).all(), name
-    assert anew.total.tolist() == s.total.tolist()
+    counted_anew(case, s)
     assert case.broken(s) == s.total[1]
-    assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
     assert (s.label == case.truth[:, -1]).all()
 
 
@@ -197,14 +209,7 @@ def test_rows_that_were_drawn_are_counted_within_their_walls(seed, price, breach
     begun = s.rank.copy()
     likes = np.random.default_rng(seed).normal(size=(24, int(case.middles.splits.radix.sum())))
     walk_between(case.middles.splits, s, likes, np.arange(24), 3_000, price, breach)
-    anew = Standing(*(np.array(own) for own in s))
-    stand(case.middles.splits, anew)
-    inner = case.middles.splits.left >= 0
-    assert (anew.members == s.members).all()
-    for name in ("greatest", "least", "broken"):
-        assert (getattr(anew, name)[inner] == getattr(s, name)[inner]).all(), name
-    assert anew.total.tolist() == s.total.tolist()
-    assert case.middles.misfit(case.middles.places(s), case.constraints) == s.total[0]
+    counted_anew(case, s)
     moved = (s.rank != begun).any(axis=1)
     assert (s.span[0] <= s.rank).all()
     assert (s.rank <= s.span[1]).all()
@@ -236,8 +241,7 @@ def test_rows_that_miss_counts_come_nearer_to_the_training_set():
     walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
     begun = case.middles.standing(walkers[0], 0)
     assert begun.total.min() > 0
-    steps = iter(range(60))
-    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    clock = stopping(60)
     found = nearer(case.middles, walkers, case.constraints, clock, "")
     assert len(found) == 2
     for rows in found:
@@ -255,8 +259,7 @@ def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
     assert walkers[0].misfit
     found = Found.of(walkers, walkers[0], 0)
-    steps = iter(range(60))
-    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    clock = stopping(60)
     rows, far = settled(found, case.values, case.constraints, clock, "")
     own = case.values.atom_of[rows.values] - case.values.atom_start[:-1]
     assert case.constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1]) == rows.misfit
@@ -271,8 +274,7 @@ def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
     walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
     hot = replace(middles._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
     monkeypatch.setattr(middles, "_MISSING", hot)
-    steps = iter(range(3))
-    clock = Clock(np.inf, lambda _: clock.stop() if next(steps, None) is None else None)
+    clock = stopping(3)
     assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 
 
