@@ -65,16 +65,20 @@ class Case:
         self.constraints = RowConstraints.of_exact(
             evidence_for(self.release)(self.geometry), self.geometry
         )
+        by_class = np.argsort(y, kind="stable")
+        self.lay_out(X.to_numpy(float)[by_class], y[by_class])
+
+    def lay_out(self, table: np.ndarray, y: np.ndarray) -> None:
+        """Lay out the tests, and note the training rows in the order of the constraints."""
         self.values = values_of(self.geometry.parts, 2)
         middles = Middles.of(self.constraints, self.values)
         assert middles is not None
         self.middles = middles
-        table = X.to_numpy(float)[np.argsort(y, kind="stable")]
         atoms = [
             part.holding(table[:, part.columns], self.release).argmax(axis=1)
             for part in self.geometry.parts
         ]
-        self.truth = np.column_stack([*atoms, np.sort(y)]).astype(np.int32)
+        self.truth = np.column_stack([*atoms, y]).astype(np.int32)
         self.table = table
 
     def standing(self, rows: np.ndarray, seed: int = 0) -> Standing:
@@ -178,16 +182,7 @@ class Known(Case):
         self.constraints = walled(
             RowConstraints.of_known(self.evidence, self.geometry, y, nothing, None), domains
         )
-        self.values = values_of(self.geometry.parts, 2)
-        middles = Middles.of(self.constraints, self.values)
-        assert middles is not None
-        self.middles = middles
-        self.table = X.to_numpy(float)
-        atoms = [
-            part.holding(self.table[:, part.columns], self.release).argmax(axis=1)
-            for part in self.geometry.parts
-        ]
-        self.truth = np.column_stack([*atoms, y]).astype(np.int32)
+        self.lay_out(X.to_numpy(float), y)
 
     def anywhere(self, rng: np.random.Generator) -> np.ndarray:
         """Rows somewhere between their bounds."""
