@@ -15,7 +15,7 @@ import treeleak
 from helpers.examples import examples
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid import middles
+from treeleak.attacks.large_grid import middles, settling
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
 from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -262,6 +262,29 @@ def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     assert (own == case.truth).mean() > (astray == case.truth).mean() + 0.05
     assert far is not None
     assert far > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
+    case, rng = Known(5, 60, 60), np.random.default_rng(seed)
+    start, n_rows = case.values.atom_start, len(case.truth)
+    probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
+    constraints = replace(case.constraints, probable=probable)
+    walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
+    found = settling._in_between(walks, constraints, case.values)
+    for a, part in enumerate(case.values.parts):
+        own, held = slice(start[a], start[a + 1]), found[:, a] - start[a]
+        if not isinstance(part.attribute, (Numeric, Ordinal)):
+            assert (found[:, a] == walks[0][:, a]).all()
+            continue
+        share = probable[:, own] / probable[:, own].sum(axis=1)[:, None]
+        for walk in walks:
+            share[np.arange(n_rows), walk[:, a] - start[a]] += 0.5
+        # Atoms of numbers stand in the order of their values.
+        apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
+        cost = share @ apart
+        assert np.allclose(cost[np.arange(n_rows), held], cost.min(axis=1), atol=1e-4)
+    assert (found[:, -1] == walks[0][:, -1]).all()
 
 
 def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):

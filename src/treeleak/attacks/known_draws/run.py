@@ -185,7 +185,7 @@ def _unlisted(
         classes = classes_of(evidence, given.parts, None, clock, seed)
         walked = rows_walked(evidence, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
-    cells, best, far = f"generated: {why}", None, None
+    cells, best, far, missed = f"generated: {why}", None, None, np.inf
     clock.tell(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         first = None
@@ -203,6 +203,7 @@ def _unlisted(
             walked = rows_walked(evidence, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
+            missed = walked.numbers["missed_by_walk"]
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
     if domains.rules:
@@ -211,7 +212,7 @@ def _unlisted(
     clock.spare(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = rows_at_hand(domains, values)
-        if best is None or at_hand.misfit < best.misfit:
+        if best is None or at_hand.misfit < missed:
             best, far = at_hand, None
     return Answer(
         status_of([best]), values, (best,), numbers=numbers, ordered=True, expected_distance=far,

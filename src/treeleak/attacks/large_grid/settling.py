@@ -18,6 +18,7 @@ from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taugh
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition.values import Values
+from treeleak.schema import Numeric, Ordinal
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
@@ -96,17 +97,40 @@ def _missing(
     found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
 ) -> tuple[Rows, float]:
     """Bring rows that miss counts nearer by thresholds, and say how sure they then are."""
-    walks = [w.rows.best + values.atom_start[:-1] for w in found.walkers]
-    best = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    misfit, closer = found.misfit, list[IntArray]()
+    start = values.atom_start[:-1]
+    walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
     middles = None if clock.stopped else Middles.of(constraints, values)
     if middles is not None:
         closer = nearer(middles, found.walkers, constraints, clock, stage)
-    if middles is not None and closer:
         # How far atoms are apart is known of those of the geometry only.
-        walks = [middles.atoms(own) + values.atom_start[:-1] for own in closer]
-        best, misfit = walks[0], middles.misfit(closer[0], constraints)
-    return by_two_walks(best, walks, misfit, values, constraints.exchangeable)
+        walks = [middles.atoms(own) + start for own in closer] or walks
+    best = _in_between(walks, constraints, values)
+    own = best - start
+    misfit = constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
+    return by_two_walks(best, walks[1:], misfit, values, constraints.exchangeable)
+
+
+def _in_between(walks: list[IntArray], constraints: RowConstraints, values: Values) -> IntArray:
+    """Put numbers at the median of what is believed of a row and where walks came to.
+
+    On average, the median is nearest to them. Other attributes stay as in the first walk.
+    """
+    probable = constraints.probable
+    if probable is None:
+        return walks[0]
+    best, rows = walks[0].copy(), np.arange(constraints.n_rows)
+    for a, part in enumerate(values.parts):
+        number = isinstance(part.attribute, (Numeric, Ordinal))
+        if not number or (constraints.held[:, a] >= 0).any():
+            continue
+        own = slice(values.atom_start[a], values.atom_start[a + 1])
+        order = np.argsort(values.table(a)[values.first[own] - values.start[a], 0], kind="stable")
+        share = probable[:, own] / probable[:, own].sum(axis=1, keepdims=True)
+        for walk in walks:
+            share[rows, walk[:, a] - own.start] += 1 / len(walks)
+        below = share[:, order].cumsum(axis=1) < 1.0
+        best[:, a] = own.start + order[np.minimum(below.sum(axis=1), len(order) - 1)]
+    return best
 
 
 def _drawn(
