@@ -271,11 +271,12 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
     probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
     constraints = replace(case.constraints, probable=probable)
     walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
-    found = settling._in_between(walks, constraints, case.values)
+    found, sure = settling._medians(walks, constraints, case.values)
     for a, part in enumerate(case.values.parts):
         own, held = slice(start[a], start[a + 1]), found[:, a] - start[a]
         if not isinstance(part.attribute, (Numeric, Ordinal)):
             assert (found[:, a] == walks[0][:, a]).all()
+            assert np.isnan(sure[:, a]).all()
             continue
         share = probable[:, own] / probable[:, own].sum(axis=1)[:, None]
         for walk in walks:
@@ -284,6 +285,9 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
         apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
         cost = share @ apart
         assert np.allclose(cost[np.arange(n_rows), held], cost.min(axis=1), atol=1e-4)
+        assert ((sure[:, a] >= 0) & (sure[:, a] <= 1)).all()
+        alike = np.logical_and(*(walk[:, a] == found[:, a] for walk in walks))
+        assert (sure[alike, a] >= 0.3).all()
     assert (found[:, -1] == walks[0][:, -1]).all()
 
 

@@ -58,7 +58,7 @@ def walk(true: np.ndarray, values: Values, rng: np.random.Generator, found: np.n
 
 def stated(one: np.ndarray, two: np.ndarray, values: Values, exchangeable: bool):
     one, two = (rows + values.atom_start[:-1] for rows in (one, two))
-    return by_two_walks(one, (one, two), 3, values, exchangeable)
+    return by_two_walks((one, two), one, 3, values, exchangeable)
 
 
 def matched(one: np.ndarray, true: np.ndarray, values: Values) -> tuple[np.ndarray, float]:

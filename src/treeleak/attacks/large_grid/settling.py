@@ -35,6 +35,9 @@ _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
+_BELIEVED = 0.7
+"""Share of beliefs in how probable a number is said to be; the rest is that of walks which hold it,
+for they may be led astray alike."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB; and once the time is
 up, when more would take longer than a step may go on, and the rows would be lost."""
@@ -96,7 +99,7 @@ def settled(
 def _missing(
     found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
 ) -> tuple[Rows, float]:
-    """Bring rows that miss counts nearer by thresholds, and say how sure they then are."""
+    """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
     start = values.atom_start[:-1]
     walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
     middles = None if clock.stopped else Middles.of(constraints, values)
@@ -104,33 +107,39 @@ def _missing(
         closer = nearer(middles, found.walkers, constraints, clock, stage)
         # How far atoms are apart is known of those of the geometry only.
         walks = [middles.atoms(own) + start for own in closer] or walks
-    best = _in_between(walks, constraints, values)
+    best, sure = _medians(walks, constraints, values)
     own = best - start
     misfit = constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
-    return by_two_walks(best, walks[1:], misfit, values, constraints.exchangeable)
+    rows, far = by_two_walks(walks, best, misfit, values, constraints.exchangeable)
+    sure = np.where(np.isnan(sure), rows.confidence, sure)
+    return replace(rows, confidence=sure), far
 
 
-def _in_between(walks: list[IntArray], constraints: RowConstraints, values: Values) -> IntArray:
-    """Put numbers at the median of what is believed of a row and where walks came to.
+def _medians(
+    walks: list[IntArray], constraints: RowConstraints, values: Values
+) -> tuple[IntArray, FloatArray]:
+    """Put numbers at the median of what is believed of a row and of where walks have it.
 
-    On average, the median is nearest to them. Other attributes stay as in the first walk.
+    On average, the median is nearest to them. Other attributes stay as in the first walk. Says how
+    probable numbers then are; NaN of other attributes, and where nothing is believed.
     """
-    probable = constraints.probable
-    if probable is None:
-        return walks[0]
     best, rows = walks[0].copy(), np.arange(constraints.n_rows)
+    sure, probable = np.full(best.shape, np.nan), constraints.probable
     for a, part in enumerate(values.parts):
         number = isinstance(part.attribute, (Numeric, Ordinal))
-        if not number or (constraints.held[:, a] >= 0).any():
+        if probable is None or not number or (constraints.held[:, a] >= 0).any():
             continue
         own = slice(values.atom_start[a], values.atom_start[a + 1])
         order = np.argsort(values.table(a)[values.first[own] - values.start[a], 0], kind="stable")
-        share = probable[:, own] / probable[:, own].sum(axis=1, keepdims=True)
+        believed = probable[:, own] / probable[:, own].sum(axis=1, keepdims=True)
+        walked = np.zeros_like(believed)
         for walk in walks:
-            share[rows, walk[:, a] - own.start] += 1 / len(walks)
-        below = share[:, order].cumsum(axis=1) < 1.0
-        best[:, a] = own.start + order[np.minimum(below.sum(axis=1), len(order) - 1)]
-    return best
+            walked[rows, walk[:, a] - own.start] += 1 / len(walks)
+        below = (believed + walked)[:, order].cumsum(axis=1) < 1.0
+        at = order[np.minimum(below.sum(axis=1), len(order) - 1)]
+        best[:, a] = own.start + at
+        sure[:, a] = _BELIEVED * believed[rows, at] + (1 - _BELIEVED) * walked[rows, at]
+    return best, sure
 
 
 def _drawn(

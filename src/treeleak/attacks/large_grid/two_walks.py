@@ -31,16 +31,18 @@ _ASTRAY = 0.08
 
 
 def by_two_walks(
-    one: IntArray, walks: Sequence[IntArray], misfit: int, values: Values, exchangeable: bool
+    walks: Sequence[IntArray], best: IntArray, misfit: int, values: Values, exchangeable: bool
 ) -> tuple[Rows, float]:
     """Say how sure the best rows are, and how far from the training set, per row and column.
 
-    Rows are numbered atoms, the class last. ``one``: the best ones, with their ``misfit``, from one
-    of the ``walks``. ``exchangeable``: whether rows have no places of their own, and are matched.
+    Rows are numbered atoms, the class last. ``best``: with their ``misfit``; as in the first walk,
+    or, where rows have places, near it. ``exchangeable``: whether rows have no places of their own,
+    and are matched.
     """
-    two = next((other for other in walks if (other != one).any()), one)
-    two, far = _matched(one, two, values, exchangeable)
-    others, usual = _matched(one, one, values, exchangeable, apart=True)
+    one = walks[0]
+    two = next((other for other in walks[1:] if (other != one).any()), one)
+    two, far = _matched(best, two, values, exchangeable)
+    others, usual = _matched(best, best, values, exchangeable, apart=True)
     # One row more, which is led astray: walks that came to the same may be.
     far = (len(one) * far + usual) / (len(one) + 1)
     if not exchangeable:
@@ -49,13 +51,12 @@ def by_two_walks(
     frequent = np.bincount(np.concatenate([one, two]).ravel(), minlength=values.n_atoms)
     # Whatever all rows hold, others may not.
     share = frequent / (2 * len(one) + 1)
-    chosen = values.first[one]
     sure = _sure(one, two, _found(one == two, chance), share, _matching(chance, share, values))
     sure = (1.0 - _ASTRAY) * sure + _ASTRAY * share[one]
-    sure *= values.prior(frequent / 2)[chosen]
+    sure *= values.prior(frequent / 2)[values.first[one]]
     none = np.zeros(len(one), dtype=bool)
     width = sum(len(part.columns) for part in values.parts)
-    return Rows(chosen, sure, none, False, misfit), far / width
+    return Rows(values.first[best], sure, none, False, misfit), far / width
 
 
 def _matched(
