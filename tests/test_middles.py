@@ -15,7 +15,8 @@ import treeleak
 from helpers.examples import examples
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid import middles, settling
+from treeleak.attacks.large_grid import middles
+from treeleak.attacks.large_grid.medians import medians as medians_of
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
 from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -271,7 +272,8 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
     probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
     constraints = replace(case.constraints, probable=probable)
     walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
-    found, sure = settling._medians(walks, constraints, case.values)
+    medians = medians_of(walks, constraints, case.values)
+    found, sure = medians.rows, medians.sure
     for a, part in enumerate(case.values.parts):
         own, held = slice(start[a], start[a + 1]), found[:, a] - start[a]
         if not isinstance(part.attribute, (Numeric, Ordinal)):

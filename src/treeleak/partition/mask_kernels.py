@@ -62,3 +62,28 @@ def leaves_of(atoms: Any, start: Any, open_: Any, first: Any) -> Any:
                     out[i, t] = first[t] + 64 * w + lowest_bit(word)
                     break
     return out
+
+
+@njit()
+def around(open_: Any, first: Any, begin: Any, end: Any, atom: Any, leaf: Any, drawn: Any) -> Any:
+    """Lowest and highest atom, from ``begin`` to before ``end``, that leave open a row's leaves."""
+    out = np.empty((2, len(atom)), dtype=np.int64)
+    for i in range(len(atom)):
+        for side in range(2):
+            k = begin + atom[i]
+            while True:
+                k += 2 * side - 1
+                if k < begin or k == end:
+                    break
+                kept = True
+                for t in range(len(first)):
+                    at = leaf[i, t] - first[t]
+                    if drawn[i, t] and not (open_[k, t, at >> 6] >> np.uint64(at & 63)) & np.uint64(
+                        1
+                    ):
+                        kept = False
+                        break
+                if not kept:
+                    break
+            out[side, i] = k - begin + 1 - 2 * side
+    return out

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition.cells import Geometry
-from treeleak.partition.mask_kernels import close_leaves, leaves_of, number_leaves
+from treeleak.partition.mask_kernels import around, close_leaves, leaves_of, number_leaves
 
 MAX_MASKS = 2**28
 """Most words of leaves as bits, over all atoms and trees: 2 GiB."""
@@ -115,3 +115,14 @@ class Masks:
         ``atoms``: shape (n_rows, n_attributes).
         """
         return leaves_of(atoms, self.start, self.open, self.first)  # type: ignore[no-any-return]
+
+    def around(
+        self, a: int, atom: NDArray[np.int32], leaves: NDArray[np.int32], drawn: BoolArray
+    ) -> IntArray:
+        """Lowest and highest atom of an attribute that leave rows in their leaves, (2, n_rows).
+
+        ``atom``, shape (n_rows,): the ones that they have. ``leaves``: as :meth:`trace` gives them.
+        ``drawn``, of the same shape: which of them are meant.
+        """
+        begin, end = self.start[a : a + 2]
+        return around(self.open, self.first, begin, end, atom, leaves, drawn)  # type: ignore[no-any-return]

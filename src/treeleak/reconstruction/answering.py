@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
-from treeleak.attacks.answer import nothing_open
+from treeleak.attacks.answer import Rows, nothing_open
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
@@ -21,6 +21,7 @@ from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
@@ -219,10 +220,10 @@ def _with_rows(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
         )
-    if found is not None and chosen.midpoints_met is not None and not misfit:
-        # As far as other thresholds are met, so are those that the intervals follow from. Rows that
-        # miss counts may be in other leaves, from which nothing follows.
-        more = np.minimum(chosen.midpoints_met * found.chance, _MOST_SURE)
+    if found is not None and chosen.midpoints_met is not None:
+        # As far as other thresholds are met, so are those that the intervals follow from, if the
+        # row is in these leaves.
+        more = np.minimum(chosen.midpoints_met * found.chance * whole.within, _MOST_SURE)
         whole = replace(whole, sure=np.maximum(whole.sure, more))
     whole = replace(whole, table=chosen.table)
     names = list(both.later.feature_names)
@@ -366,7 +367,8 @@ def _chosen(
 def _unsure(table: FloatArray, label: IntArray) -> Filled:
     """Rows as they are, of which nothing is proved."""
     none = np.zeros(len(table))
-    return Filled(table, label, np.zeros(table.shape), none, none.astype(bool))
+    nowhere = np.zeros(table.shape)
+    return Filled(table, label, nowhere, nowhere, none, none.astype(bool))
 
 
 def _in_columns(answer: Answer) -> Filled:
@@ -380,10 +382,30 @@ def _in_columns(answer: Answer) -> Filled:
     order = np.arange(len(table))
     if not answer.ordered:
         order = np.lexsort((*table.T[::-1], label))
-    by_column = np.empty(table.shape)
-    for a, part in enumerate(answer.values.parts):
-        by_column[:, part.columns] = sure[:, a, None]
-    return Filled(table[order], label[order], by_column[order], sure[order, -1], proved[order])
+    within = np.concatenate([_within(r) for r in answer.rows])
+    return Filled(
+        table[order],
+        label[order],
+        _by_column(sure, answer.values)[order],
+        _by_column(within, answer.values)[order],
+        sure[order, -1],
+        proved[order],
+    )
+
+
+def _by_column(shares: FloatArray, values: Values) -> FloatArray:
+    """What is said of attributes, said of their columns."""
+    out = np.empty((len(shares), sum(len(part.columns) for part in values.parts)))
+    for a, part in enumerate(values.parts):
+        out[:, part.columns] = shares[:, a, None]
+    return out
+
+
+def _within(rows: Rows) -> FloatArray:
+    if rows.within is not None:
+        return rows.within
+    # From leaves that rows need not be in, nothing follows.
+    return np.full(rows.confidence.shape, float(not rows.misfit))
 
 
 def _tidy(table: FloatArray) -> NDArray[Any]:

@@ -41,6 +41,9 @@ class Filled:
     """Shape (n_rows,)."""
     sure: FloatArray
     """Shape (n_rows, n_features)."""
+    within: FloatArray
+    """Shape (n_rows, n_features). How probable it is that values lie where the leaves of their rows
+    leave them."""
     label_sure: FloatArray
     """Shape (n_rows,)."""
     proved: BoolArray
@@ -267,12 +270,14 @@ class KnownTables:
             np.zeros((self.n_rows, n_features)),
             np.zeros(self.n_rows, dtype=np.int64),
             np.ones((self.n_rows, n_features)),
+            np.ones((self.n_rows, n_features)),
             np.ones(self.n_rows),
             np.ones(self.n_rows, dtype=bool),
         )
         out.table[seats] = rest.table[order, :n_features]
         out.label[seats] = rest.label[order]
         out.sure[seats] = rest.sure[order, :n_features]
+        out.within[seats] = rest.within[order, :n_features]
         out.label_sure[seats] = rest.label_sure[order]
         out.proved[seats] = rest.proved[order]
         self._write(out)
@@ -290,6 +295,7 @@ class KnownTables:
             np.tile(self.rows[best], (n_rows, 1)),
             np.full(n_rows, self.row_labels[best]),
             np.tile(sure[:-1], (n_rows, 1)),
+            np.ones((n_rows, len(sure) - 1)),
             np.full(n_rows, sure[-1]),
             np.zeros(n_rows, dtype=bool),
         )

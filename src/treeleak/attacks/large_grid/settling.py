@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.medians import medians
 from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.two_walks import by_two_walks
@@ -18,7 +19,6 @@ from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taugh
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition.values import Values
-from treeleak.schema import Numeric, Ordinal
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
@@ -35,9 +35,6 @@ _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
-_BELIEVED = 0.7
-"""Share of beliefs in how probable a number is said to be; the rest is that of walks which hold it,
-for they may be led astray alike."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB; and once the time is
 up, when more would take longer than a step may go on, and the rows would be lost."""
@@ -107,39 +104,12 @@ def _missing(
         closer = nearer(middles, found.walkers, constraints, clock, stage)
         # How far atoms are apart is known of those of the geometry only.
         walks = [middles.atoms(own) + start for own in closer] or walks
-    best, sure = _medians(walks, constraints, values)
-    own = best - start
+    numbers = medians(walks, constraints, values)
+    own = numbers.rows - start
     misfit = constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
-    rows, far = by_two_walks(walks, best, misfit, values, constraints.exchangeable)
-    sure = np.where(np.isnan(sure), rows.confidence, sure)
-    return replace(rows, confidence=sure), far
-
-
-def _medians(
-    walks: list[IntArray], constraints: RowConstraints, values: Values
-) -> tuple[IntArray, FloatArray]:
-    """Put numbers at the median of what is believed of a row and of where walks have it.
-
-    On average, the median is nearest to them. Other attributes stay as in the first walk. Says how
-    probable numbers then are; NaN of other attributes, and where nothing is believed.
-    """
-    best, rows = walks[0].copy(), np.arange(constraints.n_rows)
-    sure, probable = np.full(best.shape, np.nan), constraints.probable
-    for a, part in enumerate(values.parts):
-        number = isinstance(part.attribute, (Numeric, Ordinal))
-        if probable is None or not number or (constraints.held[:, a] >= 0).any():
-            continue
-        own = slice(values.atom_start[a], values.atom_start[a + 1])
-        order = np.argsort(values.table(a)[values.first[own] - values.start[a], 0], kind="stable")
-        believed = probable[:, own] / probable[:, own].sum(axis=1, keepdims=True)
-        walked = np.zeros_like(believed)
-        for walk in walks:
-            walked[rows, walk[:, a] - own.start] += 1 / len(walks)
-        below = (believed + walked)[:, order].cumsum(axis=1) < 1.0
-        at = order[np.minimum(below.sum(axis=1), len(order) - 1)]
-        best[:, a] = own.start + at
-        sure[:, a] = _BELIEVED * believed[rows, at] + (1 - _BELIEVED) * walked[rows, at]
-    return best, sure
+    rows, far = by_two_walks(walks, numbers.rows, misfit, values, constraints.exchangeable)
+    sure = np.where(np.isnan(numbers.sure), rows.confidence, numbers.sure)
+    return replace(rows, confidence=sure, within=numbers.within), far
 
 
 def _drawn(
