@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -270,27 +271,36 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
     case, rng = Known(5, 60, 60), np.random.default_rng(seed)
     start, n_rows = case.values.atom_start, len(case.truth)
     probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
+    for begin, end in pairwise(start[:-1]):
+        probable[:, begin:end] /= probable[:, begin:end].sum(axis=1)[:, None]
     constraints = replace(case.constraints, probable=probable)
     walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
     medians = medians_of(walks, constraints, case.values)
-    found, sure = medians.rows, medians.sure
+    row, own = np.arange(n_rows), medians.rows - start[:-1]
+    leaf, drawn = case.geometry.trace_atoms(own[:, :-1]), constraints.draws > 0
     for a, part in enumerate(case.values.parts):
-        own, held = slice(start[a], start[a + 1]), found[:, a] - start[a]
-        if not isinstance(part.attribute, (Numeric, Ordinal)):
-            assert (found[:, a] == walks[0][:, a]).all()
-            assert np.isnan(sure[:, a]).all()
-            continue
-        share = probable[:, own] / probable[:, own].sum(axis=1)[:, None]
-        for walk in walks:
-            share[np.arange(n_rows), walk[:, a] - start[a]] += 0.5
-        # Atoms of numbers stand in the order of their values.
-        apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
-        cost = share @ apart
-        assert np.allclose(cost[np.arange(n_rows), held], cost.min(axis=1), atol=1e-4)
-        assert ((sure[:, a] >= 0) & (sure[:, a] <= 1)).all()
-        alike = np.logical_and(*(walk[:, a] == found[:, a] for walk in walks))
-        assert (sure[alike, a] >= 0.3).all()
-    assert (found[:, -1] == walks[0][:, -1]).all()
+        share = probable[:, start[a] : start[a + 1]]
+        np.testing.assert_allclose(medians.sure[:, a], share[row, own[:, a]], rtol=1e-5)
+        inside = np.zeros(share.shape, dtype=bool)
+        for atom in range(share.shape[1]):
+            moved = own[:, :-1].copy()
+            moved[:, a] = atom
+            inside[:, atom] = ((case.geometry.trace_atoms(moved) == leaf) | ~drawn).all(axis=1)
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            # Atoms of numbers stand in the order of their values.
+            apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
+            both = share.copy()
+            for walk in walks:
+                both[row, walk[:, a] - start[a]] += 0.5
+            cost = both @ apart
+            assert np.allclose(cost[row, own[:, a]], cost.min(axis=1), atol=1e-4)
+            np.testing.assert_allclose(
+                medians.within[:, a], (share * inside).sum(axis=1), atol=1e-5
+            )
+        else:
+            assert (medians.rows[:, a] == walks[0][:, a]).all()
+    assert (medians.rows[:, -1] == walks[0][:, -1]).all()
+    assert np.isnan(medians.sure[:, -1]).all()
 
 
 def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):

@@ -65,25 +65,44 @@ def leaves_of(atoms: Any, start: Any, open_: Any, first: Any) -> Any:
 
 
 @njit()
-def around(open_: Any, first: Any, begin: Any, end: Any, atom: Any, leaf: Any, drawn: Any) -> Any:
-    """Lowest and highest atom, from ``begin`` to before ``end``, that leave open a row's leaves."""
-    out = np.empty((2, len(atom)), dtype=np.int64)
-    for i in range(len(atom)):
-        for side in range(2):
-            k = begin + atom[i]
-            while True:
-                k += 2 * side - 1
-                if k < begin or k == end:
-                    break
-                kept = True
-                for t in range(len(first)):
-                    at = leaf[i, t] - first[t]
-                    if drawn[i, t] and not (open_[k, t, at >> 6] >> np.uint64(at & 63)) & np.uint64(
-                        1
-                    ):
-                        kept = False
-                        break
-                if not kept:
-                    break
-            out[side, i] = k - begin + 1 - 2 * side
+def around(atoms: Any, start: Any, open_: Any, drawn: Any) -> Any:
+    """Lowest and highest atom of each row and attribute that keep it in the leaves of its trees."""
+    n_rows, n_attributes = atoms.shape
+    n_trees, n_words = open_.shape[1], open_.shape[2]
+    out = np.empty((2, n_rows, n_attributes), dtype=np.int64)
+    others, leaf = np.empty((2, n_trees, n_words), dtype=np.uint64)
+    for i in range(n_rows):
+        for a in range(n_attributes):
+            _open_but_for(a, atoms[i], start, open_, others)
+            own = start[a] + atoms[i, a]
+            leaf[:] = others & open_[own]
+            for side in range(2):
+                k, last = own, start[a + side] - side
+                step = 2 * side - 1
+                while k != last and _same_leaves(leaf, others & open_[k + step], drawn[i]):
+                    k += step
+                out[side, i, a] = k - start[a]
     return out
+
+
+@njit()
+def _open_but_for(a: Any, atoms: Any, start: Any, open_: Any, out: Any) -> None:
+    """Leaves that all other attributes of a row leave open; in place."""
+    out[:] = ~np.uint64(0)
+    for b in range(len(atoms)):
+        if b != a:
+            out &= open_[start[b] + atoms[b]]
+
+
+@njit()
+def _same_leaves(one: Any, two: Any, drawn: Any) -> Any:
+    """Whether the lowest leaf that is open is the same in every tree that drew the row."""
+    for t in range(len(one)):
+        if drawn[t]:
+            for w in range(one.shape[1]):
+                x, y = one[t, w], two[t, w]
+                if x & (~x + np.uint64(1)) != y & (~y + np.uint64(1)):
+                    return False
+                if x != 0:
+                    break
+    return True

@@ -116,13 +116,10 @@ class Masks:
         """
         return leaves_of(atoms, self.start, self.open, self.first)  # type: ignore[no-any-return]
 
-    def around(
-        self, a: int, atom: NDArray[np.int32], leaves: NDArray[np.int32], drawn: BoolArray
-    ) -> IntArray:
-        """Lowest and highest atom of an attribute that leave rows in their leaves, (2, n_rows).
+    def around(self, atoms: NDArray[np.int32], drawn: BoolArray) -> IntArray:
+        """Lowest and highest atom that keep a row in its leaves, shape (2, n_rows, n_attributes).
 
-        ``atom``, shape (n_rows,): the ones that they have. ``leaves``: as :meth:`trace` gives them.
-        ``drawn``, of the same shape: which of them are meant.
+        ``atoms``, shape (n_rows, n_attributes): all others of a row stay. ``drawn``, shape (n_rows,
+        n_trees): the trees that are meant.
         """
-        begin, end = self.start[a : a + 2]
-        return around(self.open, self.first, begin, end, atom, leaves, drawn)  # type: ignore[no-any-return]
+        return around(atoms, self.start, self.open, drawn)  # type: ignore[no-any-return]

@@ -59,7 +59,8 @@ class RowConstraints:
     settled: BoolArray | None = None
     """Shape (n_rows, n_trees). Trees in which that leaves a row one leaf."""
     probable: NDArray[np.float32] | None = None
-    """Shape (n_rows, n_atoms). How probable atoms are taken to be of each row, where rows begin."""
+    """Shape (n_rows, n_atoms). How probable atoms are taken to be of each row, where rows begin;
+    those of an attribute add up to one."""
 
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
