@@ -246,6 +246,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "lie, and rows that miss counts walk on to where they are. Walks cool faster where "
             "the time is short.",
         ),
+        38: (
+            ("default-forests", "known_raw"),
+            "Known draws of raw tables, where rows miss counts: numbers are medians of what is "
+            "believed of a row and of where walks have it, and beliefs say how sure values are.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
