@@ -193,8 +193,13 @@ def test_known_draws_the_verdict_is_that_of_treeleak(seeds):
     for seed in seeds:
         evidence, schema, feasible = known_draws(seed)
         own = attacked(evidence, "auto", seed)
-        assert own.status in (("unique", "feasible") if feasible else ("infeasible",))
+        met = ("unique", "feasible", "likely")
+        assert own.status in (met if feasible else ("infeasible",))
         assert bool(own.rows) == feasible
+        if own.status == "likely":
+            # The rows are between datasets; that one meets every count.
+            (rows,) = own.rows
+            own = replace(own, rows=(replace(rows, values=own.values.first[own.likeliest]),))
         if feasible:
             assert_meets_counts(own, evidence.geometry.release, schema, evidence.draws)
         if own.status == "unique":

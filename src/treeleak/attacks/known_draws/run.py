@@ -77,8 +77,9 @@ def known_draws(
     -------
     Answer
         With one :class:`Rows`, whose row k is row k of the training set: "unique" where proved,
-        "feasible" where every count is met, "infeasible" with the place of the contradiction,
-        "unknown" with the best rows so far when the time was up, none if there were none yet.
+        "feasible" where every count is met, "likely" with rows between datasets of which one does,
+        "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
+        the time was up, none if there were none yet.
     """
     given.check(geometry)
     values = values_in(geometry)
