@@ -499,6 +499,35 @@ def test_interval_literals_say_what_literals_of_atoms_say(kind, missing):
         assert found == np.flatnonzero(allowed).tolist()
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_literals_that_paths_need_suffice_for_them(missing):
+    part = atoms_between(Ordinal("x", 0, 9, missing=missing), [0.5, 1.5, 3.5, 5.5])
+    (encoding,) = encodings_of(values_of((part,), 2))
+    atoms, ways = (
+        np.arange(len(part)),
+        list(itertools.product(range(5), range(5), {False, missing})),
+    )
+    inside = [(low <= atoms) & (atoms <= high) & (atoms < 5) for low, high, _ in ways]
+    paths = [own | ((atoms == 5) & way[2]) for own, way in zip(inside, ways, strict=True)]
+    paths = [own for own in paths if own.any()]
+    for one, two in itertools.product(paths, paths):
+        demands = [encoding.demands(own) for own in (one, two)]
+        needed = np.zeros(encoding.n_literals, dtype=bool)
+        needed[[i if i >= 0 else ~i for i in itertools.chain(*demands)]] = True
+        model = cp_model.CpModel()
+        own = encoding.made(model, needed)
+        made = sum(literal is not None for literal in own)
+        # Two for each end of an interval, and one for what is missing.
+        assert made <= ((2 * needed.sum() + 1) if missing else needed.sum())
+        model.add_bool_and([own[i] if i >= 0 else ~own[~i] for i in itertools.chain(*demands)])
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        found = solver.solve(model) == cp_model.OPTIMAL
+        assert found == (one & two).any()
+        if found:
+            assert (one & two)[encoding.chosen(solver, own)]
+
+
 def test_only_single_columns_that_ascend_have_interval_literals():
     ordered = atoms_between(Ordinal("x", 0, 9), [1.5, 3.5])
     falling = replace(ordered, atoms=ordered.atoms[::-1])

@@ -7,6 +7,7 @@ a leaf demands what its path does. Rows that are held to be settled are taken ou
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -83,27 +84,27 @@ class RowProgram:
         none : bool
             Whether it is proved that there are none.
         """
-        s, fits, closed = self.constraints, self._fits, self.constraints.closed
-        if s.n_rows * self.values.n_atoms > _MOST:
+        s = self.constraints
+        open_leaves = self._open_leaves(label, visited, free)
+        needed = [self._needed(leaves) for leaves in open_leaves]
+        if sum(own.sum() for own in needed) > _MOST:
             return None, False
         model = Model()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
-        start, rows = s.geometry.leaf_start.tolist(), []
+        rows = []
         for k, c in enumerate(label.tolist()):
             clock.check()
-            row = RowVariables.of(model, self.values, self._encodings, c, self._allowed(k))
+            row = RowVariables.of(
+                model, self.values, self._encodings, c, self._allowed(k), needed[k]
+            )
             rows.append(row)
-            for t in np.flatnonzero(s.draws[k]).tolist():
+            for t, leaves in open_leaves[k].items():
                 b, here = int(s.draws[k, t]), []
-                where = range(start[t], start[t + 1])
-                for v in where if free[k] else np.unique(visited[:, k, t]).tolist():
-                    path = self._paths[v]
-                    if path is None or not fits[v, c, b] or (closed is not None and closed[k, v]):
-                        continue
+                for v in leaves:
                     stands = model.new_bool_var("")
                     here.append(stands)
-                    if path:
+                    if path := self._paths[v]:
                         model.add_bool_and(row.demanded(path)).only_enforce_if(stands)
                     counted[s.equation[v, c]].append((b, stands))
                     distinct[v].append(stands)
@@ -120,6 +121,36 @@ class RowProgram:
         if not ended.found:
             return None, ended.none
         return np.array([row.chosen(ended.solver) for row in rows], dtype=np.int32), False
+
+    def _open_leaves(
+        self, label: IntArray, visited: NDArray[np.int32], free: BoolArray
+    ) -> list[dict[int, list[int]]]:
+        """Leaves (rows of A) in which each row may be, for each tree that drew it."""
+        s, fits, closed = self.constraints, self._fits, self.constraints.closed
+        start, out = s.geometry.leaf_start.tolist(), []
+        for k, c in enumerate(label.tolist()):
+            own = {}
+            for t in np.flatnonzero(s.draws[k]).tolist():
+                where = range(start[t], start[t + 1])
+                own[t] = [
+                    v
+                    for v in (where if free[k] else np.unique(visited[:, k, t]).tolist())
+                    if self._paths[v] is not None and fits[v, c, s.draws[k, t]]
+                    and (closed is None or not closed[k, v])
+                ]  # fmt: skip
+            out.append(own)
+        return out
+
+    def _needed(self, leaves: dict[int, list[int]]) -> BoolArray:
+        """Which literals of a row say whether it is in some leaves, or has what is known of it."""
+        out = np.zeros(sum(encoding.n_literals for encoding in self._encodings), dtype=bool)
+        for v in chain.from_iterable(leaves.values()):
+            path = np.array(self._paths[v] or [], dtype=np.int64)
+            out[np.where(path < 0, ~path, path)] = True
+        for a in np.flatnonzero((self.constraints.held >= 0).any(axis=0)):
+            encoding = self._encodings[a]
+            out[encoding.first : encoding.first + encoding.n_literals] = True
+        return out
 
     def _allowed(self, k: int) -> BoolArray | None:
         """Atoms that row k may take, where something is known of it."""

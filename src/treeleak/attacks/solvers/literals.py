@@ -39,8 +39,10 @@ class Apart:
         """Literals in the constraints that tie them."""
         return self.n_literals
 
-    def made(self, model: Model) -> list[Any]:
-        """Make the literals of one row."""
+    def made(self, model: Model, needed: BoolArray | None = None) -> list[Any]:
+        """Make the literals of one row; None for each if none of them is ``needed``."""
+        if needed is not None and not needed.any():
+            return [None] * self.n_literals
         return one_of(model, self.n_atoms)
 
     def demands(self, allowed: BoolArray) -> list[int]:
@@ -57,7 +59,8 @@ class Apart:
 
     def chosen(self, solver: Any, own: Sequence[Any]) -> int:
         """Read the atom of a row in a solution."""
-        return next((i for i, lit in enumerate(own) if solver.boolean_value(lit)), 0)
+        made = (i for i, lit in enumerate(own) if lit is not None)
+        return next((i for i in made if solver.boolean_value(own[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -86,18 +89,21 @@ class Ascending:
         """Literals in the constraints that tie them, about."""
         return (11 if self.missing else 2) * self.n_numbers
 
-    def made(self, model: Model) -> list[Any]:
-        """Make the literals of one row."""
-        most = [model.new_bool_var("") for _ in range(self.n_numbers - 1)]
-        for i, j in pairwise(most):
-            model.add_implication(i, j)
+    def made(self, model: Model, needed: BoolArray | None = None) -> list[Any]:
+        """Make the literals of one row; None where those of an atom are not ``needed``."""
+        n = self.n_numbers - 1
+        if needed is None:
+            kept = list(range(n))
+        else:
+            kept = np.flatnonzero(
+                needed[: n * (1 + self.missing)].reshape(-1, n).any(axis=0)
+            ).tolist()
+        most = _ascending(model, n, kept)
         if not self.missing:
             return most
         gone = model.new_bool_var("")
-        either = [model.new_bool_var("") for _ in most]
-        for i, j in pairwise(either):
-            model.add_implication(i, j)
-        for i, j in zip(most, either, strict=True):
+        either = _ascending(model, n, kept)
+        for i, j in ((most[k], either[k]) for k in kept):
             model.add_implication(gone, ~i)
             model.add_implication(gone, j)
             model.add_implication(i, j)
@@ -141,10 +147,16 @@ class Ascending:
             model.add_bool_and([~own[-1]])
 
     def chosen(self, solver: Any, own: Sequence[Any]) -> int:
-        """Read the atom of a row in a solution."""
+        """Read the atom of a row in a solution: the middle one, where literals leave several."""
         if self.missing and solver.boolean_value(own[-1]):
             return self.n_numbers
-        return sum(not solver.boolean_value(lit) for lit in own[: self.n_numbers - 1])
+        low, high = 0, self.n_numbers - 1
+        for i, literal in enumerate(own[:high]):
+            if literal is not None and solver.boolean_value(literal):
+                high = i
+                break
+            low = low if literal is None else i + 1
+        return (low + high) // 2
 
 
 Encoding = Apart | Ascending
@@ -168,6 +180,16 @@ def one_of(model: Model, n: int) -> list[Any]:
     literals = [model.new_bool_var("") for _ in range(n)]
     model.add_exactly_one(literals)
     return literals
+
+
+def _ascending(model: Model, n: int, kept: Sequence[int]) -> list[Any]:
+    """Make some of n literals, each of which implies those behind it."""
+    out: list[Any] = [None] * n
+    for i in kept:
+        out[i] = model.new_bool_var("")
+    for i, j in pairwise(kept):
+        model.add_implication(out[i], out[j])
+    return out
 
 
 def _encoding(part: AttributeAtoms, first: int) -> Encoding:

@@ -114,10 +114,16 @@ class RowVariables:
         encodings: Sequence[Encoding],
         label: int | None = None,
         allowed: BoolArray | None = None,
+        needed: BoolArray | None = None,
     ) -> RowVariables:
-        """Make the variables, for a row of class ``label``, or of the atoms in ``allowed``."""
+        """Make the variables, for a row of class ``label``, or of the atoms in ``allowed``.
+
+        ``needed``: which literals of the row are; all if not given.
+        """
         start = values.atom_start
-        x = [(encoding, encoding.made(model)) for encoding in encodings]
+        ends = [(e.first, e.first + e.n_literals) for e in encodings]
+        some = [None if needed is None else needed[begin:end] for begin, end in ends]
+        x = [(e, e.made(model, own)) for e, own in zip(encodings, some, strict=True)]
         z = one_of(model, int(start[-1] - start[-2])) if label is None else []
         open_classes = list(range(int(start[-1] - start[-2]))) if label is None else [label]
         if allowed is not None:
