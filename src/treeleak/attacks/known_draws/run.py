@@ -204,7 +204,7 @@ def _unlisted(
             walked = rows_walked(evidence, values, given, domains, classes, why, clock, seed)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
-            missed = walked.numbers["missed_by_walk"]
+            missed = walked.numbers.get("missed_by_walk", 0)
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
     if domains.rules:

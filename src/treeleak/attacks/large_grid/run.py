@@ -156,8 +156,9 @@ def by_walking(
         "grid_points": constraints.geometry.n_points,
         "equations": int((constraints.target > 0).sum()),
         "sweeps": found.sweeps,
-        "missed_by_walk": found.misfit,
     }
+    if rows.misfit:
+        numbers["missed_by_walk"] = found.misfit
     beside = rows.misfit > 0 and not found.misfit
     likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     return Answer(
