@@ -53,7 +53,11 @@ def test_no_less_is_left_than_the_bound(seed):
     assume(problem.n_open and np.diff(problem.start).astype(float).prod() <= 5000)
     u = rng.gamma(0.5, size=len(problem.column)) + 1e-9
     u /= np.bincount(problem.owner, u)[problem.owner]
-    assert entropy_left(problem, u) <= entropy_given_counts(problem, u) + 1e-9
+    left = entropy_left(problem, u)
+    assert left <= entropy_given_counts(problem, u) + 1e-9
+    for least in (left - 1e-6, left + 1e-6, 0.0, np.inf):
+        # Each tree takes away, so that an early end does not change which is more.
+        assert (entropy_left(problem, u, least) > least) == (left > least)
 
 
 @pytest.mark.parametrize(("n_trees", "depth", "several"), [(5, 2, True), (100, None, False)])

@@ -12,16 +12,21 @@ _LEAST_VARIANCE = 1e-9
 _ROUNDING = 1.0 / 12.0
 
 
-def entropy_left(problem: RowProblem, u: FloatArray) -> float:
+def entropy_left(problem: RowProblem, u: FloatArray, least: float = -np.inf) -> float:
     """Bound from below the entropy of the open rows once all counts are known, in nats.
 
     For rows that lie in their candidates with probabilities ``u``, each on its own. What a tree
     counts is worth no more than its own entropy, and whole numbers of covariance S have no more
     than normal ones of S + 1/12: 1/2 log det 2 pi e (S + I / 12). Trees that say the same are
     counted twice, so that more may be left than this, but not less.
+
+    ``least``: trees are no longer asked once no more than that is left.
     """
-    trees = range(len(problem.draws))
-    return float(entr(u).sum() - sum(_counts_say(problem, u, t) for t in trees))
+    left, t = float(entr(u).sum()), 0
+    while left > least and t < len(problem.draws):
+        left -= _counts_say(problem, u, t)
+        t += 1
+    return left
 
 
 def _counts_say(problem: RowProblem, u: FloatArray, t: int) -> float:

@@ -129,7 +129,8 @@ def _searched(
     none = np.zeros_like(settled)
     first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
     if brief is not None:
-        seen.several = entropy_left(problem, first.u) > _OPEN * problem.n_open
+        least = _OPEN * problem.n_open
+        seen.several = entropy_left(problem, first.u, least) > least
         clock = clock.part(brief) if seen.several else clock
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     best = seen.or_better(best)
