@@ -109,7 +109,7 @@ def point_values(
             if grid is not None:
                 grids[int(j)] = grid
     equations, clock = None, Clock(seconds)
-    if release.thresholds_are == "midpoints" and told_apart:
+    if numbers.any() and release.thresholds_are == "midpoints" and told_apart:
         half = clock.part(seconds / 2)
         equations = _Equations.of(release, table, low, high, numbers, draws, half)
     if equations is None:
