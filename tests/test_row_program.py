@@ -14,6 +14,7 @@ from helpers.cases import Stated
 from helpers.examples import examples
 from helpers.grids import columns_of_any_kind
 from helpers.releases import tampered
+from treeleak.attacks.large_grid import row_program
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock
@@ -65,6 +66,13 @@ def check(constraints: RowConstraints, found: np.ndarray | None, none: bool, eve
         assert (found[:, -1] == constraints.label).all()
         assert constraints.misfit(atoms, constraints.label) == 0
         assert ((constraints.held < 0) | (atoms == constraints.held)).all()
+
+
+def test_too_many_literals_are_not_solved_and_prove_nothing(monkeypatch):
+    s = Stated(Schema([Binary("a"), Ordinal("b", 0, 9)]), 3, "draws", 4).constraints
+    assert solved(s)[0] is not None
+    monkeypatch.setattr(row_program, "_MOST", 1)
+    assert solved(s) == (None, False)
 
 
 @st.composite

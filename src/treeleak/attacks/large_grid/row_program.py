@@ -24,8 +24,8 @@ from treeleak.partition.values import Values
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""
-_MOST = 1_500_000
-"""Most literals of rows: the solver takes about 2.5 GB. It never met the counts of so many."""
+_MOST = 400_000
+"""Most pairs of row and leaf, and literals of rows: the solver takes about 3 kB for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,20 +86,17 @@ class RowProgram:
         """
         s = self.constraints
         open_leaves = self._open_leaves(label, visited, free)
-        needed = [self._needed(leaves) for leaves in open_leaves]
-        if sum(own.sum() for own in needed) > _MOST:
+        if open_leaves is None:
             return None, False
         model = Model()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
         rows = []
-        for k, c in enumerate(label.tolist()):
+        for k, (c, own, needed) in enumerate(zip(label.tolist(), *open_leaves, strict=True)):
             clock.check()
-            row = RowVariables.of(
-                model, self.values, self._encodings, c, self._allowed(k), needed[k]
-            )
+            row = RowVariables.of(model, self.values, self._encodings, c, self._allowed(k), needed)
             rows.append(row)
-            for t, leaves in open_leaves[k].items():
+            for t, leaves in own.items():
                 b, here = int(s.draws[k, t]), []
                 for v in leaves:
                     stands = model.new_bool_var("")
@@ -124,10 +121,14 @@ class RowProgram:
 
     def _open_leaves(
         self, label: IntArray, visited: NDArray[np.int32], free: BoolArray
-    ) -> list[dict[int, list[int]]]:
-        """Leaves (rows of A) in which each row may be, for each tree that drew it."""
+    ) -> tuple[list[dict[int, list[int]]], list[BoolArray]] | None:
+        """Leaves (rows of A) in which each row may be, for each tree that drew it.
+
+        With them, the literals that they need; None if these are too many for the solver.
+        """
         s, fits, closed = self.constraints, self._fits, self.constraints.closed
-        start, out = s.geometry.leaf_start.tolist(), []
+        start, size = s.geometry.leaf_start.tolist(), 0
+        out, needed = list[dict[int, list[int]]](), list[BoolArray]()
         for k, c in enumerate(label.tolist()):
             own = {}
             for t in np.flatnonzero(s.draws[k]).tolist():
@@ -139,7 +140,11 @@ class RowProgram:
                     and (closed is None or not closed[k, v])
                 ]  # fmt: skip
             out.append(own)
-        return out
+            needed.append(self._needed(own))
+            size += sum(map(len, own.values())) + int(needed[-1].sum())
+            if size > _MOST:
+                return None
+        return out, needed
 
     def _needed(self, leaves: dict[int, list[int]]) -> BoolArray:
         """Which literals of a row say whether it is in some leaves, or has what is known of it."""
