@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid import two_walks
 from treeleak.attacks.large_grid.two_walks import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.values import Values, values_of
+from treeleak.reconstruction.answering import _in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
 FOUND = np.array([0.95, 0.6, 0.8, 0.3, 0.7])
@@ -119,3 +122,18 @@ def test_rows_are_as_far_apart_as_their_values(values):
     cost, label = values.apart(x, y)
     np.testing.assert_allclose(cost + label, values.between(values.first[x], values.first[y]))
     assert label.max() == 1
+
+
+@pytest.mark.parametrize(("within", "misfit"), [(None, 0), (None, 3), (0.4, 3)])
+def test_it_is_said_of_columns_how_probable_leaves_are(values, within, misfit):
+    rng = np.random.default_rng(4)
+    one, two = (people(6, values, rng) + values.atom_start[:-1] for _ in range(2))
+    rows, _ = by_two_walks((one, two), one, misfit, values, False)
+    if within is not None:
+        rows = replace(rows, within=within * np.linspace(0, 1, rows.confidence.size).reshape(6, -1))
+    answer = Answer("unknown", values, (rows,), ordered=True)
+    found = _in_columns(answer)
+    # No column of these attributes is one of several.
+    expected = float(not misfit) if within is None else rows.within[:, :-1]
+    np.testing.assert_array_equal(found.within, np.broadcast_to(expected, (6, 5)))
+    np.testing.assert_array_equal(found.sure, rows.confidence[:, :-1])
