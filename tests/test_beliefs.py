@@ -223,6 +223,8 @@ def test_classes_from_leaves_are_certain_though_rows_miss_counts():
     rows = walking._with_classes(rows_at_hand(domains, values), found)
     assert rows.misfit
     assert (rows.confidence[:, -1] > 0.999).tolist() == found.sure.tolist()
+    believed = replace(rows, confidence=np.ones_like(rows.confidence))
+    assert walking._with_classes(believed, found).confidence.max() < 1.0
     # Without domains, nothing is known of leaves.
     assert not walking.classes_of(evidence, None, None, Clock(0.1), 0).sure.any()
 

@@ -77,8 +77,11 @@ def _led(
 
 
 def _with_classes(rows: Rows, classes: Classes) -> Rows:
-    """Say that classes are certain which no other choice of classes can be, whatever rows miss."""
-    confidence = rows.confidence.copy()
+    """Say that classes are certain which no other choice of classes can be, whatever rows miss.
+
+    Other values of rows that walked are not, whatever is believed of them.
+    """
+    confidence = np.minimum(rows.confidence, MOST)
     own = np.maximum(confidence[:, -1], MOST)
     confidence[:, -1] = np.where(classes.sure, own, confidence[:, -1])
     return replace(rows, confidence=confidence)
