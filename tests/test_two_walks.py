@@ -14,7 +14,7 @@ from treeleak.attacks.large_grid import two_walks
 from treeleak.attacks.large_grid.two_walks import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.values import Values, values_of
-from treeleak.reconstruction.answering import _in_columns
+from treeleak.reconstruction.columns import in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
 FOUND = np.array([0.95, 0.6, 0.8, 0.3, 0.7])
@@ -132,7 +132,7 @@ def test_it_is_said_of_columns_how_probable_leaves_are(values, within, misfit):
     if within is not None:
         rows = replace(rows, within=within * np.linspace(0, 1, rows.confidence.size).reshape(6, -1))
     answer = Answer("unknown", values, (rows,), ordered=True)
-    found = _in_columns(answer)
+    found = in_columns(answer)
     # No column of these attributes is one of several.
     expected = float(not misfit) if within is None else rows.within[:, :-1]
     np.testing.assert_array_equal(found.within, np.broadcast_to(expected, (6, 5)))

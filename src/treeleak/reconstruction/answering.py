@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
-from treeleak.attacks.answer import Rows, nothing_open
+from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
@@ -21,9 +21,9 @@ from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
+from treeleak.reconstruction.columns import in_columns, tidy, unsure
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
@@ -197,7 +197,7 @@ def _with_rows(
     ``seconds``: for the values; an answer is not lost because they take longer than is left.
     """
     both, known, classes = task.both, task.known, task.both.later.classes
-    whole = known.filled(_in_columns(answer), ordered=answer.ordered, rows=task.hidden)
+    whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=task.hidden)
     misfit = both.misfit(whole.table, whole.label, distinct)
     if answer.status in ("unique", "feasible") and misfit:
         raise RuntimeError(
@@ -231,7 +231,7 @@ def _with_rows(
     def framed(table: NDArray[Any]) -> pd.DataFrame:
         return pd.DataFrame(table[:, : len(names)], columns=names)
 
-    X, lower, upper = (framed(_tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
+    X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
     return replace(
@@ -284,8 +284,8 @@ class _Writer:
 
     def __call__(self, rows: FloatArray, label: IntArray) -> tuple[FloatArray, IntArray]:
         # Walks over hidden draws hold known rows, too, each in its place; others do not.
-        found = self.known.filled(_unsure(rows, label), ordered=self.hidden, rows=self.hidden)
-        return _tidy(found.table), found.label
+        found = self.known.filled(unsure(rows, label), ordered=self.hidden, rows=self.hidden)
+        return tidy(found.table), found.label
 
 
 def _with_posterior(
@@ -362,54 +362,3 @@ def _chosen(
         told_apart=both.hidden is None, seconds=seconds,
     )  # fmt: skip
     return chosen, low, high
-
-
-def _unsure(table: FloatArray, label: IntArray) -> Filled:
-    """Rows as they are, of which nothing is proved."""
-    none = np.zeros(len(table))
-    nowhere = np.zeros(table.shape)
-    return Filled(table, label, nowhere, nowhere, none, none.astype(bool))
-
-
-def _in_columns(answer: Answer) -> Filled:
-    """The rows of an answer in the columns that were attacked."""
-    values = np.concatenate([r.values for r in answer.rows])
-    sure = np.concatenate([r.confidence for r in answer.rows])
-    proved = np.concatenate([r.proved for r in answer.rows])
-    width = sum(len(p.columns) for p in answer.values.parts)
-    table = answer.values.rows(values[:, :-1], width)
-    label = values[:, -1] - answer.values.start[-2]
-    order = np.arange(len(table))
-    if not answer.ordered:
-        order = np.lexsort((*table.T[::-1], label))
-    within = np.concatenate([_within(r) for r in answer.rows])
-    return Filled(
-        table[order],
-        label[order],
-        _by_column(sure, answer.values)[order],
-        _by_column(within, answer.values)[order],
-        sure[order, -1],
-        proved[order],
-    )
-
-
-def _by_column(shares: FloatArray, values: Values) -> FloatArray:
-    """What is said of attributes, said of their columns."""
-    out = np.empty((len(shares), sum(len(part.columns) for part in values.parts)))
-    for a, part in enumerate(values.parts):
-        out[:, part.columns] = shares[:, a, None]
-    return out
-
-
-def _within(rows: Rows) -> FloatArray:
-    if rows.within is not None:
-        return rows.within
-    # From leaves that rows need not be in, nothing follows.
-    return np.full(rows.confidence.shape, float(not rows.misfit))
-
-
-def _tidy(table: FloatArray) -> NDArray[Any]:
-    """Whole numbers as integers, so that a binary column reads 0 and 1."""
-    # From 2^53 on, floats skip whole numbers.
-    whole = bool(((np.abs(table) < 2.0**53) & (table == np.round(table))).all())
-    return table.astype(np.int64) if whole else table
