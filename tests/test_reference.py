@@ -503,10 +503,8 @@ def test_interval_literals_say_what_literals_of_atoms_say(kind, missing):
 def test_literals_that_paths_need_suffice_for_them(missing):
     part = atoms_between(Ordinal("x", 0, 9, missing=missing), [0.5, 1.5, 3.5, 5.5])
     (encoding,) = encodings_of(values_of((part,), 2))
-    atoms, ways = (
-        np.arange(len(part)),
-        list(itertools.product(range(5), range(5), {False, missing})),
-    )
+    atoms = np.arange(len(part))
+    ways = list(itertools.product(range(5), range(5), {False, missing}))
     inside = [(low <= atoms) & (atoms <= high) & (atoms < 5) for low, high, _ in ways]
     paths = [own | ((atoms == 5) & way[2]) for own, way in zip(inside, ways, strict=True)]
     paths = [own for own in paths if own.any()]

@@ -82,8 +82,7 @@ def _with_classes(rows: Rows, classes: Classes) -> Rows:
     Other values of rows that walked are not, whatever is believed of them.
     """
     confidence = np.minimum(rows.confidence, MOST)
-    own = np.maximum(confidence[:, -1], MOST)
-    confidence[:, -1] = np.where(classes.sure, own, confidence[:, -1])
+    confidence[classes.sure, -1] = MOST
     return replace(rows, confidence=confidence)
 
 

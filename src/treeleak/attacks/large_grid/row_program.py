@@ -149,9 +149,9 @@ class RowProgram:
     def _needed(self, leaves: dict[int, list[int]]) -> BoolArray:
         """Which literals of a row say whether it is in some leaves, or has what is known of it."""
         out = np.zeros(sum(encoding.n_literals for encoding in self._encodings), dtype=bool)
-        for v in chain.from_iterable(leaves.values()):
-            path = np.array(self._paths[v] or [], dtype=np.int64)
-            out[np.where(path < 0, ~path, path)] = True
+        paths = [self._paths[v] or [] for v in chain.from_iterable(leaves.values())]
+        demands = np.array([*chain.from_iterable(paths)], dtype=np.int64)
+        out[np.where(demands < 0, ~demands, demands)] = True
         for a in np.flatnonzero((self.constraints.held >= 0).any(axis=0)):
             encoding = self._encodings[a]
             out[encoding.first : encoding.first + encoding.n_literals] = True
