@@ -278,6 +278,14 @@ def test_odd_numbers_lie_between_multiples():
     assert grid.around(np.array([6.2]))[0] == 5.0
 
 
+def test_numbers_that_are_mostly_even_lie_on_multiples():
+    rng = np.random.default_rng(0)
+    even = np.append(2 * rng.choice(200, 90, replace=False), [33, 121, 257]).astype(float)
+    assert grid_behind(between(even), "float32") == Grid(1.0)
+    # All of them may as well end in one half.
+    assert grid_behind(between(even), "float32", another_digit=True) == Grid(1.0, 0.5, 1)
+
+
 @examples(200, fast=25)
 @given(st.integers(0, 10**6), st.integers(1, 100), st.sampled_from([1e-3, 1.0, 1e4]), st.booleans())
 def test_continuous_values_have_no_steps(seed, n, scale, normal):
@@ -313,7 +321,7 @@ def cancer(seed: int) -> tuple[pd.DataFrame, np.ndarray, Schema]:
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
-@pytest.mark.parametrize(("load", "share", "met"), [(adult, 0.4, 0.95), (cancer, 0.85, 0.75)])
+@pytest.mark.parametrize(("load", "share", "met"), [(adult, 0.4, 0.95), (cancer, 0.85, 0.85)])
 @pytest.mark.slow
 def test_right_rows_get_nearer_values_than_middles(load, share, met, bootstrap):
     for seed in range(3):

@@ -320,14 +320,16 @@ def _with_posterior(
 def _narrowed(
     whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
 ) -> Narrowed | None:
-    """Move numbers to the intervals that thresholds leave of them, where draws are known."""
+    """Move numbers to the intervals that thresholds leave of them, where draws are known.
+
+    Without draws, every tree saw every row.
+    """
     release, draws, table = both.whole, both.all_draws, whole.table
-    if (
-        draws is None
-        or len(draws) != len(release.trees)
-        or both.hidden is not None
-        or release.thresholds_are != "midpoints"
-    ):
+    if both.hidden is not None or release.thresholds_are != "midpoints":
+        return None
+    if draws is None:
+        draws = np.ones((len(release.trees), len(table)), dtype=np.uint8)
+    elif len(draws) != len(release.trees):
         return None
     low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
     open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
@@ -342,7 +344,8 @@ def _narrowed(
     open_ &= ~known.known
     if not open_.any():
         return None
-    return narrowed(release, table, Movable(open_, low, high, integers), draws, seconds)
+    numbers = Movable(open_, low, high, integers)
+    return narrowed(release, table, whole.label, numbers, draws, seconds)
 
 
 def _chosen(

@@ -46,7 +46,7 @@ def distinct_values(borders: FloatArray) -> FloatArray | None:
     end = float(np.where(sign > 0, high, -low).min()) - off
     if not begin < end:
         return None
-    grid = grid_behind(borders, "float64")
+    grid = grid_behind(borders, "float64", another_digit=True)
     found = None if grid is None else _on_grid(grid, rest, sign, begin, end)
     return rest + sign * (begin + end) / 2 if found is None else found
 

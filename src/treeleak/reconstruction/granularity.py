@@ -45,6 +45,11 @@ class Grid:
         none = first > last
         return np.where(none, np.nan, self._at(first)), np.where(none, np.nan, self._at(last))
 
+    def between(self, low: float, high: float, most: int) -> FloatArray | None:
+        """All values on the grid between two ends; None where they are more than ``most``."""
+        first, last = (np.round((x - self.offset) / self.step) for x in (low, high))
+        return self._at(np.arange(first, last + 1)) if last - first < most else None
+
     def sums(self, x: FloatArray) -> FloatArray:
         """Round sums of two values to what they were before the model rounded them."""
         return np.round(np.round(x / self.step) * self.step, self.decimals)
@@ -54,7 +59,9 @@ class Grid:
         return np.round(self.offset + k * self.step, self.decimals)
 
 
-def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
+def grid_behind(
+    thresholds: FloatArray, float_type: str, *, another_digit: bool = False
+) -> Grid | None:
     """Infer the grid of a column whose thresholds are midpoints of two values.
 
     Twice a threshold is the sum of two values, so a multiple of whatever step the values take. The
@@ -65,6 +72,8 @@ def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
     in the middle of neighbours, fall on multiples themselves.
 
     ``float_type``: numpy type to which values were rounded before their midpoints were taken.
+    ``another_digit``: believe that values lie halfway even if they have a digit more than their
+    sums then. Such thresholds mostly have another reason: most values are even.
     Returns None if the thresholds look as those of a continuous column do, or are too few to tell.
     """
     sums = 2.0 * thresholds[np.isfinite(thresholds)]
@@ -93,7 +102,8 @@ def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
     factor = _believed(math.gcd(*(int(k) for k in times)), len(times))
     step, decimals = factor * unit, max(0, -power)
     offset, on_grid = 0.0, (np.round(times / factor) % 2 == 0).sum()
-    if on_grid - len(times) / 2 > _ODD * math.sqrt(len(times)) / 2:
+    even = factor % 2 == 0
+    if (even or another_digit) and on_grid - len(times) / 2 > _ODD * math.sqrt(len(times)) / 2:
         offset, decimals = step / 2, decimals + 1
     return Grid(step, offset, decimals)
 

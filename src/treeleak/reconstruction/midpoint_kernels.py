@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.compiled import njit
+
+_NEAR, _ALMOST = 1.5, 1e-6
+"""Steps that an equation may be off to move a value by one, and part of a step that rounding costs.
+"""
 
 
 @njit()
@@ -13,9 +19,11 @@ def meet_midpoints(
     high: FloatArray,
     sums: FloatArray,
     width: FloatArray,
+    step: FloatArray,
     start: IntArray,
     members: IntArray,
     n_sweeps: int,
+    stepping: bool,
 ) -> None:
     """Move values, in place, towards ``max(left members) + min(right members) = sum``.
 
@@ -23,7 +31,8 @@ def meet_midpoints(
     ``start[2q]`` to ``start[2q + 1]`` on the left, those up to ``start[2q + 2]`` on the right. An
     equation that is far from met, measured by a width that shrinks from sweep to sweep, moves its
     values less: where rows are wrong, equations contradict each other, and a compromise between
-    all would meet none.
+    all would meet none. ``stepping``: values that take steps (not 0) move by one, if that meets an
+    equation, and others stay.
     """
     for sweep in range(n_sweeps):
         # The first third treats all alike, the last one is left with those that can be met.
@@ -39,13 +48,18 @@ def meet_midpoints(
                 if value[members[i]] < value[b]:
                     b = members[i]
             gap = sums[q] - value[a] - value[b]
-            if gap == 0.0:
+            if gap == 0.0 or (stepping and abs(gap) > _NEAR * step[q]):
                 continue
-            if phase > 0.0:
-                own = width[q] * shrunk
-                gap *= own * own / (own * own + gap * gap)
+            if stepping:
+                gap = round(gap / step[q]) * step[q]
+                half = math.floor(gap / 2 / step[q] + _ALMOST) * step[q]
+            else:
+                if phase > 0.0:
+                    own = width[q] * shrunk
+                    gap *= own * own / (own * own + gap * gap)
+                half = gap / 2
             # What one of them cannot move because of its interval, the other does.
-            up = min(max(value[a] + gap / 2, low[a]), high[a])
+            up = min(max(value[a] + half, low[a]), high[a])
             down = min(max(value[b] + gap - (up - value[a]), low[b]), high[b])
             up = min(max(value[a] + gap - (down - value[b]), low[a]), high[a])
             if gap > 0.0:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.common_values import CommonValues
 from treeleak.reconstruction.granularity import ROUNDED, Grid, grid_behind
 from treeleak.reconstruction.midpoints import Midpoints, told
 from treeleak.reconstruction.point_values import Draws
@@ -36,11 +37,11 @@ class Narrowed:
     """Values inside what thresholds leave of them."""
 
     table: FloatArray
-    """Shape (n_rows, n_columns). Where a value lay outside, it is in the middle of what is left."""
+    """Shape (n_rows, n_columns). Each value is in the middle of what is left, as values of the
+    column are spread; or where it was, if that is as common."""
     chance: FloatArray
     """Shape (n_rows, n_columns). Probability of the interval of each value, if all rows are right,
-    and of the value itself in columns of whole numbers: one over the number of those that are left.
-    0 where nothing is known."""
+    and of the value itself in columns of whole numbers. 0 where nothing is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +69,18 @@ class Movable:
 
 
 def narrowed(
-    release: Release, table: FloatArray, numbers: Movable, draws: Draws, seconds: float
+    release: Release,
+    table: FloatArray,
+    label: IntArray,
+    numbers: Movable,
+    draws: Draws,
+    seconds: float,
 ) -> Narrowed | None:
     """Move values to where thresholds leave them; no tree that drew a row counts it elsewhere.
 
-    ``table``, shape (n_rows, n_columns). ``draws``, shape (n_trees, n_rows): how often each tree
-    drew each row. ``seconds``: time for it. None if that is too little, or the forest too large.
+    ``table``, shape (n_rows, n_columns); ``label``, shape (n_rows,): classes, from 0. ``draws``,
+    shape (n_trees, n_rows): how often each tree drew each row. ``seconds``: time for it. None if
+    that is too little, or the forest too large.
     """
     clock, open_, grids = Clock(seconds), numbers.open, numbers.grids(release)
     rows = np.ascontiguousarray(table, dtype=release.float_type)
@@ -101,13 +108,20 @@ def narrowed(
         if clock.stopped or not _narrow(midpoints, low, high):
             break
         _to_grids(grids, low, high)
+    left = {
+        j: left
+        for j in np.flatnonzero(open_.any(axis=0)).tolist()
+        if (left := _Left.of(low[:, j], high[:, j], open_[:, j], label, grids.get(j))) is not None
+    }
     moved = _moved(release, table, low, high, open_, grids)
+    for j, column in left.items():
+        column.choose(moved[:, j])
     rows = np.ascontiguousarray(moved, dtype=release.float_type)
     for tree, own, k in zip(release.trees, leaf, drawn, strict=True):
         # What lies right at a threshold may be rounded to its other side.
         off = k[tree.apply(rows[k]) != own[k]]
         moved[off] = table[off]
-    return Narrowed(moved, _chance(release, moved, low, high, numbers, grids))
+    return Narrowed(moved, _chance(release, moved, low, high, left, numbers))
 
 
 def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
@@ -196,23 +210,68 @@ def _outside(x: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:
     return np.asarray((x < low - lost) | (x > high + lost))
 
 
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """What thresholds leave of the values of a column."""
+
+    rows: IntArray
+    """Those whose value may be moved."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_open,). Ends of the values of these rows."""
+    common: CommonValues
+    grid: Grid | None
+
+    @classmethod
+    def of(
+        cls, low: FloatArray, high: FloatArray, open_: BoolArray, label: IntArray, grid: Grid | None
+    ) -> _Left | None:
+        """Learn how common values are; None where nothing bounds any.
+
+        What nothing bounds on one side ends where the others end.
+        """
+        rows = np.flatnonzero(open_)
+        low, high = low[rows], high[rows]
+        ends = np.concatenate([x[np.isfinite(x)] for x in (low, high)])
+        if not len(ends):
+            return None
+        low, high = np.maximum(low, ends.min()), np.minimum(high, ends.max())
+        if grid is not None:
+            first, last = grid.within(low, high)
+            low, high = (np.where(np.isnan(x), y, x) for x, y in ((first, low), (last, high)))
+        # Ends of a single value are apart by what sums of values lost.
+        high = np.maximum(low, high)
+        return cls(rows, low, high, CommonValues.of(low, high, label[rows], grid), grid)
+
+    def choose(self, x: FloatArray) -> None:
+        """Move values, in place, to the middle of what is left of them, as values are spread."""
+        now = x[self.rows]
+        found = self.common.middle(self.low, self.high, now)
+        if self.grid is not None:
+            own = self.grid.around(found)[1]
+            found = np.where((own >= self.low) & (own <= self.high), own, found)
+        several = self.high - self.low > _EQUAL * (1 + np.abs(self.high))
+        x[self.rows] = np.where(several, found, now)
+
+
 def _chance(
     release: Release,
     table: FloatArray,
     low: FloatArray,
     high: FloatArray,
+    left: Mapping[int, _Left],
     numbers: Movable,
-    grids: Mapping[int, Grid],
 ) -> FloatArray:
     out = np.zeros(table.shape)
-    for j in np.flatnonzero(numbers.open.any(axis=0)).tolist():
-        k = np.flatnonzero(numbers.open[:, j])
-        cuts = release.thresholds[j]
-        first = np.searchsorted(cuts, low[k, j] + _EQUAL, side="right")
-        last = np.searchsorted(cuts, high[k, j] - _EQUAL)
-        inside, left = ~_outside(table[k, j], low[k, j], high[k, j]), last - first + 1.0
-        if j in grids:
-            values = np.round((high[k, j] - low[k, j]) / grids[j].step) + 1
-            left = values if numbers.whole[j] else np.minimum(left, values)
-        out[k, j] = np.where(inside, 1.0 / np.maximum(left, 1), 0.0)
+    for j, column in left.items():
+        x = table[column.rows, j]
+        if numbers.whole[j]:
+            least = most = np.clip(x, column.low, column.high)
+        else:
+            cuts = np.array([-np.inf, *release.thresholds[j], np.inf])
+            side = np.searchsorted(cuts[1:-1], x)
+            least, most = cuts[side], cuts[side + 1]
+        found = column.common.chance(column.low, column.high, least, most)
+        outside = _outside(x, low[column.rows, j], high[column.rows, j])
+        out[column.rows, j] = np.where(outside, 0.0, found)
     return out

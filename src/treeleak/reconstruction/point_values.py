@@ -111,16 +111,39 @@ def point_values(
     equations, clock = None, Clock(seconds)
     if numbers.any() and release.thresholds_are == "midpoints" and told_apart:
         half = clock.part(seconds / 2)
-        equations = _Equations.of(release, table, low, high, numbers, draws, half)
+        equations = _Equations.of(release, table, low, high, numbers, draws, grids, half)
     if equations is None:
         out = _settled(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
+    ends = _on_grids(release, out, low, high, grids)
+    solved = equations.stepped(out, *ends, int(min(_WORK, _PACE * clock.left / 2)))
+    out = _settled(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
     telling = equations.tells & (crowd[equations.column] <= _CROWD)
     tell = bool(telling.sum() >= len(table))
     return PointValues(out, equations.share_met(out), tell, grids)
+
+
+def _on_grids(
+    release: Release,
+    table: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    grids: Mapping[int, Grid],
+) -> tuple[FloatArray, FloatArray]:
+    """Move the ends of intervals to the values on grids that lie between the same thresholds."""
+    low, high = low.copy(), high.copy()
+    for j, grid in grids.items():
+        cuts, kind = release.thresholds[j], release.float_type
+        first, last = grid.within(low[:, j], high[:, j])
+        side = np.searchsorted(cuts, table[:, j].astype(kind))
+        # What goes right at a threshold lies above it.
+        first = np.where(np.searchsorted(cuts, first.astype(kind)) < side, first + grid.step, first)
+        fits = first <= last
+        low[fits, j], high[fits, j] = first[fits], last[fits]
+    return low, high
 
 
 def _settled(
@@ -173,6 +196,8 @@ class _Equations:
     """Shape (n_equations,). Column that is tested."""
     width: FloatArray
     """Shape (n_equations,). Typical gap between the thresholds of the column."""
+    step: FloatArray
+    """Shape (n_equations,). Step that values of the column take; 0 where they take none."""
     start: IntArray
     members: IntArray
     """Cells on both sides, as :func:`meet_midpoints` has them."""
@@ -189,6 +214,7 @@ class _Equations:
         high: FloatArray,
         numbers: BoolArray,
         draws: Draws | None,
+        grids: Mapping[int, Grid],
         clock: Clock,
     ) -> _Equations | None:
         rows = np.ascontiguousarray(table, dtype=release.float_type)
@@ -209,7 +235,10 @@ class _Equations:
         start = np.append(0, np.cumsum(np.bincount(midpoints.side)))
         many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
         member = member.ravel().astype(np.int64)
-        return cls(cells, midpoints.sums, column, gaps[column], start, member, many[column])
+        step = np.array([grids[j].step if j in grids else 0.0 for j in range(table.shape[1])])
+        return cls(
+            cells, midpoints.sums, column, gaps[column], step[column], start, member, many[column]
+        )
 
     def solved(self, table: FloatArray, low: FloatArray, high: FloatArray, work: int) -> FloatArray:
         """Meet as many as possible: first with one value for each interval, then for each row.
@@ -240,13 +269,31 @@ class _Equations:
         value[self.cells] = own
         return value.reshape(table.shape)
 
+    def stepped(
+        self, table: FloatArray, low: FloatArray, high: FloatArray, work: int
+    ) -> FloatArray:
+        """Move values on grids by a step, where that meets equations.
+
+        Thresholds mostly part rows of two classes. Then all values of one class may be too great by
+        what those of the other are too small, and each is rounded its own way.
+        """
+        value = table.ravel().copy()
+        own, least, most = (x.ravel()[self.cells] for x in (table, low, high))
+        self._meet(own, least, most, np.arange(len(own)), work, stepping=True)
+        value[self.cells] = own
+        return value.reshape(table.shape)
+
     def _meet(
-        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int
-    ) -> None:
+        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int, *,
+        stepping: bool = False,
+    ) -> None:  # fmt: skip
         n_sweeps = int(np.clip(work // len(self.members), _LEAST, _SWEEPS))
         members = of_cell[self.members]
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-        meet_midpoints(value, low, high, self.sums, self.width, self.start, members, n_sweeps)
+        meet_midpoints(
+            value, low, high, self.sums, self.width, self.step, self.start, members, n_sweeps,
+            stepping,
+        )  # fmt: skip
 
     def share_met(self, table: FloatArray) -> float | None:
         """Share of the equations that the values of a table meet, of those that tell anything."""
