@@ -27,7 +27,7 @@ from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
 from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
-from treeleak.attacks.known_draws.walking import classes_of, rows_walked
+from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
 from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.attacks.worlds_of_rows import distance_from_worlds
 from treeleak.core.arrays import FloatArray
@@ -197,11 +197,13 @@ def _unlisted(
             problem = listing.problem.narrowed(clock)
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
             answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
+            answer = rows_between(answer, evidence, domains, given, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, given)
         if domains.boxes.compared:
             classes = classes_of(evidence, given.parts, domains, clock, seed, first)
             walked = rows_walked(evidence, values, given, domains, classes, why, clock, seed)
+            walked = rows_between(walked, evidence, domains, given, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             missed = walked.numbers.get("missed_by_walk", 0)

@@ -46,12 +46,26 @@ def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolAr
     return span, settled
 
 
-def walled(constraints: RowConstraints, domains: Domains) -> RowConstraints:
+def walled(
+    constraints: RowConstraints,
+    domains: Domains,
+    proved: BoolArray | None = None,
+    atoms: NDArray[np.int32] | None = None,
+) -> RowConstraints:
     """Hold rows to the leaves that are left to them.
 
-    Raises GridTooLarge if that takes too large a table.
+    ``proved``, shape (n_rows,): rows to hold to the leaves in which they are with their ``atoms``,
+    shape (n_rows, n_attributes). Raises GridTooLarge if that takes too large a table.
     """
     closed = domains.closed(constraints.label, constraints.open_label)
+    if proved is not None and atoms is not None and proved.any():
+        masks = constraints.masks
+        own = np.repeat(
+            constraints.draws[proved] > 0, np.diff(domains.boxes.geometry.leaf_start), 1
+        )
+        row, tree = np.nonzero(constraints.draws[proved] > 0)
+        own[row, masks.row[masks.trace(atoms[proved])[row, tree]]] = False
+        closed[proved] |= own.astype(np.uint8)
     span, settled = spans(domains, closed)
     return replace(constraints, closed=closed, span=span, settled=settled)
 

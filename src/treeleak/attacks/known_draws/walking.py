@@ -23,8 +23,11 @@ from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.placed import MOST
 from treeleak.attacks.known_draws.spans import walled
+from treeleak.attacks.large_grid.middles import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, takes_long, unchanged
+from treeleak.attacks.large_grid.settling import settled_between
+from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -32,6 +35,8 @@ from treeleak.partition import GridTooLarge
 from treeleak.partition.values import Values
 from treeleak.side_information.given import Given, KnownParts
 
+_WALKERS = 2
+"""Walks between thresholds, side by side."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.6
@@ -59,6 +64,53 @@ def rows_walked(
             constraints = _led(constraints, domains, classes, given.parts, clock)
     answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
     return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
+
+
+def rows_between(
+    answer: Answer, evidence: KnownDraws, domains: Domains, given: Given, clock: Clock
+) -> Answer:
+    """Let rows that meet every count walk on to where thresholds lie halfway between values.
+
+    Rows that are proved stay in their leaves. Walks know of no rules between columns and of no
+    population: there, rows stay.
+    """
+    if answer.status != "feasible" or domains.rules or given.population is not None:
+        return answer
+    values, (rows,) = answer.values, answer.rows
+    places = (values.atom_of[rows.values] - values.atom_start[:-1]).astype(np.int32)
+    label, known = places[:, -1].astype(np.int64), np.zeros(len(places), dtype=bool)
+    constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, given.parts)
+    if not say_more(constraints):
+        return answer
+    nearer = None
+    with suppress(GridTooLarge), clock.cut_short():
+        constraints = walled(constraints, domains, rows.proved, places[:, :-1])
+        walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
+        found = Found.of(walkers, walkers[0], 0)
+        nearer = settled_between(found, values, constraints, clock, "rebuilding the rows")
+    if nearer is not None:
+        # Cold walks are surer than they may be. By the counts alone, another value has at most
+        # what the value before leaves.
+        same = values.atom_of[nearer.values] == values.atom_of[rows.values]
+        sure = np.where(same, rows.confidence, (1.0 - rows.confidence) * nearer.confidence)
+        fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
+        rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
+    return replace(answer, rows=(_within_leaves(rows, values, constraints),))
+
+
+def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> Rows:
+    """Say how often other datasets that meet the counts have a value where a row's leaves leave it.
+
+    Rows stay as they are if no other datasets are known.
+    """
+    if rows.worlds is None:
+        return rows
+    atoms = (values.atom_of[rows.values] - values.atom_start[:-1])[:, :-1].astype(np.int32)
+    low, high = constraints.masks.around(atoms, constraints.draws > 0)
+    others = rows.worlds[..., :-1] - values.atom_start[:-2]
+    there = ((others >= low) & (others <= high)).sum(axis=0)
+    within = np.column_stack([(there + 1) / (len(others) + 1), rows.confidence[:, -1]])
+    return replace(rows, within=np.where(rows.proved[:, None], 1.0, within))
 
 
 def _led(

@@ -58,6 +58,8 @@ class _Cooling:
 
 _MET = _Cooling((1.0, 2.5), (0.2, 2.0), 100, 100)
 """More moves break tests at first, and still rows leave the counts by little."""
+_IN_PLACE = _Cooling((2.5, 10.0), (0.6, 4.0), 400, 100)
+"""Where rows have places, few other datasets are near, and walks end where every count is met."""
 _MISSING = _Cooling((0.6, 1.5), (0.3, 1.0), np.inf, 20)
 """From where rows miss counts: warmer or colder, they come less near to the training set."""
 
@@ -193,18 +195,21 @@ def drawn_between(
     """Let rows that meet the counts walk to where thresholds lie halfway between their values.
 
     Returns datasets that walks saw when they were cold, the most likely first: finer atoms,
-    numbered over all attributes, the class last. They miss a few counts. None where thresholds are
-    no such middles, or the time is too short.
+    numbered over all attributes, the class last. They miss a few counts where rows may change
+    places. None where thresholds are no such middles, or the time is too short.
     """
+    apart = constraints.exchangeable
     states, drawn = _standing(middles, walkers), list[tuple[float, IntArray]]()
-    for done in _walked(middles, states, constraints, _MET, clock.part(_SHARE * clock.left)):
+    missed = _MISSED * constraints.n_rows * len(middles.splits.root) if apart else 0.0
+    broken = _TRUSTED * middles.tests if apart else float(states[0].total[1] - 1)
+    part = clock.part(_SHARE * clock.left)
+    for done in _walked(middles, states, constraints, _MET if apart else _IN_PLACE, part):
         if done > _COLD:
-            drawn += [(middles.energy(s), middles.places(s)) for s in states]
+            met = (s for s in states if apart or not s.total[0])
+            drawn += [(middles.energy(s), middles.places(s)) for s in met]
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
     drawn.sort(key=lambda own: own[0])
     places = [own for _, own in drawn]
-    missed = _MISSED * constraints.n_rows * len(middles.splits.root)
-    broken = _TRUSTED * middles.tests
     near = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
     return places if near and places and middles.misfit(places[0], constraints) <= missed else []
 

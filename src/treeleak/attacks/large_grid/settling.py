@@ -55,42 +55,72 @@ def settled(
     if found.misfit and constraints.n_rows:
         return _missing(found, values, constraints, clock, stage)
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
+    if _too_many(constraints, values):
+        return unweighed(atoms, found.misfit, values), None
+    # Where rows have places, thresholds have their say in the end.
+    between = None
+    if constraints.exchangeable:
+        between = settled_between(found, values, constraints, clock, stage)
+    if between is not None:
+        return between, None
     samples = [atoms]
-    widest = int(np.diff(values.start).max(initial=1))
-    size = max(constraints.n_rows * values.n_values, widest**2)
-    if size > _MOST_SHARES:
-        return unweighed(atoms, found.misfit, values), None
-    # Where rows have places, little is open once all counts are met, and narrowing settles it.
-    middles = Middles.of(constraints, values) if constraints.exchangeable else None
-    between = list[IntArray]()
-    if middles is not None:
-        between = drawn_between(middles, found.walkers, constraints, clock, stage)
-    if middles is not None and between:
-        samples, values = between, middles.values
-    elif constraints.n_rows:
+    if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
-    if clock.stopped and size > _LATE:
+    if clock.stopped and _too_many(constraints, values, _LATE):
         return unweighed(atoms, found.misfit, values), None
+    share, aligned = _shares(samples, values, found, constraints, clock)
+    atoms, cost = aligned[0], values.expected_cost(share)
+    if len(samples) > 1:
+        atoms = _nearest(atoms, cost, values, constraints, clock, stage)
+    chosen = values.cheapest(atoms, cost)
+    sure = _sure(chosen, share, len(samples), values)
+    proved = np.zeros(len(chosen), dtype=bool)
+    return Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned)), None
+
+
+def settled_between(
+    found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
+) -> Rows | None:
+    """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
+
+    None where thresholds say no more than counts, or time is short.
+    """
+    if not constraints.n_rows or _too_many(constraints, values):
+        return None
+    middles = Middles.of(constraints, values)
+    if middles is None:
+        return None
+    samples = drawn_between(middles, found.walkers, constraints, clock, stage)
+    if not samples or (clock.stopped and _too_many(constraints, values, _LATE)):
+        return None
+    # The values of atoms that no count tells apart.
+    values = middles.values
+    share, aligned = _shares(samples, values, found, constraints, clock)
+    chosen = values.cheapest(aligned[0], values.expected_cost(share))
+    sure = _sure(chosen, share, len(samples), values)
+    misfit = middles.misfit(aligned[0], constraints)
+    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
+
+
+def _too_many(constraints: RowConstraints, values: Values, most: int = _MOST_SHARES) -> bool:
+    widest = int(np.diff(values.start).max(initial=1))
+    return max(constraints.n_rows * values.n_values, widest**2) > most
+
+
+def _shares(
+    samples: list[IntArray], values: Values, found: Found, constraints: RowConstraints, clock: Clock
+) -> tuple[FloatArray, list[IntArray]]:
+    """Shares of datasets in which rows have each value, and the datasets with rows in order."""
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
     group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
-    share, aligned = aligned_shares(
-        values, samples, prior, group, stopped=lambda: clock.stopped
-    )  # fmt: skip
-    atoms, cost = aligned[0], values.expected_cost(share)
-    misfit: int = found.misfit
-    if middles is not None and between:
-        misfit = middles.misfit(atoms, constraints)
-    elif len(samples) > 1:
-        atoms = _nearest(atoms, cost, values, constraints, clock, stage)
-    chosen = values.cheapest(atoms, cost)
+    return aligned_shares(values, samples, prior, group, stopped=lambda: clock.stopped)
+
+
+def _sure(chosen: IntArray, share: FloatArray, n_samples: int, values: Values) -> FloatArray:
     likely = np.take_along_axis(share, chosen, axis=1)
     # An interval is listed as one value and holds many: it is never certain.
-    sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
-    proved = np.zeros(len(chosen), dtype=bool)
-    # Finer atoms are none of the answer's.
-    worlds = None if between else np.stack(aligned)
-    return Rows(chosen, sure, proved, False, misfit, worlds), None
+    return confidence(likely, n_samples, _DOUBT, np.maximum(np.diff(values.start), 2))
 
 
 def _missing(
