@@ -72,7 +72,7 @@ def test_values_are_right_as_often_as_is_said(rebuilt):
 
 
 @pytest.mark.parametrize(
-    "status, rules, population",
+    ("status", "rules", "population"),
     [("unknown", (), None), ("feasible", ("one",), None), ("feasible", (), "rows")],
 )
 def test_walks_that_know_too_little_are_not_begun(status, rules, population):
