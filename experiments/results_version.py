@@ -251,6 +251,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Known draws of raw tables, where rows miss counts: numbers are medians of what is "
             "believed of a row and of where walks have it, and beliefs say how sure values are.",
         ),
+        39: (
+            ("boosted-raw", "known_raw", "raw", "raw_boosted"),
+            "Numbers inside intervals are as common as those of other rows of their class, also "
+            "where all trees saw all rows. Rows whose draws are known walk on between thresholds "
+            "once every count is met. Mostly even numbers are whole numbers.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -24,8 +24,9 @@ LARGER = Kind(
 )
 
 _RIGHT, _WRONG = 0.8, 0.5
-"""Shares of midpoints met. With all rows right, 0.78 to 1 was seen; with 5 % of the values wrong,
-0.7 to 0.87, with 20 %, 0.5 to 0.6; of other rows that meet the same counts, 0.2 to 0.4."""
+"""Shares of midpoints met. On seven raw tables of 100 to 1,000 rows, 0.05 to 0.16 fewer numbers lay
+in the right interval: 0.72 to 0.87 of them where 0.83 to 0.95 were met, 0.56 where 0.72 were, and
+0.12 where 0.21 were."""
 
 
 def of_midpoints(met: float | None) -> tuple[str, ...]:
@@ -33,11 +34,11 @@ def of_midpoints(met: float | None) -> tuple[str, ...]:
     if met is None:
         return ()
     if met >= _RIGHT:
-        sign = "so nearly all rows are like those of the training set"
+        sign = "so most numbers are those of the training set"
     elif met >= _WRONG:
-        sign = "so many of the rows are like those of the training set, but not all"
+        sign = "so many numbers are those of the training set, but not all"
     else:
-        sign = "so few of the rows are like those of the training set, even if they meet all counts"
+        sign = "so few numbers are those of the training set, even if the rows meet all counts"
     return (MIDPOINTS(met=f"{met:.0%}", sign=sign),)
 
 

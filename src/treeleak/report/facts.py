@@ -127,7 +127,7 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         if rebuilt[key]:
             yield what, f"{len(rebuilt[key])}", ""
     if rebuilt["midpoints_met"] is not None:
-        many = "above 80% nearly all rows are right"
+        many = "above 80% most numbers are right"
         yield "Thresholds explained by the rebuilt rows", percent(rebuilt["midpoints_met"]), many
 
 

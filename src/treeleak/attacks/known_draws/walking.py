@@ -33,6 +33,7 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.values import Values
+from treeleak.schema import Numeric, Ordinal
 from treeleak.side_information.given import Given, KnownParts
 
 _WALKERS = 2
@@ -72,9 +73,12 @@ def rows_between(
     """Let rows that meet every count walk on to where thresholds lie halfway between values.
 
     Rows that are proved stay in their leaves. Walks know of no rules between columns and of no
-    population: there, rows stay.
+    population: there, rows stay, and where no column holds numbers.
     """
     if answer.status != "feasible" or domains.rules or given.population is not None:
+        return answer
+    parts = evidence.geometry.parts
+    if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
     values, (rows,) = answer.values, answer.rows
     places = (values.atom_of[rows.values] - values.atom_start[:-1]).astype(np.int32)

@@ -58,11 +58,10 @@ def settled(
     if _too_many(constraints, values):
         return unweighed(atoms, found.misfit, values), None
     # Where rows have places, thresholds have their say in the end.
-    between = None
     if constraints.exchangeable:
         between = settled_between(found, values, constraints, clock, stage)
-    if between is not None:
-        return between, None
+        if between is not None:
+            return between, None
     samples = [atoms]
     if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
