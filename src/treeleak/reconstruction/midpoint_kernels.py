@@ -19,7 +19,6 @@ def meet_midpoints(
     high: FloatArray,
     sums: FloatArray,
     width: FloatArray,
-    step: FloatArray,
     start: IntArray,
     members: IntArray,
     n_sweeps: int,
@@ -31,8 +30,8 @@ def meet_midpoints(
     ``start[2q]`` to ``start[2q + 1]`` on the left, those up to ``start[2q + 2]`` on the right. An
     equation that is far from met, measured by a width that shrinks from sweep to sweep, moves its
     values less: where rows are wrong, equations contradict each other, and a compromise between
-    all would meet none. ``stepping``: values that take steps (not 0) move by one, if that meets an
-    equation, and others stay.
+    all would meet none. ``stepping``: widths are steps of values, which move by one if that meets
+    an equation, and stay where there are none (0).
     """
     for sweep in range(n_sweeps):
         # The first third treats all alike, the last one is left with those that can be met.
@@ -48,11 +47,11 @@ def meet_midpoints(
                 if value[members[i]] < value[b]:
                     b = members[i]
             gap = sums[q] - value[a] - value[b]
-            if gap == 0.0 or (stepping and abs(gap) > _NEAR * step[q]):
+            if gap == 0.0 or (stepping and abs(gap) > _NEAR * width[q]):
                 continue
             if stepping:
-                gap = round(gap / step[q]) * step[q]
-                half = math.floor(gap / 2 / step[q] + _ALMOST) * step[q]
+                gap = round(gap / width[q]) * width[q]
+                half = math.floor(gap / 2 / width[q] + _ALMOST) * width[q]
             else:
                 if phase > 0.0:
                     own = width[q] * shrunk

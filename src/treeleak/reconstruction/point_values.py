@@ -111,14 +111,14 @@ def point_values(
     equations, clock = None, Clock(seconds)
     if numbers.any() and release.thresholds_are == "midpoints" and told_apart:
         half = clock.part(seconds / 2)
-        equations = _Equations.of(release, table, low, high, numbers, draws, grids, half)
+        equations = _Equations.of(release, table, low, high, numbers, draws, half)
     if equations is None:
         out = _settled(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
     ends = _on_grids(release, out, low, high, grids)
-    solved = equations.stepped(out, *ends, int(min(_WORK, _PACE * clock.left / 2)))
+    solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
     telling = equations.tells & (crowd[equations.column] <= _CROWD)
@@ -196,8 +196,6 @@ class _Equations:
     """Shape (n_equations,). Column that is tested."""
     width: FloatArray
     """Shape (n_equations,). Typical gap between the thresholds of the column."""
-    step: FloatArray
-    """Shape (n_equations,). Step that values of the column take; 0 where they take none."""
     start: IntArray
     members: IntArray
     """Cells on both sides, as :func:`meet_midpoints` has them."""
@@ -214,7 +212,6 @@ class _Equations:
         high: FloatArray,
         numbers: BoolArray,
         draws: Draws | None,
-        grids: Mapping[int, Grid],
         clock: Clock,
     ) -> _Equations | None:
         rows = np.ascontiguousarray(table, dtype=release.float_type)
@@ -235,10 +232,7 @@ class _Equations:
         start = np.append(0, np.cumsum(np.bincount(midpoints.side)))
         many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
         member = member.ravel().astype(np.int64)
-        step = np.array([grids[j].step if j in grids else 0.0 for j in range(table.shape[1])])
-        return cls(
-            cells, midpoints.sums, column, gaps[column], step[column], start, member, many[column]
-        )
+        return cls(cells, midpoints.sums, column, gaps[column], start, member, many[column])
 
     def solved(self, table: FloatArray, low: FloatArray, high: FloatArray, work: int) -> FloatArray:
         """Meet as many as possible: first with one value for each interval, then for each row.
@@ -270,30 +264,32 @@ class _Equations:
         return value.reshape(table.shape)
 
     def stepped(
-        self, table: FloatArray, low: FloatArray, high: FloatArray, work: int
-    ) -> FloatArray:
+        self, table: FloatArray, low: FloatArray, high: FloatArray, grids: Mapping[int, Grid],
+        work: int,
+    ) -> FloatArray:  # fmt: skip
         """Move values on grids by a step, where that meets equations.
 
         Thresholds mostly part rows of two classes. Then all values of one class may be too great by
         what those of the other are too small, and each is rounded its own way.
         """
-        value = table.ravel().copy()
+        value, step = table.ravel().copy(), np.zeros(table.shape[1])
+        for j, grid in grids.items():
+            step[j] = grid.step
         own, least, most = (x.ravel()[self.cells] for x in (table, low, high))
-        self._meet(own, least, most, np.arange(len(own)), work, stepping=True)
+        self._meet(own, least, most, np.arange(len(own)), work, step[self.column])
         value[self.cells] = own
         return value.reshape(table.shape)
 
     def _meet(
-        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int, *,
-        stepping: bool = False,
+        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int,
+        step: FloatArray | None = None,
     ) -> None:  # fmt: skip
         n_sweeps = int(np.clip(work // len(self.members), _LEAST, _SWEEPS))
-        members = of_cell[self.members]
+        members, width = of_cell[self.members], self.width if step is None else step
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         meet_midpoints(
-            value, low, high, self.sums, self.width, self.step, self.start, members, n_sweeps,
-            stepping,
-        )  # fmt: skip
+            value, low, high, self.sums, width, self.start, members, n_sweeps, step is not None
+        )
 
     def share_met(self, table: FloatArray) -> float | None:
         """Share of the equations that the values of a table meet, of those that tell anything."""
