@@ -55,7 +55,7 @@ def settled(
     if found.misfit and constraints.n_rows:
         return _missing(found, values, constraints, clock, stage)
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    if _too_many(constraints, values):
+    if _too_many(constraints, values, _MOST_SHARES):
         return unweighed(atoms, found.misfit, values), None
     # Where rows have places, thresholds have their say in the end.
     if constraints.exchangeable:
@@ -84,7 +84,7 @@ def settled_between(
 
     None where thresholds say no more than counts, or time is short.
     """
-    if not constraints.n_rows or _too_many(constraints, values):
+    if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
         return None
     middles = Middles.of(constraints, values)
     if middles is None:
@@ -101,7 +101,7 @@ def settled_between(
     return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
 
 
-def _too_many(constraints: RowConstraints, values: Values, most: int = _MOST_SHARES) -> bool:
+def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:
     widest = int(np.diff(values.start).max(initial=1))
     return max(constraints.n_rows * values.n_values, widest**2) > most
 
