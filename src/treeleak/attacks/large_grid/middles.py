@@ -30,11 +30,17 @@ _MOST_MEMBERS = 2**26
 """Words of rows as bits, over all nodes, and numbers of what is probable: 512 MiB a walk."""
 _COLD = 0.8
 """Share of a walk after which it cools no more: datasets are noted then."""
+_NOTED = 20
+"""Datasets of each walk that are noted."""
+_AT_ONCE = 20_000
+"""Moves between two looks at the clock, at most."""
 _DOUBT, _OWN = 2.0, 0.8
 """Rows' worth of doubt in what rows of a class are like, and the share of it that all rows decide.
 """
 _SHARE = 0.6
 """Of the time that is left for a walk from where rows meet the counts, at most."""
+_AS_LONG, _BRIEF = 1.0, 10.0
+"""Of the time until every count was met, and seconds: longer, rows that have places hardly walk."""
 _ROUNDED = 1e-6
 """Part of a threshold by which the middle of two values may miss it."""
 _MISSED, _TRUSTED = 0.0015, 0.1
@@ -202,11 +208,14 @@ def drawn_between(
     states, drawn = _standing(middles, walkers), list[tuple[float, IntArray]]()
     # Where rows have places, they miss no count, and break fewer tests than before.
     cooling, missed, broken = _IN_PLACE, 0.0, float(states[0].total[1] - 1)
+    limit = max(_AS_LONG * clock.seconds, _BRIEF)
     if constraints.exchangeable:
-        cooling, broken = _MET, _TRUSTED * middles.tests
+        cooling, broken, limit = _MET, _TRUSTED * middles.tests, np.inf
         missed = _MISSED * constraints.n_rows * len(middles.splits.root)
-    for done in _walked(middles, states, constraints, cooling, clock.part(_SHARE * clock.left)):
-        if done > _COLD:
+    part, due = clock.part(min(_SHARE * clock.left, limit)), _COLD
+    for done in _walked(middles, states, constraints, cooling, part):
+        if done > due:
+            due += (1 - _COLD) / _NOTED
             near = [s for s in states if constraints.exchangeable or not s.total[0]]
             drawn += [(middles.energy(s), middles.places(s)) for s in near]
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
@@ -250,7 +259,8 @@ def _walked(
     known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
     flat = middles.log_share(states[0], constraints.n_classes)
     clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
-    moves, step = cooling.moves * len(states[0].open), 0
+    wanted, step = cooling.moves * len(states[0].open), 0
+    moves = min(wanted, _AT_ONCE)
     begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
     while done < 1.0 and not clock.stopped:
         cooled = min(done / _COLD, 1.0)
@@ -264,7 +274,7 @@ def _walked(
         run_all(walks)
         yield done
         step += 1
-        done = max(step / cooling.steps, (clock.seconds - begin) / limit)
+        done = max(step * moves / (cooling.steps * wanted), (clock.seconds - begin) / limit)
 
 
 def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
