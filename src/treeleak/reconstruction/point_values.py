@@ -117,9 +117,10 @@ def point_values(
         return PointValues(out, grids=grids)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
-    ends = _on_grids(release, out, low, high, grids)
-    solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
-    out = _settled(release, solved, out, low, high, grids, whole)
+    if grids:
+        ends = _on_grids(release, out, low, high, grids)
+        solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
+        out = _settled(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
     telling = equations.tells & (crowd[equations.column] <= _CROWD)
     tell = bool(telling.sum() >= len(table))
