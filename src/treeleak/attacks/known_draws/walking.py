@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.known_draws.beliefs import (
@@ -81,7 +82,7 @@ def rows_between(
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
     values, (rows,) = answer.values, answer.rows
-    places = (values.atom_of[rows.values] - values.atom_start[:-1]).astype(np.int32)
+    places = _places(rows, values)
     label, known = places[:, -1].astype(np.int64), np.zeros(len(places), dtype=bool)
     constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, given.parts)
     if not say_more(constraints):
@@ -102,6 +103,11 @@ def rows_between(
     return replace(answer, rows=(_within_leaves(rows, values, constraints),))
 
 
+def _places(rows: Rows, values: Values) -> NDArray[np.int32]:
+    """Atoms of rows, from 0 in each attribute; the class last."""
+    return (values.atom_of[rows.values] - values.atom_start[:-1]).astype(np.int32)
+
+
 def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> Rows:
     """Say how often other datasets that meet the counts have a value where a row's leaves leave it.
 
@@ -109,7 +115,7 @@ def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> R
     """
     if rows.worlds is None:
         return rows
-    atoms = (values.atom_of[rows.values] - values.atom_start[:-1])[:, :-1].astype(np.int32)
+    atoms = np.ascontiguousarray(_places(rows, values)[:, :-1])
     low, high = constraints.masks.around(atoms, constraints.draws > 0)
     others = rows.worlds[..., :-1] - values.atom_start[:-2]
     there = ((others >= low) & (others <= high)).sum(axis=0)
