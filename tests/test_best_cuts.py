@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.raw_tables import leaning, schema_of, true_leaves
@@ -16,9 +17,10 @@ from treeleak.attacks.real_valued.value_kernels import (
     Axes,
     Nodes,
     Rules,
+    _missed,
     beside,
+    better_cuts,
     draw,
-    gains,
     left_sums,
 )
 from treeleak.attacks.real_valued.values_in_boxes import sums_of, values_in_boxes
@@ -63,12 +65,12 @@ def test_no_cut_of_the_true_table_is_better_than_those_chosen(sample):
     inner = nodes.column >= 0
     assert inner.sum() > 50
     assert np.isfinite(nodes.best[inner]).all()
-    own = gains(left_sums(sample.atom, nodes, sample.axes), nodes, rules)
-    assert (own <= nodes.best[:, None]).all()
+    sums = left_sums(sample.atom, nodes, sample.axes)
+    assert not better_cuts(sums, nodes, rules).any()
     # What each node chose comes to what it says.
     cut = sample.axes.cuts[nodes.column[inner]] + nodes.atom[inner]
-    chosen = own[np.flatnonzero(inner), cut]
-    np.testing.assert_allclose(chosen, nodes.best[inner], rtol=2e-5, atol=1e-5)
+    less = nodes._replace(best=nodes.best * (1 - 2e-5) - 1e-5)
+    assert better_cuts(sums, less, rules)[np.flatnonzero(inner), cut].all()
 
 
 def test_another_table_with_the_same_leaves_is_seen(sample):
@@ -77,16 +79,14 @@ def test_another_table_with_the_same_leaves_is_seen(sample):
     for a in range(sample.atom.shape[1]):
         other = sample.atom.copy()
         other[:, a] = rng.permutation(other[:, a])
-        own = gains(left_sums(other, nodes, sample.axes), nodes, rules)
-        assert (own > nodes.best[:, None]).any()
+        assert better_cuts(left_sums(other, nodes, sample.axes), nodes, rules).any()
 
 
 def test_wrong_leaves_are_not_taken_for_what_a_library_does(sample):
     leaf = np.random.default_rng(1).permutation(sample.leaf)
     nodes, rules = sample.said(leaf)
     assert np.isinf(nodes.best[nodes.column >= 0]).all()
-    own = gains(left_sums(sample.atom, nodes, sample.axes), nodes, rules)
-    assert (own <= nodes.best[:, None]).all()
+    assert not better_cuts(left_sums(sample.atom, nodes, sample.axes), nodes, rules).any()
 
 
 def some_nodes(rng, n_rows=9, n_nodes=4):
@@ -107,10 +107,10 @@ def some_nodes(rng, n_rows=9, n_nodes=4):
 
 
 @given(st.integers(0, 10**6))
-def test_sums_and_gains_are_those_of_brute_force(seed):
+def test_sums_and_better_cuts_are_those_of_brute_force(seed):
     axes, nodes, rules, atom, row = some_nodes(np.random.default_rng(seed))
     sums, near = left_sums(atom, nodes, axes), beside(atom, nodes)
-    own = gains(sums, nodes, rules)
+    better = better_cuts(sums, nodes, rules)
     for v in range(len(nodes.best)):
         of = np.flatnonzero(nodes.node == v)
         for a in (0, 2):
@@ -119,15 +119,45 @@ def test_sums_and_gains_are_those_of_brute_force(seed):
                 right = np.setdiff1d(of, left)
                 G, H = nodes.first[left].sum(), nodes.second[left].sum()
                 at = v, axes.cuts[a] + k
-                np.testing.assert_allclose(sums[:, *at], [G, H, len(left)], atol=1e-12)
+                np.testing.assert_allclose(sums[at], [G, H, len(left)], atol=1e-12)
                 g, h = nodes.first[right].sum(), nodes.second[right].sum()
                 allowed = min(H, h) >= 0.2 and min(len(left), len(right)) >= 1
                 gain = G**2 / (H + rules.l2) + g**2 / (h + rules.l2) if allowed else 0.0
-                assert own[at] == pytest.approx(gain)
+                assert better[at] == (gain > nodes.best[v])
         for side in (0, 1):
             here = of[nodes.side[of] == side]
             held = atom[row[here], nodes.column[v]] == nodes.atom[v] + side
             assert near[v, side] == (held.sum() if nodes.column[v] >= 0 else 0)
+
+
+@njit
+def count_missed(i, a, low, high, now, nodes, axes, rules, sums, off, beyond):
+    _missed(i, a, low, high, now, nodes, axes, rules, sums, off, beyond)
+
+
+@given(st.integers(0, 10**6))
+def test_what_each_value_of_a_row_misses_is_what_brute_force_counts(seed):
+    rng = np.random.default_rng(seed)
+    axes, nodes, rules, atom, row = some_nodes(rng)
+    i, a = int(rng.integers(len(atom))), int(rng.choice([0, 2]))
+    low, high = sorted(rng.choice(axes.atoms[a + 1] - axes.atoms[a], 2, replace=False))
+    atom[i, a] = rng.integers(low, high + 1)
+    size = high - low + 1
+    off, beyond = np.zeros(size), np.zeros(size + 1)
+    sums = sums_of(atom, nodes, axes)
+    count_missed(i, a, low, high, atom[i, a], nodes, axes, rules, sums, off, beyond)
+    own = np.flatnonzero(row == i)
+    cuts = slice(axes.cuts[a] + low, axes.cuts[a] + high)
+    for k in range(size):
+        other = atom.copy()
+        other[i, a] = low + k
+        better = better_cuts(left_sums(other, nodes, axes), nodes, rules)
+        missed = better[nodes.node[own], cuts].sum()
+        near = beside(other, nodes)
+        for v, side in zip(nodes.node[own], nodes.side[own], strict=True):
+            if nodes.column[v] == a and rules.touches[side]:
+                missed += low <= nodes.atom[v] + side <= high and not near[v, side]
+        assert off[k] == missed
 
 
 @given(st.integers(0, 10**6))

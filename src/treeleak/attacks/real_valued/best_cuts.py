@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, gains, left_sums
+from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, better_cuts, left_sums
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import fitted
@@ -62,8 +62,8 @@ def best_cuts(
     # Where as many rows lie left of a cut with their last atoms as with their first ones, these are
     # the same.
     sums = left_sums(ends[1], nodes, axes)
-    known = left_sums(ends[0], nodes, axes)[2] == sums[2]
-    better = known & (gains(sums, nodes, rules) > nodes.best[:, None])
+    known = left_sums(ends[0], nodes, axes)[..., 2] == sums[..., 2]
+    better = known & better_cuts(sums, nodes, rules)
     inner = nodes.column >= 0
     valid = np.zeros_like(inner)
     for kind in (inner, ~inner):

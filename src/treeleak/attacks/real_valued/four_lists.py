@@ -9,16 +9,19 @@ That takes the time of all choices for a half, but only the memory of those for 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from treeleak.attacks.real_valued.sum_kernels import Quarter, four_way
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.parallel import THREADS, run_all, threads
 
 _LEAST_BIT, _MOST_BITS = 20, 46
 """Sums are multiples of a power of two between these."""
 _MOST_SUMS = 16
 """Whole numbers that a sum may stand for, at most."""
-_SLICE = 2**25
+_SLICE = 2**24
 """Choices that a kernel looks at in one go: only between two of these can it be broken off."""
 
 
@@ -69,16 +72,25 @@ def quadruples(
     half = max(sizes[0] * sizes[1], sizes[2] * sizes[3])
     modulus = 2 * (int(np.sqrt(half)) // 2) + 1
     a, b, c, d = (_by_rest(k, f, modulus) for k, f in zip(key, first, strict=True))
-    out = np.empty((n_most, 4), dtype=np.int64)
-    step = max(1, int(_SLICE * modulus / (half * (1 + len(wanted)))))
-    n = 0
-    for rest in range(0, modulus, step):
-        n = four_way(
-            a, b, c, d, modulus, rest, min(rest + step, modulus), wanted, *total, out, n
-        )  # fmt: skip
-        if n < 0:
-            return None
-    return out[:n]
+    step = min(int(_SLICE * modulus / (half * (1 + len(wanted)))), modulus // THREADS) + 1
+
+    def some(rest: int) -> IntArray | None:
+        out = np.empty((n_most, 4), dtype=np.int64)
+        end = min(rest + step, modulus)
+        n = four_way(a, b, c, d, modulus, rest, end, wanted, *total, out)
+        return out[:n] if n >= 0 else None
+
+    found, n = [np.zeros((0, 4), dtype=np.int64)], 0
+    with threads() as pool:
+        # Not all at once: one that waits for them can be broken off between two.
+        for begin in range(0, modulus, THREADS * step):
+            rests = range(begin, min(begin + THREADS * step, modulus), step)
+            for each in run_all([partial(some, rest) for rest in rests], pool=pool):
+                n += n_most + 1 if each is None else len(each)
+                if each is None or n > n_most:
+                    return None
+                found.append(each)
+    return np.concatenate(found)
 
 
 def _by_rest(key: IntArray, first: FloatArray, modulus: int) -> Quarter:

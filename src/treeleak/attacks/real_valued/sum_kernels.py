@@ -18,6 +18,9 @@ Quarter = tuple[IntArray, FloatArray, IntArray, IntArray, IntArray]
 """Of each choice, sorted by rest: its key, the first sum, the rest; where rests begin; order."""
 _MANY = 2.0**72
 """More choices than can be looked at."""
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+"""Times that, numbers are scattered over all places (Knuth, The Art of Computer Programming 3,
+section 6.4)."""
 
 
 @njit()
@@ -126,19 +129,20 @@ def meet(
 @njit()
 def four_way(
     a: Quarter, b: Quarter, c: Quarter, d: Quarter, modulus: int, begin: int, end: int,
-    wanted: IntArray, first: float, off_first: float, off_one: float, out: IntArray, n: int,
+    wanted: IntArray, first: float, off_first: float, off_one: float, out: IntArray,
 ) -> int:  # fmt: skip
     """Find choices of four quarters whose keys come to what is wanted, and the first sums, too.
 
     Looks at pairs of the first two quarters whose keys leave the rests begin, ..., end - 1.
-    ``first``: up to a whole number. ``out``, shape (n_most, 4), holds ``n`` choices already.
-    Returns how many there are; -1 if more than it can hold.
+    ``first``: up to a whole number. Returns how many there are in ``out``, shape (n_most, 4); -1
+    if more than it can hold.
     """
     # Pairs of the first two quarters: keys that fall into one place are linked.
-    size = 0
+    n, size, shift = 0, 0, np.uint64(63)
     head, behind = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     keys, firsts = np.empty(0, dtype=np.int64), np.empty(0)
     pair = np.empty((0, 2), dtype=np.int32)
+    lowest, highest = a[0].min() + b[0].min(), wanted.max() - c[0].min() - d[0].min()
     for rest in range(begin, end):
         used = 0
         for i in range(len(a[0])):
@@ -151,13 +155,16 @@ def four_way(
             head, behind = np.empty(2 * size, dtype=np.int32), np.empty(size, dtype=np.int32)
             keys, firsts = np.empty(size, dtype=np.int64), np.empty(size)
             pair = np.empty((size, 2), dtype=np.int32)
+            shift = np.uint64(63 - int(np.log2(size)))
         head[:] = -1
-        mask, used = len(head) - 1, 0
+        used = 0
         for i in range(len(a[0])):
             other = (rest - a[2][i]) % modulus
             for j in range(b[3][other], b[3][other + 1]):
                 key = a[0][i] + b[0][j]
-                at = (key // modulus) & mask
+                if key > highest:
+                    continue
+                at = (np.uint64(key) * _SCATTER) >> shift
                 keys[used], firsts[used] = key, a[1][i] + b[1][j] - first
                 pair[used, 0], pair[used, 1] = i, j
                 behind[used] = head[at]
@@ -170,7 +177,9 @@ def four_way(
                 other = (total - rest - c[2][i]) % modulus
                 for j in range(d[3][other], d[3][other + 1]):
                     key = total - c[0][i] - d[0][j]
-                    e = head[(key // modulus) & mask]
+                    if key < lowest:
+                        continue
+                    e = head[(np.uint64(key) * _SCATTER) >> shift]
                     while e >= 0:
                         if keys[e] == key and _whole(
                             firsts[e] + c[1][i] + d[1][j], off_first, off_one
@@ -224,5 +233,5 @@ def compile_all() -> None:
     each = np.zeros(2, np.int64)
     quarter: Any = each[:1], one, each[:1], each, each[:1]
     out = np.zeros((1, 4), np.int64)
-    four_way(quarter, quarter, quarter, quarter, 1, 0, 1, each, 1.0, 1.0, 1.0, out, 0)
+    four_way(quarter, quarter, quarter, quarter, 1, 0, 1, each, 1.0, 1.0, 1.0, out)
     trace(listed[3], listed[4], ways[0], 0, ways[0])

@@ -79,29 +79,30 @@ class Sums(NamedTuple):
     """Shape (n_atoms,). Rows with each value, and those that each had before."""
     pairs: Pairs
     left: FloatArray
-    """Shape (3, n_nodes, n_cuts), as :func:`left_sums` has it."""
+    """Shape (n_nodes, n_cuts, 3), as :func:`left_sums` has it."""
     near: IntArray
     """Shape (n_nodes, 2), as :func:`beside` has it."""
 
 
 @njit()
 def left_sums(atom: IntArray, nodes: Nodes, axes: Axes) -> FloatArray:
-    """Add up the rows on the left side of each cut, shape (3, n_nodes, n_cuts)."""
-    out = np.zeros((3, len(nodes.best), axes.cuts[-1]))
+    """Add up derivatives and rows on the left side of each cut, shape (n_nodes, n_cuts, 3)."""
+    # What is looked at together lies together: of large tables, each look is one into main memory.
+    out = np.zeros((len(nodes.best), axes.cuts[-1], 3))
     for i in range(len(atom)):
         for o in range(nodes.start[i], nodes.start[i + 1]):
             v = nodes.node[o]
             for a in range(atom.shape[1]):
                 at = axes.cuts[a] + atom[i, a]
                 if at < axes.cuts[a + 1]:
-                    out[0, v, at] += nodes.first[o]
-                    out[1, v, at] += nodes.second[o]
-                    out[2, v, at] += 1.0
-    for a in range(atom.shape[1]):
-        for at in range(axes.cuts[a] + 1, axes.cuts[a + 1]):
-            for k in range(3):
-                for v in range(len(nodes.best)):
-                    out[k, v, at] += out[k, v, at - 1]
+                    out[v, at, 0] += nodes.first[o]
+                    out[v, at, 1] += nodes.second[o]
+                    out[v, at, 2] += 1.0
+    for v in range(len(out)):
+        for a in range(atom.shape[1]):
+            for at in range(axes.cuts[a] + 1, axes.cuts[a + 1]):
+                for k in range(3):
+                    out[v, at, k] += out[v, at - 1, k]
     return out
 
 
@@ -118,22 +119,24 @@ def beside(atom: IntArray, nodes: Nodes) -> IntArray:
 
 
 @njit()
-def _gain(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) -> Any:
-    """Say what a cut comes to, G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2); 0 where it is none."""
+def _better(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) -> Any:
+    """Whether a cut comes to more than it may: G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2)."""
     g, h, m = nodes.totals[0, v] - G, nodes.totals[1, v] - H, nodes.totals[2, v] - n
     if min(H, h) < rules.least_second or min(n, m) < rules.least_rows:
-        return 0.0
-    return G * G / (H + rules.l2) + g * g / (h + rules.l2)
+        return False
+    left, right = H + rules.l2, h + rules.l2
+    # Multiplied by both denominators: divisions take most of the time.
+    return G * G * right + g * g * left > nodes.best[v] * left * right
 
 
 @njit()
-def gains(sums: FloatArray, nodes: Nodes, rules: Rules) -> FloatArray:
-    """Say the same of all cuts, shape (n_nodes, n_cuts)."""
-    out = np.empty((sums.shape[1], sums.shape[2]))
+def better_cuts(sums: FloatArray, nodes: Nodes, rules: Rules) -> BoolArray:
+    """Say which cuts come to more than they may, shape (n_nodes, n_cuts)."""
+    out = np.empty(sums.shape[:2], dtype=np.bool_)
     for v in range(len(out)):
         for cut in range(out.shape[1]):
-            own = sums[0, v, cut], sums[1, v, cut], sums[2, v, cut]
-            out[v, cut] = _gain(own[0], own[1], own[2], v, nodes, rules)
+            own = sums[v, cut]
+            out[v, cut] = _better(own[0], own[1], own[2], v, nodes, rules)
     return out
 
 
@@ -155,15 +158,17 @@ def draw(
     for b in range(len(axes.atoms) - 1):
         most = max(most, axes.atoms[b + 1] - axes.atoms[b])
     off, weight, usual = np.zeros(most), np.zeros(most), np.zeros(most)
+    beyond = np.zeros(most + 1)
     for z in range(len(order)):
         i, a = order[z] // atom.shape[1], order[z] % atom.shape[1]
         low, high, now = ends[0][i, a], ends[1][i, a], atom[i, a]
         if low == high:
             continue
         off[: high - low + 1] = 0.0
+        beyond[: high - low + 2] = 0.0
         ordered = axes.cuts[a + 1] > axes.cuts[a]
         if ordered:
-            _missed(i, a, low, high, now, nodes, axes, rules, sums, off)
+            _missed(i, a, low, high, now, nodes, axes, rules, sums, off, beyond)
         _beside_others(atom, i, a, low, high, axes, sums.pairs, usual)
         least = off[: high - low + 1].min()
         total = 0.0
@@ -238,29 +243,36 @@ def _counted(atom: IntArray, i: int, a: int, axes: Axes, sums: Sums, sign: float
 @njit()
 def _missed(
     i: int, a: int, low: int, high: int, now: int, nodes: Nodes, axes: Axes, rules: Rules,
-    sums: Sums, off: FloatArray,
+    sums: Sums, off: FloatArray, beyond: FloatArray,
 ) -> None:  # fmt: skip
-    """Count the statements that a row misses with each of its values, in ``off``."""
+    """Count the statements that a row misses with each of its values, in ``off``.
+
+    ``off`` and ``beyond`` are 0 at first.
+    """
+    last = high - low
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, g, h = nodes.node[o], nodes.first[o], nodes.second[o]
         for at in range(low, high):
             cut = axes.cuts[a] + at
-            G, H, n = sums.left[0, v, cut], sums.left[1, v, cut], sums.left[2, v, cut]
+            G, H, n = sums.left[v, cut, 0], sums.left[v, cut, 1], sums.left[v, cut, 2]
             if now <= at:
                 G, H, n = G - g, H - h, n - 1.0
-            if _gain(G + g, H + h, n + 1.0, v, nodes, rules) > nodes.best[v]:
-                for k in range(at - low + 1):
-                    off[k] += 1.0
-            if _gain(G, H, n, v, nodes, rules) > nodes.best[v]:
-                for k in range(at - low + 1, high - low + 1):
-                    off[k] += 1.0
+            # With the row on the left, missed up to there; on the right, missed from there on.
+            off[at - low] += _better(G + g, H + h, n + 1.0, v, nodes, rules)
+            beyond[at - low + 1] += _better(G, H, n, v, nodes, rules)
         side = nodes.side[o]
         if nodes.column[v] == a and rules.touches[side]:
             place = nodes.atom[v] + side
             others = sums.near[v, side] - (1 if now == place else 0)
             if others == 0 and low <= place <= high:
-                for k in range(high - low + 1):
-                    off[k] += 1.0 if k + low != place else 0.0
+                beyond[0] += 1.0
+                beyond[place - low] -= 1.0
+                beyond[place - low + 1] += 1.0
+    for k in range(1, last + 1):
+        off[last - k] += off[last - k + 1]
+        beyond[k] += beyond[k - 1]
+    for k in range(last + 1):
+        off[k] += beyond[k]
 
 
 @njit()
@@ -270,9 +282,9 @@ def _moved(i: int, a: int, now: int, new: int, nodes: Nodes, axes: Axes, sums: S
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, side = nodes.node[o], nodes.side[o]
         for at in range(axes.cuts[a] + min(now, new), axes.cuts[a] + max(now, new)):
-            sums.left[0, v, at] += sign * nodes.first[o]
-            sums.left[1, v, at] += sign * nodes.second[o]
-            sums.left[2, v, at] += sign
+            sums.left[v, at, 0] += sign * nodes.first[o]
+            sums.left[v, at, 1] += sign * nodes.second[o]
+            sums.left[v, at, 2] += sign
         if nodes.column[v] == a:
             sums.near[v, side] -= now == nodes.atom[v] + side
             sums.near[v, side] += new == nodes.atom[v] + side
@@ -285,7 +297,7 @@ def compile_all() -> None:
     nodes = Nodes(place, few, few, one, one, np.ones((3, 1)), one, few, few)
     axes, rules = Axes(np.arange(2), np.arange(2)), Rules(1.0, 1.0, 1.0, np.zeros(3, bool))
     left: Any = left_sums(none, nodes, axes)
-    gains(left, nodes, rules)
+    better_cuts(left, nodes, rules)
     sums = Sums(one, Pairs(few, one, np.ones((1, 1))), left, beside(none, nodes))
     draw(
         none, (none, none), np.ones((1, 1), bool), sums, nodes, axes, rules, 1.0, few, one,

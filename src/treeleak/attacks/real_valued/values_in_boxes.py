@@ -8,6 +8,7 @@ value is drawn in the end says how sure it is.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +27,7 @@ from treeleak.attacks.real_valued.value_kernels import (
 )
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_all
 from treeleak.partition import Geometry
 
 _CHAINS, _SWEEPS, _LEAST_SWEEPS = 4, 100, 20
@@ -51,17 +53,19 @@ def values_in_boxes(
     box : bool array, shape (n_rows, n_atoms)
         Atoms of all attributes that a row may have.
     """
-    rng, axes = np.random.default_rng(seed), axes_of(geometry)
+    axes = axes_of(geometry)
     parts = [box[:, begin:end] for begin, end in pairwise(axes.atoms.tolist())]
     low = np.column_stack([own.argmax(axis=1) for own in parts])
     last = [own.shape[1] - 1 - own[:, ::-1].argmax(axis=1) for own in parts]
     ends = low, np.column_stack(last)
     said = best_cuts(geometry, axes, leaf, label, ends)
-    share = np.zeros(box.shape)
-    for chain in range(_CHAINS):
-        if not chain or not clock.stopped:
-            share += _drawn(box, ends, axes, *said, clock, rng)
-            clock.tell("choosing values", 0.8 + 0.2 * (chain + 1) / _CHAINS)
+
+    def chain(number: int) -> FloatArray:
+        if number and clock.stopped:
+            return np.zeros(box.shape)
+        return _drawn(box, ends, axes, *said, clock, np.random.default_rng([seed, number]))
+
+    share = sum(run_all([partial(chain, i) for i in range(_CHAINS)]), np.zeros(box.shape))
     for a, (begin, end) in enumerate(pairwise(axes.atoms.tolist())):
         own = share[:, begin:end]
         settled = ends[0][:, a] == ends[1][:, a]
