@@ -98,10 +98,10 @@ def some_nodes(rng, n_rows=9, n_nodes=4):
     totals = np.array([np.bincount(node, x, n_nodes) for x in (first, second, np.ones(len(row)))])
     nodes = Nodes(
         np.searchsorted(row, np.arange(n_rows + 1)), node, rng.integers(0, 2, len(row)), first,
-        second, totals, rng.random(n_nodes) * 3, rng.choice([0, 2, -1], n_nodes),
-        rng.integers(0, 2, n_nodes),
+        second, totals, rng.random(n_nodes) * 3, np.full(n_nodes, 0.2),
+        rng.choice([0, 2, -1], n_nodes), rng.integers(0, 2, n_nodes),
     )  # fmt: skip
-    rules = Rules(float(rng.choice([0.0, 1.0])), 0.2, 1.0, np.array([True, False]))
+    rules = Rules(float(rng.choice([0.0, 1.0])), 1.0, np.array([True, False]))
     atom = np.column_stack([rng.integers(0, n, n_rows) for n in np.diff(axes.atoms)])
     return axes, nodes, rules, atom, row
 
@@ -216,7 +216,7 @@ def test_a_row_is_like_those_that_have_its_other_values():
     none = np.zeros(0)
     nodes = Nodes(
         np.zeros(61, int), none.astype(int), none.astype(int), none, none, np.zeros((3, 0)), none,
-        none.astype(int), none.astype(int),
+        none, none.astype(int), none.astype(int),
     )  # fmt: skip
     # Of both columns the same; of the last rows, the second one is not known.
     box = np.zeros((60, 4), dtype=bool)
@@ -227,7 +227,7 @@ def test_a_row_is_like_those_that_have_its_other_values():
     right = atom[50:, 1].copy()
     atom[50:, 1] = 1 - right
     share, sums = np.zeros((60, 4)), sums_of(atom, nodes, axes)
-    rules = Rules(1.0, 1.0, 1.0, np.zeros(2, dtype=bool))
+    rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
     for _ in range(200):
         draw(
             atom, ends, box, sums, nodes, axes, rules, 2.0, rng.permutation(atom.size),
@@ -249,11 +249,11 @@ def one_open(n_cuts, n_first):
     box[:, 0] = box[-1, 1] = True
     nodes = Nodes(
         np.zeros(n_first + 2, int), none.astype(int), none.astype(int), none, none,
-        np.zeros((3, 0)), none, none.astype(int), none.astype(int),
+        np.zeros((3, 0)), none, none, none.astype(int), none.astype(int),
     )  # fmt: skip
     ends = atom.copy(), box.sum(axis=1)[:, None].astype(np.int64) - 1
     sums, share = sums_of(atom, nodes, axes), np.zeros(box.shape)
-    rules = Rules(1.0, 1.0, 1.0, np.zeros(2, dtype=bool))
+    rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
     rng = np.random.default_rng(0)
     for _ in range(50):
         order = np.arange(n_first + 1)

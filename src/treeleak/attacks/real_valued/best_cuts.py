@@ -11,15 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, better_cuts, left_sums
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
 
-_OFF, _BESIDE = 1e-5, 2e-6
-"""By how much what a cut comes to may be off that was computed in single precision."""
+_OFF, _BESIDE, _ROUNDED = 1e-5, 2e-6, 1e-6
+"""By how much what a cut comes to may be off that was computed in single precision; and sums."""
 _LEAST_CASES = 20
-"""Cases in which a rule must hold, and none in which it does not, to be one of the library."""
+"""Cases in which a rule must hold to be one of the library."""
+_WRONG, _KEPT = 1e-3, 0.1
+"""Share of cuts that may be better than the one chosen, for a few rows lie elsewhere; and least
+share of all cuts of which a rule must speak."""
 _MOST_PLACES = 2**26
 """Pairs of a node and a cut, at most."""
 _IN_LEAF = 2
@@ -63,12 +66,17 @@ def best_cuts(
     # the same.
     sums = left_sums(ends[1], nodes, axes)
     known = left_sums(ends[0], nodes, axes)[..., 2] == sums[..., 2]
-    better = known & better_cuts(sums, nodes, rules)
-    inner = nodes.column >= 0
-    valid = np.zeros_like(inner)
-    for kind in (inner, ~inner):
-        valid |= kind & (known[kind].sum() >= _LEAST_CASES) & ~better[kind].any()
-    return _kept(nodes, valid), rules._replace(touches=_touches(nodes, ends))
+    better = better_cuts(sums, nodes, rules)
+    # As many rows of the node as have so much of its second derivatives.
+    H, rows = nodes.totals[1:, :, None]
+    share = np.minimum(sums[..., 1], H - sums[..., 1]) * (rows / H)
+    inner, least = nodes.column >= 0, np.full(len(known), np.inf)
+    # In most leaves hardly any cut could be better: there, a few say that the rule is another one.
+    for kind, wrong in ((inner, _WRONG), (~inner, 0.0)):
+        told = known & kind[:, None]
+        least[kind] = _from_where(share[told], better[told], wrong)
+    kept = nodes._replace(least=np.maximum(nodes.least, least * nodes.totals[1] / nodes.totals[2]))
+    return _kept(kept, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
 
 
 def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> tuple[Nodes, Rules]:
@@ -117,12 +125,29 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     both = right[2] > 0
     best[both] += right[0, both] ** 2 / (right[1, both] + fitting.l2)
     start = np.searchsorted(row, np.arange(len(leaf) + 1))
+    least = (1 - _ROUNDED) * np.array(least)
     nodes = Nodes(
         start, node.ravel(), side, first, second, totals, best * (1 + _OFF) + _BESIDE,
-        np.concatenate(columns)[used], np.concatenate(atoms)[used],
+        np.full(n, least[0]), np.concatenate(columns)[used], np.concatenate(atoms)[used],
     )  # fmt: skip
-    share = 1 - 1e-6
-    return nodes, Rules(fitting.l2, least[0] * share, least[1] * share, np.zeros(2, dtype=bool))
+    return nodes, Rules(fitting.l2, least[1], np.zeros(2, dtype=bool))
+
+
+def _from_where(share: FloatArray, better: BoolArray, wrong: float) -> float:
+    """Say how many rows each side must have for hardly any cut to be better; inf if none are left.
+
+    LightGBM asks for a number of rows on each side, but estimates it by second derivatives.
+
+    ``share``: rows on the smaller side, by that estimate; ``better``: whether the cut is better.
+    ``wrong``: share of cuts that may be.
+    """
+    order = np.argsort(-share, kind="stable")
+    many = np.arange(1, len(share) + 1)
+    fine = np.flatnonzero(np.cumsum(better[order]) <= wrong * many)
+    n = int(fine[-1]) + 1 if len(fine) else 0
+    if n < max(_LEAST_CASES, _KEPT * len(share)):
+        return np.inf
+    return float(share[order[n - 1]]) if n < len(share) else 0.0
 
 
 def _kept(nodes: Nodes, valid: BoolArray) -> Nodes:

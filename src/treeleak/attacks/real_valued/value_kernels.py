@@ -34,7 +34,9 @@ class Nodes(NamedTuple):
     totals: FloatArray
     """Shape (3, n_nodes). First and second derivatives and rows, added up."""
     best: FloatArray
-    """Shape (n_nodes,). What no other cut comes to."""
+    """Shape (n_nodes,). What no other cut comes to; infinite where nothing is said of others."""
+    least: FloatArray
+    """Shape (n_nodes,). Second derivatives that each side of a cut has, at least."""
     column: IntArray
     atom: IntArray
     """Shape (n_nodes,). Attribute that is tested, and the last atom that goes left; -1 in leaves,
@@ -54,9 +56,8 @@ class Rules(NamedTuple):
     """What the library does."""
 
     l2: float
-    least_second: float
     least_rows: float
-    """Second derivatives and rows that each side of a cut has, at least."""
+    """Rows that each side of a cut has, at least."""
     touches: BoolArray
     """Shape (2,). Whether the left side of a cut has a row in the atom beside it, and the right."""
 
@@ -122,7 +123,7 @@ def beside(atom: IntArray, nodes: Nodes) -> IntArray:
 def _better(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) -> Any:
     """Whether a cut comes to more than it may: G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2)."""
     g, h, m = nodes.totals[0, v] - G, nodes.totals[1, v] - H, nodes.totals[2, v] - n
-    if min(H, h) < rules.least_second or min(n, m) < rules.least_rows:
+    if min(H, h) < nodes.least[v] or min(n, m) < rules.least_rows:
         return False
     left, right = H + rules.l2, h + rules.l2
     # Multiplied by both denominators: divisions take most of the time.
@@ -252,7 +253,7 @@ def _missed(
     last = high - low
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, g, h = nodes.node[o], nodes.first[o], nodes.second[o]
-        for at in range(low, high):
+        for at in range(low, high if nodes.best[v] < np.inf else low):
             cut = axes.cuts[a] + at
             G, H, n = sums.left[v, cut, 0], sums.left[v, cut, 1], sums.left[v, cut, 2]
             if now <= at:
@@ -281,7 +282,8 @@ def _moved(i: int, a: int, now: int, new: int, nodes: Nodes, axes: Axes, sums: S
     sign = 1.0 if new < now else -1.0
     for o in range(nodes.start[i], nodes.start[i + 1]):
         v, side = nodes.node[o], nodes.side[o]
-        for at in range(axes.cuts[a] + min(now, new), axes.cuts[a] + max(now, new)):
+        first, last = axes.cuts[a] + min(now, new), axes.cuts[a] + max(now, new)
+        for at in range(first, last if nodes.best[v] < np.inf else first):
             sums.left[v, at, 0] += sign * nodes.first[o]
             sums.left[v, at, 1] += sign * nodes.second[o]
             sums.left[v, at, 2] += sign
@@ -294,8 +296,8 @@ def compile_all() -> None:
     """Compile all loops, in the types that they are called with."""
     one, none, place = np.ones(1), np.zeros((1, 1), np.int64), np.zeros(2, np.int64)
     few = np.zeros(1, np.int64)
-    nodes = Nodes(place, few, few, one, one, np.ones((3, 1)), one, few, few)
-    axes, rules = Axes(np.arange(2), np.arange(2)), Rules(1.0, 1.0, 1.0, np.zeros(3, bool))
+    nodes = Nodes(place, few, few, one, one, np.ones((3, 1)), one, one, few, few)
+    axes, rules = Axes(np.arange(2), np.arange(2)), Rules(1.0, 1.0, np.zeros(3, bool))
     left: Any = left_sums(none, nodes, axes)
     better_cuts(left, nodes, rules)
     sums = Sums(one, Pairs(few, one, np.ones((1, 1))), left, beside(none, nodes))
