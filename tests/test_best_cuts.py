@@ -270,9 +270,9 @@ def test_a_value_beside_a_cut_that_no_other_row_has_is_likely():
 
 def test_true_values_are_likelier_than_others_in_their_boxes(sample):
     asked = sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(60)
-    share = values_in_boxes(*asked, 0)
-    np.testing.assert_array_equal(share, values_in_boxes(*asked, 0))
-    assert not np.array_equal(share, values_in_boxes(*asked, 1))
+    share = values_in_boxes(*asked, (0,), 2)
+    np.testing.assert_array_equal(share, values_in_boxes(*asked, (0,), 2))
+    assert not np.array_equal(share, values_in_boxes(*asked, (1,), 2))
     assert ((share >= 0) & (share <= 1)).all()
     assert not share[~sample.box].any()
     begin = sample.axes.atoms
@@ -289,6 +289,6 @@ def test_true_values_are_likelier_than_others_in_their_boxes(sample):
 
 def test_without_time_values_are_drawn_all_the_same(sample):
     share = values_in_boxes(
-        sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(1e-9), 0
+        sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(1e-9), (0,), 4
     )
     np.testing.assert_allclose(share.sum(axis=1), len(sample.axes.atoms) - 1)

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.attacks.real_valued.value_kernels import Axes, Nodes, Rules, beside, better_cuts, left_sums
+from treeleak.attacks.real_valued.value_kernels import (
+    Axes,
+    Nodes,
+    Rules,
+    beside,
+    better_cuts,
+    left_sums,
+)
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import fitted
@@ -125,12 +132,12 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     both = right[2] > 0
     best[both] += right[0, both] ** 2 / (right[1, both] + fitting.l2)
     start = np.searchsorted(row, np.arange(len(leaf) + 1))
-    least = (1 - _ROUNDED) * np.array(least)
+    least_second, least_rows = (1 - _ROUNDED) * np.array(least)
     nodes = Nodes(
         start, node.ravel(), side, first, second, totals, best * (1 + _OFF) + _BESIDE,
-        np.full(n, least[0]), np.concatenate(columns)[used], np.concatenate(atoms)[used],
+        np.full(n, least_second), np.concatenate(columns)[used], np.concatenate(atoms)[used],
     )  # fmt: skip
-    return nodes, Rules(fitting.l2, least[1], np.zeros(2, dtype=bool))
+    return nodes, Rules(fitting.l2, float(least_rows), np.zeros(2, dtype=bool))
 
 
 def _from_where(share: FloatArray, better: BoolArray, wrong: float) -> float:

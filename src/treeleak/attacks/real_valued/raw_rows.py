@@ -1,19 +1,21 @@
-"""Rows of raw tables from groups of rows: classes from what leaves count, values inside boxes."""
+"""Rows of raw tables from groups of rows: boxes and classes, and values inside boxes."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import block_diag, csr_array, hstack, identity, vstack
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import cheapest
 from treeleak.attacks.real_valued import sum_kernels, value_kernels
 from treeleak.attacks.real_valued.by_nodes import ByNodes
 from treeleak.attacks.real_valued.layers import Groups
+from treeleak.attacks.real_valued.sharing_out import shared_out
 from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_all
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import Atom
@@ -30,8 +32,8 @@ _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
 _MIDDLE = 1e-3
 """How far a point may be off the middle of an interval, as a share of it, and count as such."""
-_SECONDS = 10.0
-"""Most time to share out rows over boxes and classes."""
+_CHAINS = 4
+"""Chains of draws of values, at least."""
 
 
 def raw_rows(
@@ -53,19 +55,14 @@ def raw_rows(
         return None
     clock.tell("choosing values", 0.8)
     leaf = _leaves(search)
-    held = _held(groups, leaf, clock)
-    label, box = np.divmod(np.repeat(np.arange(held.size), held.ravel()), held.shape[1])
-    n_boxes = np.bincount(groups.group)[groups.group[box]]
-    share = np.column_stack([
-        values_in_boxes(geometry, leaf[box], label, groups.box[box], clock, seed),
-        np.eye(2)[label],
-    ])  # fmt: skip
+    label, box, share = _shares(groups, geometry, leaf, search.begin, clock, seed)
     # What the columns' rows say of those that no tree tests.
     share = share[:, values.atom_of] * values.prior(share.sum(axis=0))
     cost = values.expected_cost(share)
-    own = cheapest(cost, values.start)
+    allowed = np.column_stack([groups.box[box], np.eye(2, dtype=bool)[label]])[:, values.atom_of]
+    own = cheapest(np.where(allowed, cost, np.inf), values.start)
     atoms, sure = values.atom_of[own], np.take_along_axis(share, own, axis=1)
-    sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL) / n_boxes[:, None]
+    sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL)
     leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
     missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
     rows = Rows(own, sure, np.zeros(len(own), dtype=bool), False, missed)
@@ -94,6 +91,30 @@ def _leaves(search: ByNodes) -> IntArray:
     parts = np.split(groups.box, search.begin[1:-1], axis=1)
     inside = np.column_stack([own.argmax(axis=1) for own in parts])
     return search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
+
+
+def _shares(
+    groups: Groups, geometry: Geometry, leaf: IntArray, begin: IntArray, clock: Clock, seed: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Say where rows lie, and how likely each has each atom and is of each class.
+
+    ``leaf``, shape (n_boxes, n_trees): those of each box; ``begin``: first atom of each attribute.
+    Returns classes, boxes, and an array of shape (n_rows, n_atoms + 2).
+    """
+    ways = shared_out(groups, leaf, begin, clock, seed)
+    n_chains = max(_CHAINS // len(ways), 1)
+
+    def values(way: int) -> list[FloatArray]:
+        if way and clock.stopped:
+            return []
+        label, box = ways[way]
+        own = values_in_boxes(
+            geometry, leaf[box], label, groups.box[box], clock, (seed, way), n_chains
+        )
+        return [np.column_stack([own, np.eye(2)[label]])]
+
+    every = run_all([partial(values, way) for way in range(len(ways))])
+    return *ways[0], np.mean([share for shares in every for share in shares], axis=0)
 
 
 def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
@@ -128,46 +149,3 @@ def _inside(atom: Atom) -> float:
         return w / 4 if np.isfinite(w) else 0.0
     orders = np.log(w / (2 * g))
     return float((g**2 * (1 / (2 * g) - 1 / w) + (w - 2 * g) / 2) / orders - g)
-
-
-def _held(groups: Groups, leaf: IntArray, clock: Clock) -> IntArray:
-    """Find how many rows of each class boxes hold, so that all leaves hold theirs.
-
-    ``leaf``, shape (n_boxes, n_trees): those of each box. Returns an array of shape (2, n_boxes).
-    """
-    (n, n_trees), (rows, ones) = leaf.shape, groups.held
-    told = ~np.isnan(ones)
-    at = csr_array(
-        (np.ones(leaf.size), (leaf.ravel(), np.repeat(np.arange(n), n_trees))), shape=(len(rows), n)
-    )
-    of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
-    sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])
-    target = np.append(rows, ones[told])
-    # What cannot be met is missed by as little as can be.
-    slack = identity(len(target))
-    both = vstack([
-        hstack([sums, slack, -slack]),
-        hstack([of, of, csr_array((len(groups.rows), 2 * len(target)))]),
-    ], format="csr")  # fmt: skip
-    most = groups.rows[groups.group]
-    high = np.concatenate([most, most, np.full(2 * len(target), rows.max())])
-    cost = (np.arange(len(high)) >= 2 * n).astype(float)
-    wanted = np.append(target, groups.rows)
-    found = milp(
-        cost, integrality=1 - cost, bounds=Bounds(np.zeros(len(high)), high),
-        constraints=LinearConstraint(both, wanted, wanted),
-        options={"time_limit": max(min(clock.left, _SECONDS), 1.0)},
-    )  # fmt: skip
-    if found.x is not None:
-        return np.rint(found.x[: 2 * n]).astype(np.int64).reshape(2, n)
-    return _in_turns(groups, leaf)
-
-
-def _in_turns(groups: Groups, leaf: IntArray) -> IntArray:
-    """Share out rows over boxes evenly, and classes as in the leaves of the first tree."""
-    n_boxes = np.bincount(groups.group)[groups.group]
-    place = np.arange(len(leaf)) - np.searchsorted(groups.group, groups.group)
-    held = (groups.rows[groups.group] + n_boxes - 1 - place) // n_boxes
-    rows, ones = groups.held[:, leaf[:, 0]]
-    of_class = np.rint(np.nan_to_num(held * ones / np.maximum(rows, 1))).astype(np.int64)
-    return np.array([held - of_class, of_class])

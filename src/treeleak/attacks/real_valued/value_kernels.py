@@ -133,7 +133,7 @@ def _better(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) ->
 @njit()
 def better_cuts(sums: FloatArray, nodes: Nodes, rules: Rules) -> BoolArray:
     """Say which cuts come to more than they may, shape (n_nodes, n_cuts)."""
-    out = np.empty(sums.shape[:2], dtype=np.bool_)
+    out = np.empty((len(nodes.best), sums.shape[1]), dtype=np.bool_)
     for v in range(len(out)):
         for cut in range(out.shape[1]):
             own = sums[v, cut]

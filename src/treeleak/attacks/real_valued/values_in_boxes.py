@@ -30,8 +30,8 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
 from treeleak.partition import Geometry
 
-_CHAINS, _SWEEPS, _LEAST_SWEEPS = 4, 100, 20
-"""Chains of draws, draws of all values in each, and the least of them when time runs out."""
+_SWEEPS, _LEAST_SWEEPS = 100, 20
+"""Draws of all values in each chain, and the least of them when time runs out."""
 _COST = 4.0
 """What a statement weighs in the end: how many times e less likely is a value that misses it."""
 _RISING, _HEARD = 0.5, 0.6
@@ -41,8 +41,9 @@ _BINS = 8
 
 
 def values_in_boxes(
-    geometry: Geometry, leaf: IntArray, label: IntArray, box: BoolArray, clock: Clock, seed: int
-) -> FloatArray:
+    geometry: Geometry, leaf: IntArray, label: IntArray, box: BoolArray, clock: Clock,
+    seed: tuple[int, ...], n_chains: int,
+) -> FloatArray:  # fmt: skip
     """Say how likely each row has each atom, shape (n_rows, n_atoms).
 
     Parameters
@@ -52,6 +53,9 @@ def values_in_boxes(
     label : int array, shape (n_rows,)
     box : bool array, shape (n_rows, n_atoms)
         Atoms of all attributes that a row may have.
+    seed : tuple of int
+    n_chains : int
+        Chains of draws. When the time is up, the others are left out.
     """
     axes = axes_of(geometry)
     parts = [box[:, begin:end] for begin, end in pairwise(axes.atoms.tolist())]
@@ -63,9 +67,9 @@ def values_in_boxes(
     def chain(number: int) -> FloatArray:
         if number and clock.stopped:
             return np.zeros(box.shape)
-        return _drawn(box, ends, axes, *said, clock, np.random.default_rng([seed, number]))
+        return _drawn(box, ends, axes, *said, clock, np.random.default_rng([*seed, number]))
 
-    share = sum(run_all([partial(chain, i) for i in range(_CHAINS)]), np.zeros(box.shape))
+    share = sum(run_all([partial(chain, i) for i in range(n_chains)]), np.zeros(box.shape))
     for a, (begin, end) in enumerate(pairwise(axes.atoms.tolist())):
         own = share[:, begin:end]
         settled = ends[0][:, a] == ends[1][:, a]
