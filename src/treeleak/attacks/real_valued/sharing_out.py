@@ -19,7 +19,7 @@ from treeleak.core.clock import Clock
 
 _SECONDS = 10.0
 """Most time for the likeliest way, and as much again for all others."""
-_WAYS = 8
+_WAYS = 6
 """Ways to share out rows, where there are several."""
 _MISSED = 1e3
 """What a row that a leaf lacks weighs beside how likely boxes are."""

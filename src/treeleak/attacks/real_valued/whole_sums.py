@@ -9,13 +9,14 @@ the work, and nothing is missed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from treeleak.attacks.real_valued.four_lists import bits_of, quadruples, wanted_sums
 from treeleak.attacks.real_valued.sum_kernels import Listed, counted, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
 _MOST_KEY = 2**61
@@ -263,16 +264,20 @@ def _from_both_ends(
     also whether all choices were looked at.
     """
     half = sums.second / 2
-    left, right = _List(items, n_most), _List(items, n_most)
-    upto, behind = [1], [1]
-    for own, ends, run, highest in (
-        (left, upto, order, np.nextafter(half, 0.0)),
-        (right, behind, order[::-1], half + sums.off_second),
-    ):
+
+    def ends(run: IntArray, highest: float) -> tuple[_List, list[int]]:
+        own = _List(items, n_most)
+        upto = [1]
         for item in run[:-1].tolist():
             if not own.extend(item, n, highest):
                 break
-            ends.append(own.n)
+            upto.append(own.n)
+        return own, upto
+
+    (left, upto), (right, behind) = run_all([
+        partial(ends, order, float(np.nextafter(half, 0.0))),
+        partial(ends, order[::-1], half + sums.off_second),
+    ])  # fmt: skip
     found = [np.zeros((0, len(items)), dtype=np.int64)]
     first, last = len(items) - len(behind), len(upto)
     every = first == 0 and last == len(items)
