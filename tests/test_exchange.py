@@ -233,7 +233,7 @@ def releases(draw: st.DrawFn) -> Release:
         levels=draw(levels_of(columns)),
         borders=draw(borders_of(columns)),
         ranges=draw(ranges_of(columns)),
-        thresholds_are=draw(st.sampled_from(["midpoints", "values", "unknown"])),
+        thresholds_are=draw(st.sampled_from(["midpoints", "neighbours", "values", "unknown"])),
         float_type=draw(st.sampled_from(["float32", "float64"])),
         origin=draw(st.text(max_size=5)),
         notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import treeleak
 from helpers.raw_tables import schema_of
 from helpers.releases import random_tree
 from treeleak.partition import Geometry
@@ -83,7 +84,7 @@ def test_of_several_rows_one_is_at_the_beginning():
     np.testing.assert_allclose(wanted, [2.125, 2.125, 2.125, 7.5])
 
 
-@pytest.mark.parametrize("are", ["midpoints", "values", "unknown"])
+@pytest.mark.parametrize("are", ["midpoints", "neighbours", "values", "unknown"])
 def test_what_thresholds_are_is_written_and_read(are):
     release = replace(cut_at(np.arange(5.0), np.random.default_rng(0)), thresholds_are=are)
     assert release_from_dict(release_to_dict(release)).thresholds_are == are
@@ -114,6 +115,36 @@ def test_xgboost_cuts_at_values_but_for_exact(table, tmp_path, method, told):
     # So does any value between two thresholds that begins with one.
     parts = Geometry.of(release, schema_of(X)).parts
     assert [len(part) for part in parts] == [len(cuts) + 1 for cuts in release.thresholds]
+
+
+@pytest.mark.parametrize("most", [255, 12])
+def test_lightgbm_cuts_between_neighbours(table, tmp_path, most):
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = table
+    model = lightgbm.LGBMClassifier(
+        n_estimators=9, min_child_samples=5, min_data_in_bin=1, max_bin=most, verbose=-1
+    )
+    model.fit(X, y)
+    path = tmp_path / "model.txt"
+    model.booster_.save_model(path)
+    release = to_release(path)
+    assert release.thresholds_are == "neighbours"
+    for cuts, (_, own) in zip(release.thresholds, X.items(), strict=True):
+        values = np.unique(own)
+        assert len(cuts) > 3
+        middles = np.append((values[1:] + values[:-1]) / 2, 0.0)
+        assert (np.abs(cuts[:, None] - middles).min(axis=1) < 1e-12).all()
+    # Two digits of the one, and one of the other.
+    found = treeleak.reconstruct(path, time_limit=5).X
+    assert found is not None
+    for name, digits in (("a", 2), ("b", 1)):
+        np.testing.assert_allclose(found[name], found[name].round(digits), atol=1e-9)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("[forcedbins_filename: ]", "[forcedbins_filename: bins.json]"),
+        encoding="utf-8",
+    )
+    assert to_release(path).thresholds_are == "unknown"
 
 
 @pytest.mark.parametrize(

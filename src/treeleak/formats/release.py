@@ -244,10 +244,11 @@ class Release(Published, frozen=True, kw_only=True):
         says("What was done to the counts of the leaves before they were released."),
     ] = None
     thresholds_are: Annotated[
-        Literal["midpoints", "values", "unknown"],
+        Literal["midpoints", "neighbours", "values", "unknown"],
         says(
             "Whether every threshold is the middle between the two nearest values of the rows that "
-            "its node saw, or lies right below a value of a training row."
+            "its node saw, or between two neighbouring values of all training rows, or lies right "
+            "below a value of a training row."
         ),
     ] = "unknown"
     float_type: Annotated[

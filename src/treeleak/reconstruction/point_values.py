@@ -105,6 +105,9 @@ def point_values(
             if release.thresholds_are == "values":
                 # Half of a value is the middle of it and zero.
                 cuts = _above(cuts, release.float_type) / 2
+            if release.thresholds_are == "neighbours":
+                # LightGBM takes the next number above the middle.
+                cuts = np.nextafter(cuts, -np.inf)
             grid = grid_behind(cuts, release.float_type)
             if grid is not None:
                 grids[int(j)] = grid

@@ -43,7 +43,7 @@ NO_COLUMNS = own_words(
 
 SEVERAL_TARGETS = "a model of several targets (multi-output)"
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
-ThresholdsAre = Literal["midpoints", "values", "unknown"]
+ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +82,10 @@ class Release:
         The columns that went into the transformers before the model, where the file holds some.
     float_type : str
         numpy type in which the model compares a value with a threshold.
-    thresholds_are : {"midpoints", "values", "unknown"}
+    thresholds_are : {"midpoints", "neighbours", "values", "unknown"}
         Whether every threshold lies in the middle of the two values that it parts: the nearest ones
-        of the rows that the node saw; or right below a value of a training row.
+        of the rows that the node saw, or of all training rows; or right below a value of a training
+        row.
     origin : str
         The library, its version and the class that made the model.
     notes : tuple of str

@@ -173,6 +173,8 @@ def _release(stored: StoredObject) -> Release:
         maybe_missing=_maybe_missing(raw, names),
         levels=_levels(stored, parameters, names),
         ranges=_ranges(stored, parameters, names, n_rows),
+        # Its own bins end between neighbours; but for 1e-35, which parts zero from the rest.
+        thresholds_are="unknown" if parameters.get("forcedbins_filename") else "neighbours",
         origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
         notes=notes,
         ensemble=Ensemble(f"{objective:.80}", (0.0,) * outputs, rate, fitting),
