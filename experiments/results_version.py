@@ -257,6 +257,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "where all trees saw all rows. Rows whose draws are known walk on between thresholds "
             "once every count is met. Mostly even numbers are whole numbers.",
         ),
+        40: (
+            ("boosted-raw", "raw_boosted"),
+            "Boosted models of raw tables: rows that may lie in several boxes lie in likely ones, "
+            "and several ways to share them out say how sure values are. LightGBM's cuts say which "
+            "others were no better, and of which steps values are. Searches use both cores.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -76,7 +76,9 @@ def grid_behind(
     sums then. Such thresholds mostly have another reason: most values are even.
     Returns None if the thresholds look as those of a continuous column do, or are too few to tell.
     """
-    sums = 2.0 * thresholds[np.isfinite(thresholds)]
+    with np.errstate(over="ignore"):
+        sums = 2.0 * thresholds
+    sums = sums[np.isfinite(sums)]
     eps = float(np.finfo(np.dtype(float_type)).eps)
     size = float(np.abs(sums).max(initial=0.0))
     # Sums that differ by rounding only are one, and zero is a multiple of everything.
