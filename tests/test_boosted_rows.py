@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -177,6 +177,7 @@ def test_a_target_on_which_trees_differ_is_the_one_most_say():
 
 @examples(40, fast=3)
 @given(st.integers(0, 2**32 - 1))
+@example(723496)
 def test_proofs_without_classes_hold_in_every_table(seed):
     """Of tiny forests that drew known rows, every table that meets all counts is looked at."""
     rng = np.random.default_rng(seed)
@@ -185,7 +186,7 @@ def test_proofs_without_classes_hold_in_every_table(seed):
     model = RandomForestRegressor(3, random_state=int(rng.integers(99)), max_features=1)
     release = to_release(model.fit(X, rng.normal(size=n)))
     found = treeleak.reconstruct(release, Schema([Binary(c) for c in names]), time_limit=8)
-    assert found.status in ("unique", "feasible")
+    assert found.status in ("unique", "feasible", "likely")
     draws = found.draws.counts
     points = np.array(np.meshgrid([0, 1], [0, 1])).reshape(2, -1).T.astype(float)
     worlds = []
@@ -199,7 +200,9 @@ def test_proofs_without_classes_hold_in_every_table(seed):
             for t, d in zip(release.trees, draws, strict=True)
         ):
             worlds.append(rows)
-    assert any(np.array_equal(found.X.to_numpy(), w) for w in worlds)
+    # Where several tables meet the counts, rows may lie between them; one of them stands beside.
+    own = found.most_likely[0] if found.status == "likely" else found.X
+    assert any(np.array_equal(own.to_numpy(), w) for w in worlds)
     drawn = draws.any(axis=0)
     for k in np.flatnonzero(found.proved & drawn):
         own = {tuple(t.apply(w[[k]])[0] for t in release.trees) for w in worlds}
