@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from treeleak.attacks.real_valued import sharing_out as module
 from treeleak.attacks.real_valued.layers import Groups
 from treeleak.attacks.real_valued.raw_rows import _inside
-from treeleak.attacks.real_valued.sharing_out import _held, _in_turns, _likely, shared_out
+from treeleak.attacks.real_valued.sharing_out import _in_turns, _likely, _Program, shared_out
 from treeleak.core.clock import Clock
 from treeleak.partition.atoms import Atom
 
@@ -33,7 +33,7 @@ def some_boxes(seed):
 def test_boxes_get_rows_so_that_all_leaves_hold_theirs(seed):
     groups, leaf, rows = some_boxes(seed)
     likely = np.random.default_rng(seed).normal(size=len(leaf))
-    found = _held(groups, leaf, likely, 60.0)
+    found = _Program.of(groups, leaf).likeliest(likely, 60.0)
     assert found.shape == rows.shape
     assert likely @ found.sum(axis=0) >= likely @ rows.sum(axis=0) - 1e-6
     assert (found >= 0).all()
@@ -46,7 +46,7 @@ def test_boxes_get_rows_so_that_all_leaves_hold_theirs(seed):
 def test_where_leaves_say_nothing_of_classes_rows_are_right_still(seed):
     groups, leaf, _ = some_boxes(seed)
     silent = replace(groups, held=np.array([groups.held[0], np.full(12, np.nan)]))
-    found = _held(silent, leaf, np.zeros(len(leaf)), 60.0).sum(axis=0)
+    found = _Program.of(silent, leaf).likeliest(np.zeros(len(leaf)), 60.0).sum(axis=0)
     right = groups.held[0]
     np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(found, 3), 12), right)
 

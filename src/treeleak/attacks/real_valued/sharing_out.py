@@ -16,6 +16,7 @@ from scipy.sparse import block_diag, csr_array, hstack, identity, vstack
 from treeleak.attacks.real_valued.layers import Groups
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 
 _SECONDS = 10.0
 """Most time for the likeliest way, and as much again for all others."""
@@ -49,13 +50,13 @@ def shared_out(
         Of each way the classes of the rows, and their boxes. Rows of a group stand in the same
         places in all.
     """
-    likely = _likely(groups, begin)
-    first = _held(groups, leaf, likely, min(clock.left, _SECONDS))
+    program, likely = _Program.of(groups, leaf), _likely(groups, begin)
+    first = program.likeliest(likely, min(clock.left, _SECONDS))
     ways = [_in_turns(groups, leaf) if first is None else first]
     rng = np.random.default_rng(seed)
     while len(groups.rows) < len(groups.group) and len(ways) < _WAYS and not clock.stopped:
         by_chance = likely + rng.gumbel(size=len(likely))
-        other = _held(groups, leaf, by_chance, min(clock.left, _SECONDS) / _WAYS)
+        other = program.likeliest(by_chance, min(clock.left, _SECONDS) / _WAYS)
         if other is None:
             break
         ways.append(other)
@@ -84,38 +85,52 @@ def _likely(groups: Groups, begin: IntArray) -> FloatArray:
     return out
 
 
-def _held(groups: Groups, leaf: IntArray, likely: FloatArray, seconds: float) -> IntArray | None:
-    """Find how many rows of each class boxes hold, so that all leaves hold theirs.
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """The integer program of all ways in which leaves hold what they count.
 
-    Of several ways it is the one whose boxes are the likeliest (the sum of ``likely`` over rows).
-    ``leaf``, shape (n_boxes, n_trees): those of each box. Returns an array of shape (2, n_boxes);
-    None if there was too little time.
+    Of each box the rows of either class; then of each count by how much it is missed, either way.
     """
-    (n, n_trees), (rows, ones) = leaf.shape, groups.held
-    told = ~np.isnan(ones)
-    at = csr_array(
-        (np.ones(leaf.size), (leaf.ravel(), np.repeat(np.arange(n), n_trees))), shape=(len(rows), n)
-    )
-    of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
-    sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])
-    target = np.append(rows, ones[told])
-    # What cannot be met is missed by as little as can be.
-    slack = identity(len(target))
-    both = vstack([
-        hstack([sums, slack, -slack]),
-        hstack([of, of, csr_array((len(groups.rows), 2 * len(target)))]),
-    ], format="csr")  # fmt: skip
-    most = groups.rows[groups.group]
-    high = np.concatenate([most, most, np.full(2 * len(target), rows.max())])
-    whole = np.arange(len(high)) < 2 * n
-    cost = np.concatenate([-likely, -likely, np.full(2 * len(target), _MISSED)])
-    wanted = np.append(target, groups.rows)
-    found = milp(
-        cost, integrality=whole, bounds=Bounds(np.zeros(len(high)), high),
-        constraints=LinearConstraint(both, wanted, wanted),
-        options={"time_limit": max(seconds, 1.0)},
-    )  # fmt: skip
-    return None if found.x is None else np.rint(found.x[: 2 * n]).astype(np.int64).reshape(2, n)
+
+    n_boxes: int
+    high: FloatArray
+    """Shape (n_variables,). Upper bounds."""
+    constraint: LinearConstraint
+
+    @classmethod
+    def of(cls, groups: Groups, leaf: IntArray) -> _Program:
+        (n, n_trees), (rows, ones) = leaf.shape, groups.held
+        told = ~np.isnan(ones)
+        box = np.repeat(np.arange(n), n_trees)
+        at = csr_array((np.ones(leaf.size), (leaf.ravel(), box)), shape=(len(rows), n))
+        of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
+        sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])
+        target = np.append(rows, ones[told])
+        slack = identity(len(target))
+        both = vstack([
+            hstack([sums, slack, -slack]),
+            hstack([of, of, csr_array((len(groups.rows), 2 * len(target)))]),
+        ], format="csr")  # fmt: skip
+        most = groups.rows[groups.group]
+        high = np.concatenate([most, most, np.full(2 * len(target), rows.max())])
+        wanted = np.append(target, groups.rows)
+        return cls(n, high, LinearConstraint(both, wanted, wanted))
+
+    def likeliest(self, likely: FloatArray, seconds: float) -> IntArray | None:
+        """Find the way with the greatest sum of ``likely``, of shape (n_boxes,), over rows.
+
+        What cannot be met is missed by as little as can be. Returns how many rows of each class
+        boxes hold, shape (2, n_boxes); None if there was too little time.
+        """
+        n = 2 * self.n_boxes
+        whole = np.arange(len(self.high)) < n
+        cost = np.full(len(self.high), _MISSED)
+        cost[:n] = np.tile(-likely, 2)
+        found = milp(
+            cost, integrality=whole, bounds=Bounds(np.zeros(len(cost)), self.high),
+            constraints=self.constraint, options={"time_limit": max(seconds, 1.0)},
+        )  # fmt: skip
+        return None if found.x is None else np.rint(found.x[:n]).astype(np.int64).reshape(2, -1)
 
 
 def _in_turns(groups: Groups, leaf: IntArray) -> IntArray:
