@@ -123,7 +123,7 @@ class _Program:
         boxes hold, shape (2, n_boxes); None if there was too little time.
         """
         n = 2 * self.n_boxes
-        whole = np.arange(len(self.high)) < n
+        whole = (np.arange(len(self.high)) < n).astype(np.int64)
         cost = np.full(len(self.high), _MISSED)
         cost[:n] = np.tile(-likely, 2)
         found = milp(
