@@ -12,7 +12,7 @@ from numba import njit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.raw_tables import leaning, schema_of, true_leaves
-from treeleak.attacks.real_valued.best_cuts import axes_of, best_cuts
+from treeleak.attacks.real_valued.best_cuts import _from_where, axes_of, best_cuts
 from treeleak.attacks.real_valued.value_kernels import (
     Axes,
     Nodes,
@@ -80,6 +80,24 @@ def test_another_table_with_the_same_leaves_is_seen(sample):
         other = sample.atom.copy()
         other[:, a] = rng.permutation(other[:, a])
         assert better_cuts(left_sums(other, nodes, sample.axes), nodes, rules).any()
+
+
+@given(st.integers(0, 10**6))
+def test_cuts_are_believed_from_where_hardly_any_is_better(seed):
+    rng = np.random.default_rng(seed)
+    share = rng.permutation(400) + rng.random()
+    better = rng.random(400) < np.where(share < rng.integers(0, 420), 0.3, 0.001)
+    wrong = float(rng.choice([0.0, 0.01]))
+    bound = _from_where(share, better, wrong)
+
+    def fine(low):
+        return better[share >= low].sum() <= wrong * (share >= low).sum()
+
+    fits = [low for low in share if fine(low) and (share >= low).sum() >= 40]
+    if bound == 0.0:
+        assert fine(0.0)
+    else:
+        assert bound == min(fits, default=np.inf)
 
 
 def test_wrong_leaves_are_not_taken_for_what_a_library_does(sample):

@@ -30,8 +30,8 @@ _LEAST_CASES = 20
 _WRONG, _KEPT = 1e-3, 0.1
 """Share of cuts that may be better than the one chosen, for a few rows lie elsewhere; and least
 share of all cuts of which a rule must speak."""
-_MOST_PLACES = 2**26
-"""Pairs of a node and a cut, at most."""
+_MOST_PLACES = 2**24
+"""Pairs of a node and a cut, at most: sums of each take 400 MB for each chain that draws."""
 _IN_LEAF = 2
 
 
@@ -75,14 +75,14 @@ def best_cuts(
     known = left_sums(ends[0], nodes, axes)[..., 2] == sums[..., 2]
     better = better_cuts(sums, nodes, rules)
     # As many rows of the node as have so much of its second derivatives.
-    H, rows = nodes.totals[1:, :, None]
-    share = np.minimum(sums[..., 1], H - sums[..., 1]) * (rows / H)
+    _, H, rows = nodes.totals
+    share = np.minimum(sums[..., 1], H[:, None] - sums[..., 1]) * (rows / H)[:, None]
     inner, least = nodes.column >= 0, np.full(len(known), np.inf)
     # In most leaves hardly any cut could be better: there, a few say that the rule is another one.
     for kind, wrong in ((inner, _WRONG), (~inner, 0.0)):
         told = known & kind[:, None]
         least[kind] = _from_where(share[told], better[told], wrong)
-    kept = nodes._replace(least=np.maximum(nodes.least, least * nodes.totals[1] / nodes.totals[2]))
+    kept = nodes._replace(least=np.maximum(nodes.least, least * H / rows))
     return _kept(kept, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
 
 
