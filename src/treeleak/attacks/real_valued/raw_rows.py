@@ -33,7 +33,7 @@ _SURE, _LABEL = 0.99, 0.9
 _MIDDLE = 1e-3
 """How far a point may be off the middle of an interval, as a share of it, and count as such."""
 _CHAINS = 4
-"""Chains of draws of values, at least."""
+"""Chains of draws of values, over all ways to share out rows; each has one at least."""
 
 
 def raw_rows(

@@ -80,7 +80,8 @@ class Sums(NamedTuple):
     """Shape (n_atoms,). Rows with each value, and those that each had before."""
     pairs: Pairs
     left: FloatArray
-    """Shape (n_nodes, n_cuts, 3), as :func:`left_sums` has it."""
+    """Shape (n_nodes, n_cuts, 3), as :func:`left_sums` has it; not kept right at nodes of which
+    :attr:`Nodes.best` is infinite, for nothing is asked of them."""
     near: IntArray
     """Shape (n_nodes, 2), as :func:`beside` has it."""
 
@@ -88,7 +89,7 @@ class Sums(NamedTuple):
 @njit()
 def left_sums(atom: IntArray, nodes: Nodes, axes: Axes) -> FloatArray:
     """Add up derivatives and rows on the left side of each cut, shape (n_nodes, n_cuts, 3)."""
-    # What is looked at together lies together: of large tables, each look is one into main memory.
+    # What is looked at together lies together.
     out = np.zeros((len(nodes.best), axes.cuts[-1], 3))
     for i in range(len(atom)):
         for o in range(nodes.start[i], nodes.start[i + 1]):
@@ -126,7 +127,7 @@ def _better(G: float, H: float, n: float, v: int, nodes: Nodes, rules: Rules) ->
     if min(H, h) < nodes.least[v] or min(n, m) < rules.least_rows:
         return False
     left, right = H + rules.l2, h + rules.l2
-    # Multiplied by both denominators: divisions take most of the time.
+    # Multiplied by both denominators, in place of two divisions.
     return G * G * right + g * g * left > nodes.best[v] * left * right
 
 
