@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from experiments.studies import network, reconstructor
 from experiments.studies.dp_runs import informed_forest
@@ -82,10 +83,10 @@ def test_a_shadow_forest_is_the_forest_with_another_row(small):
 
 
 def test_the_network_does_no_better_than_the_posterior_and_tells_rows_without_noise(small):
-    records = {e: reconstructor.against_network(small | {"epsilon": e}) for e in (1.0, 1000.0)}
+    records = {e: reconstructor.against_network(small | {"epsilon": e}) for e in (10.0, 1000.0)}
     for record in records.values():
         assert record["exact"] <= record["error"] + 0.02
-    assert records[1000.0]["error"] < 0.5 * records[1.0]["error"]
+    assert records[1000.0]["error"] < 0.5 * records[10.0]["error"]
     assert records[1000.0]["error"] < records[1000.0]["majority"]
 
 
@@ -106,5 +107,15 @@ def test_the_network_agrees_where_it_lies_near_the_published_mean():
     of_network, of_exact = (table.frame for table in study.tables(runs))
     assert of_network.verdict.tolist() == ["agrees", "DIFFERS", "agrees"]
     assert of_exact.verdict.tolist() == ["ahead", "ahead", "BEHIND"]
+    # A single run has no standard error.
+    assert of_network.apart.isna().all()
     assert set(study.figures(runs)) == {"draft-dp-figure-15", "draft-dp-figure-17"}
     assert len(study.grid(quick=False)) == 3 * 7 * 10
+
+
+def test_how_far_means_lie_apart_is_a_z_score():
+    errors = pd.Series([0.1, 0.2, 0.3, 0.4])
+    theirs = np.linspace(0, 0.1, reconstructor.THEIR_RUNS)
+    welch = scipy.stats.ttest_ind(errors, theirs, equal_var=False).statistic
+    found = reconstructor._apart(errors, theirs.mean(), theirs.std(ddof=1))
+    assert found == pytest.approx(welch)
