@@ -113,9 +113,9 @@ def test_the_network_agrees_where_it_lies_near_the_published_mean():
     assert len(study.grid(quick=False)) == 3 * 7 * 10
 
 
-def test_how_far_means_lie_apart_is_a_z_score():
+def test_how_far_means_lie_apart_is_counted_in_standard_errors():
     errors = pd.Series([0.1, 0.2, 0.3, 0.4])
     theirs = np.linspace(0, 0.1, reconstructor.THEIR_RUNS)
     welch = scipy.stats.ttest_ind(errors, theirs, equal_var=False).statistic
-    found = reconstructor._apart(errors, theirs.mean(), theirs.std(ddof=1))
-    assert found == pytest.approx(welch)
+    error = reconstructor._error(errors.std(), len(errors), theirs.std(ddof=1))
+    assert (errors.mean() - theirs.mean()) / error == pytest.approx(welch)
