@@ -185,15 +185,15 @@ def _beside_published(runs: pd.DataFrame) -> list[Table]:
                 "verdict": verdict(bool(mean.exact < min(theirs.attack, theirs.network))),
             }
         )  # fmt: skip
-    of_chance = f"{np.sum(near):.1f} lines of {len(near)} would agree"
-    by_chance = f"; if nothing but chance lay between means, {of_chance}"
+    agree = f"{np.sum(near):.1f} lines of {len(near)} would agree"
+    by_chance = f"; if nothing but chance lay between means, {agree}"
     of_network = (
         f"{SHADOWS:,} shadow rows, {DRAWS} shadow forests of each, three hidden layers of 1,024, "
         "512 and 256, five epochs; one network for each forest, 100 of whose rows are missing in "
         f"turn. Published: the authors' means over {THEIR_RUNS} runs, whose forests and missing "
-        f"rows are others. Agrees: no further than {NEAR:g} apart{by_chance if np.isfinite(near).all() else ''}. Apart: the "
-        "difference in its standard errors. Figure 15 draws inliers and outliers, figure 17 the "
-        "perfect rows."
+        f"rows are others. Agrees: no further than {NEAR:g} apart"
+        f"{by_chance if np.isfinite(near).all() else ''}. Apart: the difference in its standard "
+        "errors. Figure 15 draws inliers and outliers, figure 17 the perfect rows."
     )
     of_exact = (
         "Same forests, same missing rows. Published: the authors' own attack (figure 13). Ahead: "
