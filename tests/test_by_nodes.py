@@ -94,7 +94,7 @@ def test_what_a_node_leaves_open_holds_the_truth(raw):
             open_ = rng.permutation(len(X))[:14]
             least, most = right.copy(), right.copy()
             least[open_, v], most[open_, v] = 0, 1
-            found = choices(layer, Bounds(least, most), groups, v)
+            found = choices(layer, Bounds(least, most), groups, v, 2**22)
             asked += found is not None
             assert found is None or (found == right[:, v]).all(axis=1).any()
     assert asked

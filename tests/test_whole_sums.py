@@ -213,3 +213,20 @@ def test_halves_that_do_not_fit_are_told_apart_from_those_that_do(monkeypatch, c
     for n_most in (2**14, 2_000):
         assert as_set(whole_sums(items, sums, n_most)) == {true}
     assert asked == ["_in_halves", "_in_tries"]
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_halves_that_need_not_be_listed_may_have_more_choices(monkeypatch, precision):
+    """Sums of single precision are met by quarters; others are looked for where lists reach."""
+    monkeypatch.setattr(module, "_MOST_LISTED", 2**10)
+    rng = np.random.default_rng(3)
+    first = rng.random(30)
+    second = (first * (1 - first)).astype(precision).astype(float)
+    true = (rng.permutation(30) < 12).astype(int)
+    sums = Sums(12, float(true @ second), float(true @ first) - 3, 1e-12, 1e-9)
+    items = Items.alike(np.ones(30, dtype=int), second, first)
+    found = whole_sums(items, sums, 2**15)
+    if precision == np.float32:
+        assert found.tolist() == [true.tolist()]
+    else:
+        assert found is None

@@ -67,13 +67,19 @@ class _Level:
 
     work: float
     """Choices of a node's parts, at most: others are not asked."""
+    half: int
+    """Choices of half of its parts, at most."""
     layers: int
     """Trees that are looked at together, at most."""
     alike: int
     """Choices that meet a node's sums, at most: where there are more, it says too little."""
 
 
-_LEVELS = _Level(2.0**44, 1, _FEW), _Level(2.0**50, 3, 64), _Level(2.0**50, 16, 64)
+_LEVELS = (
+    _Level(2.0**44, 2**23, 1, _FEW),
+    _Level(2.0**50, 2**25, 3, 64),
+    _Level(2.0**50, 2**27, 16, 64),
+)
 """What is tried first, and what only when nothing else goes on."""
 
 
@@ -150,7 +156,7 @@ class ByNodes:
             self._look_ahead(groups, layers, bounds)
         asked = _Asked({}, {})
         while not self.clock.stopped:
-            agrees, best = self._narrowed(groups, layers, bounds, asked, level.work)
+            agrees, best = self._narrowed(groups, layers, bounds, asked, level)
             if not agrees:
                 return []
             if not bounds[0].open.any():
@@ -164,12 +170,17 @@ class ByNodes:
         return []
 
     def _narrowed(
-        self, groups: Groups, layers: list[Layer], bounds: list[Bounds], asked: _Asked, most: float
+        self,
+        groups: Groups,
+        layers: list[Layer],
+        bounds: list[Bounds],
+        asked: _Asked,
+        level: _Level,
     ) -> tuple[bool, _Choices | None]:
         """Narrow bounds as far as nodes do, in place.
 
-        Nodes with more than ``most`` choices of their parts are not asked. Returns whether bounds
-        agree, and the choices of the node that leaves the fewest, if any does.
+        Returns whether bounds agree, and the choices of the node that leaves the fewest, if any
+        does.
         """
         changed = set(range(len(layers)))
         while flown(layers, bounds, changed):
@@ -181,13 +192,13 @@ class ByNodes:
                     key = s, v, own.least[:, v].tobytes(), own.most[:, v].tobytes()
                     if key not in asked.effort:
                         asked.effort[key] = effort(layer, own, groups, v)
-                    if asked.effort[key] <= most:
+                    if asked.effort[key] <= level.work:
                         order.append((asked.effort[key], s, v, key))
             best, changed = None, set()
             for _, s, v, key in sorted(order):
                 own = bounds[s]
                 if key not in asked.found:
-                    asked.found[key] = choices(layers[s], own, groups, v)
+                    asked.found[key] = choices(layers[s], own, groups, v, level.half)
                 found = asked.found[key]
                 if found is None:
                     continue

@@ -20,8 +20,6 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.tree import Tree
 
-_MOST = 2**22
-"""Choices of half of a node's parts that are looked at, at most."""
 _SIGMAS, _NEVER = 4.0, 1e-4
 """How far rows of the unlikely class may be more than is usual; and so few that there are none."""
 _MOST_WAYS = 64
@@ -136,13 +134,13 @@ def effort(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> float:
     return work(ways.items, ways.sums)
 
 
-def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> IntArray | None:
+def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int, n_most: int) -> IntArray | None:
     """Find how many rows of each part may be in a node, shape (n_choices, n_parts).
 
-    None if there are too many.
+    None if there are too many, or more than ``n_most`` for half of the parts.
     """
     ways = _ways(layer, bounds, groups, v)
-    found = whole_sums(ways.items, ways.sums, _MOST)
+    found = whole_sums(ways.items, ways.sums, n_most)
     if found is None:
         return None
     out = np.repeat(bounds.least[None, :, v], len(found), axis=0)

@@ -23,6 +23,8 @@ _MOST_KEY = 2**61
 """Highest key of a choice: keys of several are added up."""
 _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
+_MOST_LISTED = 2**22
+"""Choices of a half that are listed, at most: each takes 26 bytes."""
 _TRIES = 6
 """Orders of the items that are tried where not all choices can be looked at."""
 _LEAST_CHANCE, _MOST_CHANCE = 1e-3, 256.0
@@ -153,7 +155,7 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     items : Items
     sums : Sums
     n_most : int
-        Choices of a half that are looked at, at most.
+        Choices of a half that are looked at, at most. Fewer, where all have to be listed.
 
     Returns
     -------
@@ -174,10 +176,10 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     found: IntArray | None
     if quarters is not None:
         found = _in_quarters(own, turned, quarters)
-    elif size <= n_most:
+    elif size <= (n_listed := min(n_most, _MOST_LISTED)):
         found = _in_halves(own, turned, n, halves)
     else:
-        found = _in_tries(own, turned, n, n_most, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(own, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
