@@ -268,6 +268,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "The reconstructor network learns from five shadow forests of each shadow row, not "
             "from one: it errs less at epsilon 10 to 30.",
         ),
+        42: (
+            ("boosted-raw", "raw_boosted"),
+            "Boosted models of raw tables: nodes with more choices are asked where a search goes "
+            "no further, and more searches end.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
