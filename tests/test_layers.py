@@ -96,9 +96,21 @@ def two_layers(seed, *, rows=True, sums=True):
         first = rng.random(len(own)) - 0.5
         second = np.abs(first) * (1 - np.abs(first))
         totals = totals_of(rng, tree, own, second, first, rows=rows, sums=sums)
-        parts = Groups(0, own[:, 0], np.zeros((len(own), 2), int), np.ones((1, 1), bool), every)
-        layers.append(Layer(tree, totals, second, first, np.zeros(len(own)), parts, group, *links))
-    groups = Groups(0, n_rows, np.zeros((len(n_rows), 2), int), np.ones((1, 1), bool), every)
+        parts = Groups(0, own[:, 0], np.zeros((2, len(own), 2), int), np.ones((1, 1), bool), every)
+        layers.append(
+            Layer(
+                tree,
+                totals,
+                second,
+                first,
+                np.zeros(len(own)),
+                np.zeros((2, len(own))),
+                parts,
+                group,
+                *links,
+            )
+        )
+    groups = Groups(0, n_rows, np.zeros((2, len(n_rows), 2), int), np.ones((1, 1), bool), every)
     return groups, layers, bounds, truth
 
 
@@ -205,12 +217,14 @@ def test_rows_of_the_unlikely_class_are_rounded_in_another_way(seed):
         p @ truth - one.sum(axis=0) + shift @ unlikely,
         *[np.full(tree.n_nodes, 1e-12)] * 5,
     )  # fmt: skip
-    parts = Groups(0, rows, np.zeros((5, 1), int), np.ones((1, 1), bool), np.arange(5))
-    layer = Layer(tree, totals, second, first, shift, parts, *[np.arange(5)] * 3)
+    parts = Groups(0, rows, np.zeros((2, 5, 1), int), np.ones((1, 1), bool), np.arange(5))
+    layer = Layer(tree, totals, second, first, shift, np.zeros((2, 5)), parts, *[np.arange(5)] * 3)
     assert met(layer, Bounds(truth, truth), np.ones(tree.n_nodes, bool))
     np.testing.assert_array_equal(
         held(layer, Bounds(truth, truth)), [each.sum(axis=0)[tree.leaves] for each in (truth, one)]
     )
     # What is rounded in another way is no row's place: all others would be seen.
-    exact = Layer(tree, totals, second, first, 0 * shift, parts, *[np.arange(5)] * 3)
+    exact = Layer(
+        tree, totals, second, first, 0 * shift, np.zeros((2, 5)), parts, *[np.arange(5)] * 3
+    )
     assert met(exact, Bounds(truth, truth), np.ones(tree.n_nodes, bool)) == (not unlikely.any())

@@ -49,4 +49,6 @@ def each_for_itself(X: pd.DataFrame, geometry: Geometry, n_trees: int) -> Groups
     """Groups of one row each, in its true leaves, of which the values are not known."""
     every = np.arange(len(X))
     box = np.ones((len(X), int(geometry.radix.sum())), dtype=bool)
-    return Groups(n_trees, np.ones_like(every), true_leaves(X, geometry), box, every)
+    return Groups(
+        n_trees, np.ones_like(every), np.tile(true_leaves(X, geometry), (2, 1, 1)), box, every
+    )

@@ -27,7 +27,7 @@ from treeleak.attacks.real_valued.layers import (
     held,
     met,
 )
-from treeleak.attacks.real_valued.node_totals import node_totals, steps_of
+from treeleak.attacks.real_valued.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -42,8 +42,9 @@ _FEW = 8
 """Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
 _STATES = 20_000
 """States that are looked at, at most."""
-_ALIKE = 1e-12
-"""How far apart predictions lie, at most, that differ by rounding alone."""
+_ALIKE = 1e-9
+"""How far apart predictions in a group lie, at most. In single precision, their derivatives are
+mostly the same: which of two such predictions is a row's, hardly any sum says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,9 @@ class _Level:
 
 
 _LEVELS = (
-    _Level(2.0**44, 2**23, 1, _FEW),
+    _Level(2.0**44, 2**24, 1, _FEW),
     _Level(2.0**50, 2**25, 3, 64),
-    _Level(2.0**50, 2**27, 16, 64),
+    _Level(2.0**50, 2**26, 16, 64),
 )
 """What is tried first, and what only when nothing else goes on."""
 
@@ -114,7 +115,7 @@ class ByNodes:
     def found(self) -> Groups:
         """Find the groups of as many trees as leave no doubt."""
         self.best = start = self._start()
-        queue, number = [(0, 0, 0, _State(start))], 0
+        queue, number, seen = [(0, 0, 0, _State(start))], 0, set[bytes]()
         n_trees = len(self.geometry.release.trees)
         while queue and number < _STATES and not self.clock.stopped:
             level, _, _, state = heappop(queue)
@@ -130,12 +131,17 @@ class ByNodes:
             else:
                 level = 0
             for each in more if level < len(_LEVELS) else ():
+                if not each.layers:
+                    # Choices of trees ahead may leave the same groups.
+                    if (own := each.groups.digest()) in seen:
+                        continue
+                    seen.add(own)
                 number += 1
                 heappush(queue, (level, -each.groups.n_trees, number, each))
         return self.best
 
     def _start(self) -> Groups:
-        first = self.geometry.leaf_start[None, :-1]
+        first = np.tile(self.geometry.leaf_start[:-1], (2, 1, 1))
         every = np.ones((1, int(self.begin[-1])), dtype=bool)
         return Groups(0, np.array([self.evidence.n_rows]), first, every, np.zeros(1, dtype=int))
 
@@ -230,11 +236,17 @@ class ByNodes:
             group = above = through = np.arange(len(groups.rows))
         ensemble, fitting = fitted(release)
         tree = release.trees[t]
-        label, leaf = np.zeros(len(parts.rows), dtype=np.int64), parts.leaf[:, : t + 1]
-        second, first, other = (
-            Derivative(self.geometry, which)(leaf, own)[:, t]
-            for which, own in ((SECOND, label), (FIRST, label), (FIRST, label + 1))
+        label, leaf = np.zeros(len(parts.rows), dtype=np.int64), parts.leaf[:, :, : t + 1]
+        low, high = (
+            [
+                Derivative(self.geometry, which)(each, own)[:, t]
+                for which, own in ((SECOND, label), (FIRST, label), (FIRST, label + 1))
+            ]
+            for each in leaf
         )
+        second, first, other = low
+        apart = np.abs(np.subtract(high, low))
+        blur = np.array([apart[0], apart[1:].max(axis=0)])
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
         rate = float(ensemble.learning_rate or np.nan)
         shift = (other + 1.0) - first
@@ -242,12 +254,15 @@ class ByNodes:
         if not layers:
             # A row is of the second class as often as is likely.
             usual = first + first * shift
-            root = float(groups.rows @ second), float(groups.rows @ usual) - self._ones
+            root = Root(
+                float(groups.rows @ second), float(groups.rows @ usual) - self._ones,
+                *(blur @ groups.rows).tolist(),
+            )  # fmt: skip
         step = steps_of(tree, rate, start)
         totals = node_totals(tree, step, fitting, root, self.evidence.n_rows, first=t == 0)
         likely = np.where(first > 0.5, other, first)
         layers.append(
-            Layer(tree, totals, second, likely, np.abs(shift), parts, group, above, through)
+            Layer(tree, totals, second, likely, np.abs(shift), blur, parts, group, above, through)
         )
         least, most = self._begun(parts, tree, t)
         if len(layers) > 1:
@@ -273,8 +288,8 @@ class ByNodes:
         first = int(self.geometry.leaf_start[t])
         above, at = np.nonzero(bounds.most[:, layer.tree.leaves])
         through = layer.tree.leaves[at]
-        leaf = layer.parts.leaf[above]
-        leaf[:, t] = first + at
+        leaf = layer.parts.leaf[:, above]
+        leaf[:, :, t] = first + at
         number = np.full((len(layer.group), len(layer.tree.leaves)), -1)
         number[above, at] = np.arange(len(above))
         box, part = self._cut(layer.parts, first + np.arange(len(layer.tree.leaves)), number)
@@ -299,20 +314,22 @@ class ByNodes:
         return meet
 
     def _split(self, groups: Groups, layer: Layer, bounds: Bounds) -> Groups:
-        """Make groups of what reached the leaves; those of one prediction are one."""
+        """Make groups of what reached the leaves; those of next to one prediction are one."""
         t, leaves = groups.n_trees, layer.tree.leaves
         first = int(self.geometry.leaf_start[t])
         old, at = np.nonzero(bounds.least[:, leaves])
-        leaf = groups.leaf[old]
-        leaf[:, t] = first + at
+        leaf = groups.leaf[:, old]
+        leaf[:, :, t] = first + at
         number = bounds.least[old, leaves[at]]
-        one, new = _alike(self._predicted(leaf, t + 1))
+        low, high = (self._predicted(each, t + 1) for each in leaf)
+        ends, new = _alike(low, high)
         to = np.full((len(groups.rows), len(leaves)), -1)
         to[old, at] = new
         box, group = self._cut(groups, first + np.arange(len(leaves)), to)
         rows = np.bincount(new, number).astype(np.int64)
         counts = np.concatenate([groups.held, held(layer, bounds)], axis=1)
-        return Groups(t + 1, rows, leaf[one], box, group, counts)
+        leaf = np.stack([each[one] for each, one in zip(leaf, ends, strict=True)])
+        return Groups(t + 1, rows, leaf, box, group, counts)
 
     def _predicted(self, leaf: IntArray, n_trees: int) -> FloatArray:
         """Say what so many trees predict, in the precision of the library."""
@@ -321,10 +338,18 @@ class ByNodes:
         return margins(release, one_more)[:, -1].astype(float)
 
 
-def _alike(predicted: FloatArray) -> tuple[IntArray, IntArray]:
-    """Number predictions that are not alike: one place of each number, and the number of each."""
-    order = np.argsort(predicted, kind="stable")
-    begins = np.append(True, np.diff(predicted[order]) > _ALIKE)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(begins) - 1
-    return order[begins], number
+def _alike(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
+    """Number ranges of predictions that lie together within :data:`_ALIKE`.
+
+    Returns places of the lowest and the highest of each number, shape (2, n_numbers), and the
+    number of each range.
+    """
+    order = np.argsort(low, kind="stable")
+    number, ends = np.empty(len(order), dtype=np.int64), list[list[int]]()
+    for i in order.tolist():
+        if not ends or max(high[i], high[ends[-1][1]]) - low[ends[-1][0]] > _ALIKE:
+            ends.append([i, i])
+        elif high[i] > high[ends[-1][1]]:
+            ends[-1][1] = i
+        number[i] = len(ends) - 1
+    return np.array(ends).T, number

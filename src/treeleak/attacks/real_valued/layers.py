@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
@@ -34,8 +35,8 @@ class Groups:
     rows: IntArray
     """Shape (n_groups,)."""
     leaf: IntArray
-    """Shape (n_groups, n_trees of the model). Leaves (rows of A) of the first trees, or others that
-    add up to the same prediction; any behind."""
+    """Shape (2, n_groups, n_trees of the model). Leaves (rows of A) of the first trees whose
+    predictions are the lowest and the highest in the group, next to the same; any behind."""
     box: BoolArray
     """Shape (n_boxes, n_atoms). Atoms of all attributes that rows in a box may have."""
     group: IntArray
@@ -43,6 +44,13 @@ class Groups:
     held: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
     """Shape (2, n_leaves of the first trees). How many rows each leaf (row of A) holds, and how
     many of the second class; NaN where that does not follow."""
+
+    def digest(self) -> bytes:
+        """Give what groups of the same rows, leaves and boxes have in common, and no others."""
+        out = blake2b(str(self.n_trees).encode())
+        for x in (self.rows, self.leaf, self.box, self.group):
+            out.update(np.ascontiguousarray(x).tobytes())
+        return out.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +65,8 @@ class Layer:
     shift: FloatArray
     """Shape (n_parts,). By how much the first derivative of a row is rounded in another way if it
     is not."""
+    blur: FloatArray
+    """Shape (2, n_parts). By how much both may be off, as predictions are not quite the same."""
     parts: Groups
     """As many rows as there may be in each at most, were all others empty."""
     group: IntArray
@@ -224,19 +234,20 @@ def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, F
     totals, own = layer.totals, bounds.least[:, v]
     n, H, G = (float(x[v]) for x in (totals.rows, totals.second, totals.first))
     off = float(totals.off_second[v]), float(totals.off_first[v])
-    second, first = layer.second, layer.first
+    second, first, blur = layer.second, layer.first, layer.blur @ bounds.most[:, v]
     if np.isnan(H) or np.isnan(G):
         step, rest, off_rest = (float(x[v]) for x in (totals.step, totals.rest, totals.off_rest))
         if np.isnan(step):
             step, rest, off_rest = 0.0, 0.0, np.inf
         off = 0.5, off_rest * (1.0 + float(bounds.most[:, v] @ second))
+        blur = np.array([0.0, blur[1] + abs(step) * blur[0]])
         second, first = np.ones(len(own)), first + step * second
         H, G = n, rest
     rows = None if np.isnan(n) else int(n) - int(own.sum())
     unlikely, each = _of_class(layer, bounds, np.array([v]))
     sums = Sums(
-        rows, H - float(own @ second), G - float(own @ first), off[0],
-        off[1] + float(unlikely[0] * each[0]), float(each[0]),
+        rows, H - float(own @ second), G - float(own @ first), off[0] + float(blur[0]),
+        off[1] + float(blur[1] + unlikely[0] * each[0]), float(each[0]),
     )  # fmt: skip
     return sums, second, first
 
@@ -247,10 +258,11 @@ def met(layer: Layer, bounds: Bounds, settled: BoolArray) -> bool:
     ones = layer.first @ own - totals.first[settled]
     unlikely, each = _of_class(layer, bounds, np.flatnonzero(settled))
     of_class = (unlikely + np.abs(np.rint(ones))) * each
+    blur = layer.blur @ own
     off = (
         (own.sum(axis=0) - totals.rows[settled], 0.5),
-        (layer.second @ own - totals.second[settled], totals.off_second[settled]),
-        (ones - np.rint(ones), totals.off_first[settled] + of_class),
+        (layer.second @ own - totals.second[settled], totals.off_second[settled] + blur[0]),
+        (ones - np.rint(ones), totals.off_first[settled] + blur[1] + of_class),
     )
     return not any((np.abs(x) > most).any() for x, most in off)
 

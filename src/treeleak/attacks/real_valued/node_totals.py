@@ -49,20 +49,30 @@ class NodeTotals:
     """By how much that may be off, for each second derivative."""
 
 
+@dataclass(frozen=True)
+class Root:
+    """Sums of both derivatives over all rows, and by how much they may be off."""
+
+    second: float
+    first: float
+    off_second: float = 0.0
+    off_first: float = 0.0
+
+
 def node_totals(
     tree: Tree,
     step: FloatArray,
     fitting: Fitting,
-    root: tuple[float, float] | None,
+    root: Root | None,
     n_rows: int,
     *,
     first: bool,
 ) -> NodeTotals:
     """Work out the sums.
 
-    ``step``: what nodes would add (:func:`steps_of`). ``root``: sums of the second and the first
-    derivatives over all rows, where they follow from the predictions before the tree.
-    ``first``: whether all rows are alike yet, but for their classes.
+    ``step``: what nodes would add (:func:`steps_of`). ``root``: sums over all rows, where they
+    follow from the predictions before the tree. ``first``: whether all rows are alike yet, but for
+    their classes.
     """
     leaf = tree.is_leaf
     entry = tree.statistics.get(HESSIAN)
@@ -79,12 +89,14 @@ def node_totals(
         if root is not None:
             _below_root(tree, step, root, n_rows, H, blur)
     if root is not None:
-        H[0] = root[0]
+        H[0] = root.second
     share, beside = _DOUBLE[0], _ALIKE if first else _DOUBLE[1]
     exact = fitting.margins == "float64" or first
     off = (share + blur) * (np.abs(H) + fitting.l2) + beside
     if not exact:
         off = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
+    if root is not None:
+        off[0] += root.off_second
     H, off = _completed(tree, H, off)
     n, _ = _completed(tree, _rows(tree), np.zeros(tree.n_nodes))
     size = np.abs(H) + fitting.l2
@@ -95,7 +107,7 @@ def node_totals(
         off_step += _ADDED / (1.0 + size)
     off_first = off_step * size + np.abs(step) * off
     if root is not None:
-        G[0], off_first[0] = root[1], _ALL_OF_CLASS * n_rows
+        G[0], off_first[0] = root.first, _ALL_OF_CLASS * n_rows + root.off_first
     G, off_first = _completed(tree, G, off_first)
     return NodeTotals(n, H, G, off, off_first, step, -step * fitting.l2, off_step)
 
@@ -103,7 +115,7 @@ def node_totals(
 def _below_root(
     tree: Tree,
     step: FloatArray,
-    root: tuple[float, float],
+    root: Root,
     n_rows: int,
     H: FloatArray,
     blur: FloatArray,
@@ -113,11 +125,13 @@ def _below_root(
     apart = step[left] - step[right]
     if not abs(apart) > _SHARP * max(abs(step[left]), abs(step[right])):
         return
-    size = (abs(root[1]) + np.abs(step[[left, right]]).max() * root[0]) * _ROUNDED
+    steepest = np.abs(step[[left, right]]).max()
+    size = (abs(root.first) + steepest * root.second) * _ROUNDED
+    size += root.off_first + steepest * root.off_second
     # What rows of two classes add to the root's sum is rounded in two ways.
     off = (size + _ALL_OF_CLASS * n_rows) / abs(apart)
-    own = (-root[1] - step[right] * root[0]) / apart
-    for v, h in ((left, own), (right, root[0] - own)):
+    own = (-root.first - step[right] * root.second) / apart
+    for v, h in ((left, own), (right, root.second - own)):
         # Those of inner nodes follow more exactly from their children.
         if tree.is_leaf[v] and off < _BLURRED_ROOT * h:
             H[v], blur[v] = h, off / h
