@@ -172,11 +172,15 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     order = np.argsort(-own.n_ways, kind="stable")
     halves = _halves(own, order)
     size = max(counted(own.begin, own.rows, half, n).sum() for half in halves)
+    n_listed = min(n_most, _MOST_LISTED)
     quarters = _quarters(own, turned, n, halves) if size <= n_most else None
+    # Choices are looked at for each of the numbers that a sum may stand for.
+    if quarters is not None and n_listed < size and n_most < size * len(quarters.wanted):
+        quarters = None
     found: IntArray | None
     if quarters is not None:
         found = _in_quarters(own, turned, quarters)
-    elif size <= (n_listed := min(n_most, _MOST_LISTED)):
+    elif size <= n_listed:
         found = _in_halves(own, turned, n, halves)
     else:
         found = _in_tries(own, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
