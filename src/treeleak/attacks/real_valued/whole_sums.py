@@ -9,6 +9,7 @@ the work, and nothing is missed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -174,11 +175,9 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     size = max(counted(own.begin, own.rows, half, n).sum() for half in halves)
     n_listed = min(n_most, _MOST_LISTED)
     quarters = _quarters(own, turned, n, halves) if size <= n_most else None
-    # Choices are looked at for each of the numbers that a sum may stand for.
-    if quarters is not None and n_listed < size and n_most < size * len(quarters.wanted):
-        quarters = None
     found: IntArray | None
-    if quarters is not None:
+    # Choices are looked at for each of the numbers that a sum may stand for.
+    if quarters is not None and (size <= n_listed or size * len(quarters.wanted) <= n_most):
         found = _in_quarters(own, turned, quarters)
     elif size <= n_listed:
         found = _in_halves(own, turned, n, halves)
@@ -369,11 +368,8 @@ def _turned(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
     way = np.arange(len(items.rows))
     if 2 * sums.second > total[0] if sums.rows is None else 2 * sums.rows > every:
         items, way = items.turned()
-        sums = Sums(
-            None if sums.rows is None else every - sums.rows,
-            total[0] - sums.second, total[1] - sums.first, sums.off_second, sums.off_first,
-            sums.off_one,
-        )  # fmt: skip
+        rows = None if sums.rows is None else every - sums.rows
+        sums = replace(sums, rows=rows, second=total[0] - sums.second, first=total[1] - sums.first)
     if sums.rows is not None:
         return sums, sums.rows, items, way
     added = items.rows > 0
