@@ -12,7 +12,7 @@ forest was not trained on serve as shadow rows, and one network serves for all m
 
 The paper says "1,600 pairs (shadow forest, shadow row)". Networks trained on one forest for each of
 1,600 rows learn the noise by heart: they err more than the published ones at epsilon 20 and 30, by
-two to four standard errors. With five forests for each row, no more than chance is between them.
+two to four standard errors. With five for each row, hardly more than chance is between them.
 """
 
 from __future__ import annotations

@@ -236,17 +236,13 @@ class ByNodes:
             group = above = through = np.arange(len(groups.rows))
         ensemble, fitting = fitted(release)
         tree = release.trees[t]
-        label, leaf = np.zeros(len(parts.rows), dtype=np.int64), parts.leaf[:, :, : t + 1]
-        low, high = (
-            [
-                Derivative(self.geometry, which)(each, own)[:, t]
-                for which, own in ((SECOND, label), (FIRST, label), (FIRST, label + 1))
-            ]
-            for each in leaf
-        )
-        second, first, other = low
-        apart = np.abs(np.subtract(high, low))
-        blur = np.array([apart[0], apart[1:].max(axis=0)])
+        low, high = parts.leaf[:, :, : t + 1]
+        second, first, other = own = self._derivatives(low)
+        # Of most groups, all predictions are the same.
+        wide = (low != high).any(axis=1)
+        apart = np.abs(self._derivatives(high[wide]) - own[:, wide])
+        blur = np.zeros((2, len(low)))
+        blur[:, wide] = apart[0], apart[1:].max(axis=0)
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
         rate = float(ensemble.learning_rate or np.nan)
         shift = (other + 1.0) - first
@@ -269,6 +265,15 @@ class ByNodes:
             least[:, 0] = bounds[-1].least[above, through]
         bounds.append(Bounds(least, most))
         return True
+
+    def _derivatives(self, leaf: IntArray) -> FloatArray:
+        """Say what rows count in the last of some trees, shape (3, n_items).
+
+        The second derivative, and the first one of either class.
+        """
+        label = np.zeros(len(leaf), dtype=np.int64)
+        asked = (SECOND, label), (FIRST, label), (FIRST, label + 1)
+        return np.array([Derivative(self.geometry, which)(leaf, k)[:, -1] for which, k in asked])
 
     def _begun(self, parts: Groups, tree: Tree, t: int) -> tuple[IntArray, IntArray]:
         """Say how many rows of each part leaves may hold, by geometry alone."""

@@ -55,8 +55,8 @@ class Root:
 
     second: float
     first: float
-    off_second: float = 0.0
-    off_first: float = 0.0
+    off_second: float
+    off_first: float
 
 
 def node_totals(
