@@ -124,6 +124,7 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, mon
     assert 0 < given[0] <= most
 
 
+@pytest.mark.slow
 def test_what_an_attack_compiles_is_not_held_against_what_is_assessed_after_it(monkeypatch):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 0, 1, 1]
     attack, left = run.reconstruct, []

@@ -115,6 +115,7 @@ def test_what_is_done_once_for_all_is_not_broken_off(module: str):
     assert ended == [True]
 
 
+@pytest.mark.slow
 def test_compiling_in_another_thread_is_waited_for():
     clock, ended = Clock(0.01), []
 

@@ -264,6 +264,7 @@ def counts_of(release, draws, rows):
     return np.concatenate(out)
 
 
+@pytest.mark.slow
 def test_two_rows_change_places_where_leaves_do_not_agree_on_targets():
     tried = 0
     for seed in range(40):

@@ -287,6 +287,7 @@ def test_draws_that_no_rows_give_are_a_contradiction():
     assert Domains.of(KnownDraws(geometry, mixed)).narrow(Clock(60.0)) >= 0
 
 
+@pytest.mark.slow
 def test_behind_a_pipeline(unlisted):
     X, y = people(60, 6, gaps=True)
     table = X[["age", "wage"]].assign(job=X[JOBS].idxmax(axis=1))
@@ -449,6 +450,7 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
     assert (walkers[0].atoms == walkers[1].atoms).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_probabilities_of_intervals_are_the_shares_that_are_right():
     # Trees that did not draw a row cut what its leaves leave open into many intervals.
     rng = np.random.default_rng(0)

@@ -147,6 +147,7 @@ def test_thresholds_that_are_drawn_say_nothing():
     assert laid_out(geometry, LeafBoxes.of(geometry), 2) == [None, None]
 
 
+@pytest.mark.slow
 def test_with_thresholds_values_are_believed_nearer_to_the_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4)).astype(np.float32)

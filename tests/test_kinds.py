@@ -89,6 +89,7 @@ def log_probable(own: LeafBeliefs, n_kinds: int, trees: slice, fit: slice) -> fl
     return sum(logs) / sum(tree.n.sum() for tree in pieces[trees])
 
 
+@pytest.mark.slow
 def test_kinds_say_how_attributes_go_together():
     """Of trees that they were not fitted to, too."""
     own = laid_out(*forest(150, 40, 0))

@@ -356,6 +356,7 @@ def undecided(seed=0, n_rows=40, n_trees=5) -> Drawn:
     return Drawn(drawn(trees, schema.columns, X, y, 3, b), schema, b, X, y, False)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_rows():
     for case in (undecided(0, 15, 4), some_drawn(7, n_rows=7, n_trees=2, tamper=False)):
         one, other = (attacked(case, seed=3).rows[0] for _ in range(2))
@@ -398,6 +399,7 @@ def test_a_step_that_looks_at_no_clock_loses_no_answer(step, monkeypatch):
     assert answer.status == ("unknown" if step == "reaction" else "feasible")
 
 
+@pytest.mark.slow
 def test_stopping_at_any_report_leaves_a_valid_answer():
     case = undecided(1, 12, 4)
     reports = []

@@ -139,7 +139,7 @@ def checked(seed: int) -> list[str]:
     return [kind, found.status]
 
 
-@seeds(FORESTS, fast=20)
+@seeds(FORESTS, fast=10)
 def test_what_is_proved_is_so_in_every_table_and_all_that_is_so_is_proved(
     unlisted, by_turns, seeds
 ):

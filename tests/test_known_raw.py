@@ -77,6 +77,7 @@ def test_what_a_run_misses_is_named(floor, run, lacks):
     assert bool(known_raw.said(line)) == ("claim" in floor)
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=12, warm=True)
     record = known_raw.run(case)

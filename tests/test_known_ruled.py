@@ -173,6 +173,7 @@ def test_boxes_are_as_likely_as_their_points():
         assert own == pytest.approx(np.log(np.exp(density.log_prior(inside, c)).sum()))
 
 
+@pytest.mark.slow
 def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
     monkeypatch.setattr(run, "compile_loops", lambda: None)
     monkeypatch.setattr(listing, "_CAPS", (1,))
@@ -185,6 +186,7 @@ def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
         reconstruct(model, Schema(RULED[0].attributes), time_limit=4, population=X)
 
 
+@pytest.mark.slow
 def test_an_earlier_release_tells_more():
     rng = np.random.default_rng(3)
     schema = Schema([Ordinal("age", 18, 90), Numeric("wage", 0.0, 9.0), Binary("smokes")])

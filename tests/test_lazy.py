@@ -340,6 +340,7 @@ def test_an_interrupt_keeps_the_best_rows_so_far():
     assert 0 < answer.rows[0].misfit <= interrupt.sent[0].misfit
 
 
+@pytest.mark.slow
 def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
     case, turns = impossible(), []
     on = large_grid.all_walked

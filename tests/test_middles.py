@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -128,7 +129,7 @@ class Case:
 
 def counted_anew(case: Case, s: Standing) -> None:
     """Check what a walk counted as it went."""
-    anew = Standing(*(np.array(own) for own in s))
+    anew = Standing(*map(copy, s))
     stand(case.middles.splits, anew)
     inner = case.middles.splits.left >= 0
     assert (anew.members == s.members).all()

@@ -90,7 +90,11 @@ def test_without_time_or_room_values_stay(monkeypatch):
 
 @rows_quickly
 @pytest.mark.parametrize(
-    ("kind", "n", "n_trees"), [(RandomForestClassifier, 30, 60), (RandomForestRegressor, 60, 40)]
+    ("kind", "n", "n_trees"),
+    [
+        (RandomForestClassifier, 30, 60),
+        pytest.param(RandomForestRegressor, 60, 40, marks=pytest.mark.slow),
+    ],
 )
 def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):
     rng = np.random.default_rng(0)
@@ -122,6 +126,7 @@ def test_whole_numbers_are_found_as_whole_numbers(whole):
     assert found.midpoints_met > 0.8
 
 
+@pytest.mark.slow
 def test_where_all_trees_saw_all_rows_thresholds_say_the_same(monkeypatch):
     X, y = whole_numbers()
     forest = RandomForestClassifier(80, bootstrap=False, random_state=0).fit(X, y)

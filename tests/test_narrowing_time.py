@@ -44,6 +44,7 @@ def test_narrowing_ends_where_it_stalls_but_not_at_once(monkeypatch):
     assert not any(judged(monkeypatch, np.inf, stalls))
 
 
+@pytest.mark.slow
 def test_rows_at_hand_are_the_answer_where_none_could_walk(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))

@@ -84,6 +84,7 @@ def forest() -> Forest:
     return Forest(150, 60, 0)
 
 
+@pytest.mark.slow
 def test_places_are_found_and_no_surer_than_they_are_right(forest):
     own = forest.beliefs()
     own.believe()

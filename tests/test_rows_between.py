@@ -39,6 +39,7 @@ def rebuilt():
     return out
 
 
+@pytest.mark.slow
 def test_every_count_is_still_met(rebuilt):
     for *_, model, found, _ in rebuilt:
         assert found.status == "feasible"
@@ -46,6 +47,7 @@ def test_every_count_is_still_met(rebuilt):
         assert check_rows(to_release(model), rows, label, found.draws.counts).misfit == 0
 
 
+@pytest.mark.slow
 def test_rows_come_nearer_to_the_training_rows(rebuilt):
     def far(found, X):
         return (np.abs(found.X - X) / np.ptp(X.to_numpy(), axis=0)).to_numpy().mean()
@@ -56,6 +58,7 @@ def test_rows_come_nearer_to_the_training_rows(rebuilt):
         assert found.midpoints_met > without.midpoints_met
 
 
+@pytest.mark.slow
 def test_what_is_proved_stays_so(rebuilt):
     for X, *_, found, without in rebuilt:
         np.testing.assert_array_equal(found.proved, without.proved)
@@ -63,6 +66,7 @@ def test_what_is_proved_stays_so(rebuilt):
         assert (np.abs(found.X - X).to_numpy()[sure & found.proved.to_numpy()[:, None]] == 0).all()
 
 
+@pytest.mark.slow
 def test_values_are_right_as_often_as_is_said(rebuilt):
     right, said = [], []
     for X, *_, found, _ in rebuilt:

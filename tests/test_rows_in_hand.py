@@ -36,8 +36,8 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
     ("module", "name", "n_trees", "evaluations", "status"),
     [
         (search, "fit_likely", 5, 1, "unknown"),
-        (search, "_solved", 5, 1, "unknown"),
-        (run, "typical", 1, 1000, "feasible"),
+        pytest.param(search, "_solved", 5, 1, "unknown", marks=pytest.mark.slow),
+        pytest.param(run, "typical", 1, 1000, "feasible", marks=pytest.mark.slow),
     ],
 )
 def test_a_step_that_takes_too_long_costs_no_rows(
@@ -60,6 +60,7 @@ def test_a_step_that_takes_too_long_costs_no_rows(
     assert found.seconds < 10
 
 
+@pytest.mark.slow
 def test_rows_are_written_after_the_time_is_up(monkeypatch):
     written = run.placed_rows
 

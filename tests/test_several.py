@@ -117,6 +117,7 @@ def shallow() -> tuple[RandomForestClassifier, pd.DataFrame, treeleak.Schema]:
     return RandomForestClassifier(4, max_depth=3, random_state=1).fit(X, y), X, data.schema
 
 
+@pytest.mark.slow
 @few_are_enough
 def test_the_answer_says_how_far_it_errs(shallow) -> None:
     forest, X, schema = shallow
@@ -131,6 +132,7 @@ def test_the_answer_says_how_far_it_errs(shallow) -> None:
     assert check_rows(to_release(forest), values.to_numpy(), codes, result.draws.counts).ok
 
 
+@pytest.mark.slow
 @few_are_enough
 def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:
     forest, X, schema = shallow

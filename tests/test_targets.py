@@ -212,6 +212,7 @@ def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
     assert told.sum() >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_rows_from_counts_are_kept_where_sums_end_without_an_answer(monkeypatch, late):
     rng = np.random.default_rng(0)

@@ -217,6 +217,7 @@ def test_corners_are_tried_only_where_no_tree_is_left_to_look_at(n_settled, poin
     assert most[-1] == points
 
 
+@pytest.mark.slow
 def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeypatch):
     release, X, _ = trained(n=60, columns=6, trees=8)
     search = searched(release, 1.0)
@@ -234,6 +235,7 @@ def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeyp
     assert found.told.m.sum() == len(X)
 
 
+@pytest.mark.slow
 def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch):
     release, X, _ = trained(n=60, columns=6, trees=8)
     seen = []

@@ -72,6 +72,7 @@ def test_large_leaves_on_few_columns_show_no_leak():
     assert audited.verdict != LEAK
 
 
+@pytest.mark.slow
 def test_where_trees_test_all_columns_there_is_one_comparison():
     X, y, schema = _people(2, free=0)
     m = _audit(X, y, schema).measurement

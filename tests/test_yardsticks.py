@@ -307,6 +307,7 @@ def test_rows_that_are_right_throughout_count_by_themselves():
 # --------------------------------------------------------------------- alarms that there were none
 
 
+@pytest.mark.slow
 def test_a_column_that_never_varies_does_not_hide_a_leak():
     # No tree can test it. Whoever knows the people knows its value, and the attack cannot.
     rng = np.random.default_rng(0)
