@@ -41,7 +41,7 @@ from experiments.catalogue import BENCHMARKS
 from experiments.shown import as_markdown, said
 from experiments.standing import Standing, runs_of
 from experiments.store import key_of
-from experiments.studies import draft as draft_study
+from experiments.studies import draft_partial, draft_runs
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
 from helpers.examples import examples
@@ -616,15 +616,16 @@ def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch)
         raise TimeUp("the time limit of 1 s was reached")
 
     monkeypatch.setattr(treeleak, "reconstruct", late)
-    monkeypatch.setattr(draft_study, "draft", lambda _: treeleak.datasets.load_compas())
-    record = draft_study.attack(
+    for where in (draft_runs, draft_partial):
+        monkeypatch.setattr(where, "draft", lambda _: treeleak.datasets.load_compas())
+    record = draft_runs.attack(
         {"dataset": "compas", "n_trees": 2, "depth": 2, "bootstrap": "none", "seed": 0,
          "n_rows": 20, "method": "auto", "time_limit": 1.0}
     )  # fmt: skip
     assert record["status"] == "unknown"
     assert np.isnan(record["error"])
     assert 0 < record["guess"] < 1
-    partly = draft_study.attack_knowing(
+    partly = draft_partial.attack_knowing(
         {"dataset": "compas", "what": "examples", "known": 0.5, "seed": 0, "time_limit": 1.0}
     )
     assert partly["status"] == "unknown"

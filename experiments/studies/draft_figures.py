@@ -1,0 +1,197 @@
+"""DRAFT's figures 2 to 4 and its table 4: error against trees, by draws and by formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.data import DATASETS, NAMES
+from experiments.drawing import (
+    COLOURS,
+    MARKERS,
+    from_zero,
+    label_edges,
+    legend_below,
+    panels,
+    styled,
+)
+from experiments.studies.draft_runs import (
+    DEPTHS,
+    LIMIT,
+    SEEDS,
+    TREES,
+    count_open,
+    cross,
+    depth_name,
+    draft_study,
+    means_of,
+)
+from experiments.studies.published import read_published
+from experiments.study import Study, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DRAWS = {"none": "no bootstrap", "hidden": "bootstrap, draws hidden", "known": "draws known"}
+
+
+def _errors(runs: pd.DataFrame, name: str, title: str) -> list[Table]:
+    own = runs.assign(depth=[depth_name(d) for d in runs.depth])
+    keys = ["dataset", "bootstrap", "depth", "n_trees"]
+    note = "The paper draws these points and prints no numbers for them."
+    return [Table(name, title, means_of(own, keys, guess=("guess", "mean")), note)]
+
+
+def _by_depth(ax: Axes, runs: pd.DataFrame) -> None:
+    """Draw error against the number of trees, a line for each depth, and a random guess."""
+    depths = [depth_name(d) for d in DEPTHS]
+    for colour, marker, depth in zip(COLOURS, MARKERS, depths, strict=False):
+        mean = runs[runs.depth == depth].groupby("n_trees").error.mean()
+        label = "any depth" if depth == "None" else f"depth {depth}"
+        if len(mean):
+            ax.plot(mean.index, mean, color=colour, marker=marker, label=label)
+    if not runs.empty:
+        ax.axhline(runs.guess.mean(), color="black", ls=":", label="random guess")
+
+
+def _finished(figure: Figure, axes: Any) -> Figure:
+    """Label panels of errors against trees."""
+    label_edges(axes, "number of trees", "mean error")
+    from_zero(axes)
+    legend_below(figure, axes[0, 0])
+    return figure
+
+
+def _against_trees(runs: pd.DataFrame, columns: Sequence[str]) -> Figure:
+    """Error against the number of trees, a line for each depth."""
+    own = runs.assign(depth=[depth_name(d) for d in runs.depth])
+    with styled():
+        figure, axes = panels(len(DATASETS), len(columns))
+        for line, dataset in zip(axes, DATASETS, strict=True):
+            for ax, draws in zip(line, columns, strict=True):
+                _by_depth(ax, own[(own.dataset == dataset) & (own.bootstrap == draws)])
+                ax.set_title(f"{NAMES[dataset]}, {_DRAWS[draws]}")
+        return _finished(figure, axes)
+
+
+def _error_study(
+    number: int,
+    what: str,
+    title: str,
+    draws: tuple[str, str],
+    quick: Callable[[], list[dict[str, Any]]],
+) -> Study:
+    name = f"draft-figure-{number}"
+    return draft_study(
+        name=name,
+        what=f"figure {number}: {what}",
+        full=lambda: list(cross(SEEDS, TREES, DEPTHS, draws)),
+        quick=quick,
+        tables=lambda runs: _errors(runs, name, f"DRAFT, figure {number}: {title}"),
+        figures=lambda runs: {name: _against_trees(runs, draws)},
+    )
+
+
+FIGURE_2 = _error_study(
+    2, "error against the number of trees, by depth", "mean error", ("none", "hidden"),
+    lambda: [
+        *cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0),
+        *cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0),
+    ],
+)  # fmt: skip
+FIGURE_4 = _error_study(
+    4, "error without bootstrap beside that with draws known",
+    "mean error without bootstrap, and with draws known", ("none", "known"),
+    lambda: list(cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------- figure 3, table 4: formulations
+
+_METHODS = {"auto": "treeleak", "reference-cp": "CP", "reference-milp": "MILP"}
+
+
+_PART_SEEDS, _PART_TREES = (0,), (1, 10, 50, 100)
+"""The part that the published formulations run on: most of them take all of their time, and all
+that the paper has would take a day."""
+
+
+def _by_method(limit: float) -> list[dict[str, Any]]:
+    parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {"auto": (SEEDS, TREES)}
+    return [
+        point | {"method": method}
+        for method in _METHODS
+        for point in cross(
+            *parts.get(method, (_PART_SEEDS, _PART_TREES)), DEPTHS, ("none",), ("compas",),
+            time_limit=limit,
+        )
+    ]  # fmt: skip
+
+
+def _of_methods(runs: pd.DataFrame) -> list[Table]:
+    """Seconds of each formulation, beside the paper's."""
+    own = _of_all_methods(runs.assign(depth=[depth_name(d) for d in runs.depth]))
+    published = read_published("draft_table_4").set_index(["depth", "method"])["mean"]
+    groups = dict(list(own.groupby(["depth", "method"])))
+    lines = []
+    for depth, method in product(map(depth_name, DEPTHS), _METHODS):
+        part = groups.get((depth, method))
+        if part is None:
+            continue
+        theirs = published.get((depth, method))
+        taken = part.seconds
+        lines.append(
+            {
+                "depth": depth,
+                "method": _METHODS[str(method)],
+                "published s": theirs,
+                "mean s": taken.mean(),
+                "sd": taken.std(),
+                "least": taken.min(),
+                "most": taken.max(),
+                "error": part.error.mean(),
+                "open": f"{count_open(part)} of {len(part)}",
+            }
+        )
+    trees = ", ".join(map(str, sorted(own.n_trees.unique())))
+    note = (
+        "Published: COMPAS, no bootstrap, all numbers of trees together; CP-SAT on 16 threads, "
+        "Gurobi for the MILP. Here the formulations run in OR-Tools (CP-SAT, and HiGHS for the "
+        "MILP), each with the time limit of the run. All lines are means over the same forests: "
+        f"those that every method was run on, of {trees} trees, with "
+        f"{own.seed.nunique()} of the paper's five seeds."
+    )
+    return [
+        Table("draft-table-4", "DRAFT, table 4: seconds by formulation", pd.DataFrame(lines), note)
+    ]
+
+
+def _of_all_methods(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs on forests that every method was run on, so that all means are over the same forests."""
+    forest = ["n_trees", "depth", "seed"]
+    methods = runs.groupby(forest)["method"].transform("nunique")
+    return runs[methods == runs.method.nunique()]
+
+
+def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
+    own = _of_all_methods(runs.assign(depth=[depth_name(d) for d in runs.depth]))
+    with styled():
+        figure, axes = panels(1, len(_METHODS))
+        for ax, (method, name) in zip(axes[0], _METHODS.items(), strict=True):
+            _by_depth(ax, own[own.method == method])
+            ax.set_title(f"COMPAS, {name}")
+        return {"draft-figure-3": _finished(figure, axes)}
+
+
+TABLE_4 = draft_study(
+    name="draft-table-4",
+    what="table 4 and figure 3: treeleak, CP and MILP on COMPAS",
+    full=lambda: _by_method(LIMIT),
+    quick=lambda: [p for p in _by_method(3.0) if p["seed"] == 0 and p["n_trees"] in {1, 10}],
+    tables=_of_methods,
+    figures=_methods_drawn,
+)

@@ -1,0 +1,153 @@
+"""DRAFT's experiments: attacks on forests without noise, the grid, and what all studies share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.study import Parameters, Record, Study
+from treeleak.core.errors import NotCovered, TimeUp
+
+if TYPE_CHECKING:
+    from treeleak.reconstruction import Reconstruction
+
+PAPER = "DRAFT 2024"
+DEPTHS = (2, 3, 4, 5, 10, None)
+TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+SEEDS = range(5)
+UNANSWERED = "unknown"
+LIMIT = 30.0
+"""Seconds of a run."""
+EXPERIMENT = "draft"
+"""All studies of :func:`attack`: a run is made once, whichever of them shows it."""
+
+
+def attack(parameters: Parameters) -> Record:
+    """Train a forest as the paper does, attack it, measure.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ``dataset``, ``n_trees``, ``depth``, ``bootstrap`` ("none", "known" or "hidden"), ``seed``,
+        ``n_rows``, ``method`` and ``time_limit``.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    import treeleak
+    from treeleak.datasets import draft_sample
+
+    p = parameters
+    data = draft(p["dataset"])
+    X, y = draft_sample(data, p["n_rows"], p["seed"])
+    forest = RandomForestClassifier(
+        p["n_trees"],
+        max_depth=p["depth"],
+        bootstrap=p["bootstrap"] != "none",
+        random_state=p["seed"],
+    ).fit(X, y)
+    result, seconds = answered(
+        forest, data.schema, p["bootstrap"], p["time_limit"], p["seed"], method=p["method"]
+    )
+    error = np.nan
+    if result is not None and result.X is not None:
+        error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
+    return {
+        "seconds": seconds,
+        "status": UNANSWERED if result is None else result.status,
+        "error": error,
+        "expected_error": None if result is None else result.expected_error,
+        "guess": treeleak.metrics.random_baseline(X, data.schema, 20, p["seed"]).mean,
+        "misfit": None if result is None else result.misfit,
+    }
+
+
+def answered(*given: Any, **told: Any) -> tuple[Reconstruction | None, float]:
+    """Attack, and say in how many seconds; None if nothing was in hand when the time was over."""
+    import treeleak
+
+    start = time.perf_counter()
+    try:
+        result = treeleak.reconstruct(*given, **told)
+    except (NotCovered, TimeUp):
+        # As for the paper's solver, that is a run without an answer. A published program may be
+        # too large to build.
+        result = None
+    return result, time.perf_counter() - start
+
+
+def point(**changed: Any) -> dict[str, Any]:
+    """Parameters of an attack, with what is changed."""
+    return {
+        "dataset": "compas", "n_trees": 100, "depth": None, "bootstrap": "none", "seed": 0,
+        "n_rows": 100, "method": "auto", "time_limit": LIMIT, **changed,
+    }  # fmt: skip
+
+
+def seconds_of(p: Parameters) -> float:
+    """About how long a run takes; the reference mostly takes all of its time."""
+    limit, n_trees, n_rows = float(p["time_limit"]), float(p["n_trees"]), float(p["n_rows"])
+    if p["method"] != "auto":
+        return limit
+    if p["bootstrap"] == "hidden":
+        return min(0.25 * n_trees * n_rows / 100, limit)
+    shallow = p["depth"] is not None and n_trees >= 10
+    return min(20.0 if shallow else 0.5 + n_rows / 1000, limit)
+
+
+def small(p: Parameters) -> Parameters:
+    """Say what compiles the same kernels: other draws, another method, or one tree have others."""
+    small = {"dataset": "compas", "depth": 3, "seed": 0, "time_limit": 20.0, "n_rows": 40}
+    return {**p, **small, "n_trees": min(p["n_trees"], 3)}
+
+
+draft_study = partial(
+    Study,
+    paper=PAPER,
+    run=attack,
+    experiment=EXPERIMENT,
+    seconds=seconds_of,
+    warm=small,
+    check=have_tables,
+    needs=NEEDS,
+)
+
+
+def cross(
+    seeds: Sequence[int],
+    trees: Sequence[int],
+    depths: Sequence[int | None],
+    draws: Sequence[str],
+    datasets: Sequence[str] = DATASETS,
+    **fixed: Any,
+) -> Iterator[dict[str, Any]]:
+    """Cross the parameters of the paper's grid."""
+    for dataset, n_trees, depth, bootstrap, seed in product(datasets, trees, depths, draws, seeds):
+        yield point(
+            dataset=dataset, n_trees=n_trees, depth=depth, bootstrap=bootstrap, seed=seed, **fixed
+        )
+
+
+def depth_name(depth: Any) -> str:
+    """Name a depth: "None" where trees may have any."""
+    return "None" if depth is None or pd.isna(depth) else f"{depth:g}"
+
+
+def count_open(runs: pd.DataFrame) -> int:
+    """Count runs without an answer."""
+    return int((runs.status == UNANSWERED).sum())
+
+
+def means_of(runs: pd.DataFrame, keys: list[str], **more: tuple[str, str]) -> pd.DataFrame:
+    """Mean error and time of each point, with more columns between them."""
+    grouped = runs.groupby(keys, sort=False)
+    return grouped.agg(
+        error=("error", "mean"), **more, seconds=("seconds", "mean"), runs=("seed", "size"),
+        unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
+    ).reset_index()  # fmt: skip
