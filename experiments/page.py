@@ -89,6 +89,6 @@ def _section(own: Standing, figures: Sequence[str]) -> str:
     out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
     out.append(f"{own.done:,} of {own.total:,} runs, {say_versions(own.versions)}.\n")
     out += [f"### {table.title}\n\n{as_markdown(with_reasons(table))}" for table in own.tables]
-    told = f"{own.study.paper}, {own.study.what}; the tables above have these figures as numbers"
+    told = f"{own.study.paper}, {own.study.what}; tables above have most of its points as numbers"
     out += [f"![{told}]({path})\n" for path in figures]
     return "\n".join(out)

@@ -720,7 +720,8 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     assert "19 of 20 runs, results version 1." in text
     assert "| 15 | 225 |" in text
     assert (
-        "![none, squares; the tables above have these figures as numbers](r/toy-figure.svg)" in text
+        "![none, squares; tables above have most of its points as numbers](r/toy-figure.svg)"
+        in text
     )
     assert (tmp_path / "r" / "toy-figure.svg").exists()
 

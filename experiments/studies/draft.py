@@ -153,13 +153,20 @@ def _growth(runs: pd.DataFrame) -> list[Table]:
         {
             "dataset": dataset,
             "published exponent": theirs,
+            "published, fitted alike": exponent(part.rows, part["published s"]),
             "treeleak exponent": exponent(part.rows, part["treeleak s"]),
         }
         for dataset, theirs in (("compas", 1.7), ("adult", 1.4), ("default_credit", 2.4))
         if len(part := frame[frame.dataset == dataset]) > 1
     ]
-    note = "100 trees of any depth, no bootstrap. Published errors are rounded to one digit."
-    fitted = "Fitted to logarithms, as the authors did: seconds grow with this power of the rows."
+    note = (
+        "100 trees of any depth, no bootstrap. Published errors are rounded to one digit, and the "
+        "authors had 16 threads. Ahead: in fewer seconds."
+    )
+    fitted = (
+        "Seconds grow with this power of the rows. The authors fit a power law and do not say how; "
+        "treeleak's, and the published seconds beside it, are fitted to logarithms."
+    )
     return [
         Table("draft-tables-6-to-8", "DRAFT, slides, tables 6 to 8: growth", frame, note),
         Table("draft-growth", "DRAFT, slides: exponents", pd.DataFrame(powers), fitted),
@@ -183,7 +190,13 @@ def _growth_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                 theirs.n_rows, theirs.seconds, color=COLOURS[k], marker=MARKERS[k], ls=":",
                 label=f"{NAMES[dataset]}, published",
             )  # fmt: skip
-            ax.plot(own.index, own, color=COLOURS[k], marker=MARKERS[k], label=NAMES[dataset])
+            ax.plot(
+                own.index,
+                own,
+                color=COLOURS[k],
+                marker=MARKERS[k],
+                label=f"{NAMES[dataset]}, treeleak",
+            )
         ax.set(xscale="log", yscale="log", xlabel="training rows", ylabel="seconds")
         legend_below(figure, ax, columns=2)
     return {"draft-tables-6-to-8": figure}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.claims import claims_table
 from experiments.data import DATASETS, NAMES, draft
 from experiments.drawing import (
     COLOURS,
@@ -17,6 +18,7 @@ from experiments.drawing import (
     styled,
 )
 from experiments.studies.dp_runs import known_names
+from experiments.studies.draft_claims import of_known_columns, of_known_rows
 from experiments.studies.draft_runs import (
     LIMIT,
     SEEDS,
@@ -86,7 +88,11 @@ def _partly(seeds: Sequence[int], what: str, limit: float, every: int = 1) -> li
 def _partial_table(runs: pd.DataFrame, name: str, title: str) -> list[Table]:
     frame = means_of(runs, ["dataset", "known"], sd=("error", "std"))
     note = "Error of what was not known. The paper prints no numbers for it."
-    return [Table(name, title, frame, note)]
+    claims = of_known_columns if "attributes" in set(runs.what) else of_known_rows
+    return [
+        Table(name, title, frame, note),
+        claims_table(name, title.partition(":")[0], claims(runs)),
+    ]
 
 
 def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figure]:
@@ -95,12 +101,9 @@ def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figur
         for k, (ax, dataset) in enumerate(zip(axes[0], DATASETS, strict=True)):
             grouped = runs[runs.dataset == dataset].groupby("known").error
             mean, sd = grouped.mean(), grouped.std().fillna(0.0)
-            ax.errorbar(
-                mean.index, mean, sd, color=COLOURS[k], marker=MARKERS[k], capsize=2,
-                label="mean and standard deviation",
-            )  # fmt: skip
+            ax.errorbar(mean.index, mean, sd, color=COLOURS[k], marker=MARKERS[k], capsize=2)
             ax.set(title=NAMES[dataset], xlabel=label)
-        axes[0, 0].set_ylabel("error of the rest")
+        axes[0, 0].set_ylabel("error of the rest, mean and sd")
         from_zero(axes)
     return {name: figure}
 

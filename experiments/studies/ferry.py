@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.claims import claim, claims_table
 from experiments.data import data_file
 from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.studies.published import read_published
@@ -209,25 +210,7 @@ def _largest(models: pd.DataFrame, name: str, title: str) -> Table:
 
 
 def _claims(number: int, lines: Sequence[dict[str, Any]]) -> Table:
-    columns = ["the paper says", "dataset", "published", "treeleak", "verdict"]
-    frame = pd.DataFrame([line for line in lines if line], columns=columns)
-    note = (
-        "Where the paper says that something is so, the points of which it is, out of those at "
-        "which the two differ. It agrees if that is so of more than half, or of nine in ten where "
-        "the paper says always."
-    )
-    title = f"Ferry 2024, figure {number}: what the paper says of it"
-    return Table(f"ferry-figure-{number}-claims", title, frame, note)
-
-
-def _claim(says: str, dataset: str, so: np.ndarray, always: bool = False) -> dict[str, Any]:
-    """Hold a claim against points; no line where there are none."""
-    if not len(so):
-        return {}
-    return {
-        "the paper says": says, "dataset": dataset, "treeleak": f"{so.sum()} of {len(so)}",
-        "verdict": AGREES if so.mean() > (0.9 if always else 0.5) else DIFFERS,
-    }  # fmt: skip
+    return claims_table(f"ferry-figure-{number}", f"Ferry 2024, figure {number}", lines)
 
 
 def _number(figure: int, what: str, says: str, own: float, agrees: Any) -> dict[str, Any]:
@@ -277,8 +260,8 @@ def _of_equal_models(models: pd.DataFrame, methods: Sequence[str]) -> Iterator[d
     """Claims of figures 2 and 3."""
     for dataset in DATASETS:
         size, accuracy = (_gaps(models, dataset, methods, x) for x in ("size", "train"))
-        yield _claim("of equal size, optimal models usually leave less", dataset, size < 0)
-        yield _claim(
+        yield claim("of equal size, optimal models usually leave less", dataset, size < 0)
+        yield claim(
             "of equal accuracy, optimal models always leave more", dataset, accuracy > 0, True
         )
 
@@ -333,7 +316,7 @@ def _figure_4_tables(runs: pd.DataFrame) -> list[Table]:
     ):  # fmt: skip
         if (dataset, less) in own and (dataset, more) in own:
             so = np.array([own[dataset, less]["mean"] < own[dataset, more]["mean"]])
-            lines.append(_claim(f"the largest {less} leaves less than the {more}", dataset, so))
+            lines.append(claim(f"the largest {less} leaves less than the {more}", dataset, so))
     note = (
         f"Models of size {SIZES[-1]} with support {SUPPORTS[0]:g}: at most how much is left of "
         f"a share of the rows. The paper draws these points."
@@ -350,23 +333,23 @@ def _of_constraints(models: pd.DataFrame, methods: Sequence[str]) -> Iterator[di
         own = models[models.dataset == dataset]
         sizes = own.pivot_table("size", ["method", "support"], "limit")
         steps = np.diff(sizes, axis=1).ravel()
-        yield _claim("models grow with the greatest size, if they change", dataset,
+        yield claim("models grow with the greatest size, if they change", dataset,
                      steps[steps != 0] > 0, True)  # fmt: skip
         gaps = np.diff(own.pivot_table("size", ["method", "limit"], "support"), axis=1).ravel()
-        yield _claim("models shrink with a greater support, if they change", dataset,
+        yield claim("models shrink with a greater support, if they change", dataset,
                      gaps[gaps != 0] < 0, True)  # fmt: skip
         size, left = (_paired(models, dataset, methods, v) for v in ("size", "left"))
         if trees:
-            yield _claim("CART splits more often than the optimal tree", dataset, size < 0)
+            yield claim("CART splits more often than the optimal tree", dataset, size < 0)
             more = dataset == "adult"
             which = "CART leaves less" if more else "the optimal tree leaves less"
-            yield _claim(f"of equal parameters, {which}", dataset, (left > 0) == more)
+            yield claim(f"of equal parameters, {which}", dataset, (left > 0) == more)
         else:
             full = own[own.method == LISTS[0]].groupby(["support", "limit"])["size"].mean()
             reached = full.to_numpy() == full.index.get_level_values("limit")
-            yield _claim("optimal lists almost always have the most rules allowed", dataset,
+            yield claim("optimal lists almost always have the most rules allowed", dataset,
                          reached, True)  # fmt: skip
-            yield _claim("of equal parameters, the optimal list leaves less", dataset, left < 0)
+            yield claim("of equal parameters, the optimal list leaves less", dataset, left < 0)
 
 
 def _of_supports(models: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -379,9 +362,9 @@ def _of_supports(models: pd.DataFrame) -> Iterator[dict[str, Any]]:
         span = left.iloc[:, -1] - left.iloc[:, 0]
         limit = span.index.get_level_values("limit")
         deep, flat = span[limit >= 8].to_numpy(), span[limit <= 2].to_numpy()
-        yield _claim("deep trees (8 and more) leave less where leaves may be smaller", dataset,
+        yield claim("deep trees (8 and more) leave less where leaves may be smaller", dataset,
                      deep > 0.01, True)  # fmt: skip
-        yield _claim("shallow trees (1 and 2) hardly depend on it (0.01)", dataset,
+        yield claim("shallow trees (1 and 2) hardly depend on it (0.01)", dataset,
                      np.abs(flat) <= 0.01, True)  # fmt: skip
 
 
@@ -429,6 +412,8 @@ def _lines(
                 ax.set_title(f"{_NAMES[dataset]}, {'trees' if methods == TREES else 'rule lists'}")
                 if own_x or row == len(rows) - 1:
                     ax.set_xlabel(_label(x, methods))
+                if x == "support":
+                    ax.set_xticks(SUPPORTS, [f"{s:g}" for s in SUPPORTS])
             line[0].set_ylabel(_label(y, methods))
         kinds = {m for m, _, _ in rows}
         _name(axes[0, 0], ("optimal", "greedy") if len(kinds) > 1 else rows[0][0], chosen, by)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import pandas as pd
 
-from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
+from experiments.claims import falls
+from experiments.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
 from experiments.studies.published import read_published
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
 from treeleak.core.ending import private_folder
@@ -197,11 +198,9 @@ def _claims(runs: pd.DataFrame) -> Table:
     lines = []
     for learner, own in runs.groupby("learner", sort=False):
         means = np.array(own.dist.tolist()).mean(axis=0)
-        fewer, more = np.triu_indices(len(means), 1)
-        nearer = (means[more] < means[fewer])[np.abs(means[more] - means[fewer]) > 1e-9]
         worlds = np.concatenate(own.worlds.tolist())
         for says, so, enough in (
-            ("more records bring what is rebuilt nearer", nearer, 0.9),
+            ("more records bring what is rebuilt nearer", falls(means), 0.9),
             ("the true records are among the worlds", worlds, 1.0),
         ):
             verdict = AGREES if so.mean() >= enough else DIFFERS
@@ -277,12 +276,14 @@ def _gains_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
         for ax, learner in zip(axes[0], learners, strict=True):
             own = gains[gains.learner == learner]
             ax.axhspan(least, most, color="#DDDDDD", label="published")
+            ax.axhline(least / 2, color="black", ls=":", label="half of the least published")
             for k, alignment in enumerate(ALIGNMENTS):
                 mean = own[own.alignment == alignment].groupby("earlier").gain.mean()
                 ax.plot(mean.index, mean, ("-", "--")[k], color=COLOURS[k], marker=MARKERS[k],
                         label=f"alignment {alignment}")  # fmt: skip
             ax.set(title=learner, xlabel="records of the earlier tree")
         axes[0, 0].set_ylabel("fall of Dist")
+        from_zero(axes)
         legend_below(figure, axes[0, 0])
     return {"gambs-merging": figure}
 
