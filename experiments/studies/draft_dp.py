@@ -150,10 +150,11 @@ def _rows_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                     means.error, means[name], color=COLOURS[k], marker=MARKERS[k],
                     label={"train": "training rows", "test": "other rows"}[name],
                 )  # fmt: skip
-                # Those between lie too near to each other.
-                for n, mean in means[means.index.isin((SIZES[0], SIZES[-1]))].iterrows():
-                    at, by = (mean.error, mean[name]), (3, 4) if n == SIZES[0] else (-13, -2)
-                    ax.annotate(str(n), at, by, textcoords="offset points", fontsize=6)
+            # Both lines have the same errors, and sizes between lie too near to each other.
+            for n, name, by in ((SIZES[0], "train", (3, -7)), (SIZES[-1], "test", (-5, -9))):
+                for mean in means[means.index == n].to_dict("records"):
+                    at = mean["error"], mean[name]
+                    ax.annotate(f"N = {n}", at, by, textcoords="offset points", fontsize=6)
             if len(means):
                 spread = means.guess.min(), means.guess.max()
                 ax.axvspan(*spread, color="grey", alpha=0.3, lw=0, label="random guess, all N")
@@ -275,6 +276,7 @@ def _known_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             own = typed(runs[runs.dataset == dataset]).groupby("known").error
             band(ax, own.mean(), own.std(), 0, "treeleak")
             ax.set(title=NAMES[dataset], xlabel="known attributes")
+            ax.xaxis.get_major_locator().set_params(integer=True)
         axes[0, 0].set_ylabel("mean error")
         from_zero(axes)
         legend_below(figure, axes[0, 0])

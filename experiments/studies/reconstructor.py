@@ -216,7 +216,7 @@ def _beside_published(runs: pd.DataFrame) -> list[Table]:
 
 
 _OF_NETWORK = {
-    15: {"error": "all", "inliers": "inliers", "outliers": "outliers", "exact": "exact"},
+    15: {"error": "all", "inliers": "inliers", "outliers": "outliers", "exact": "treeleak, all"},
     17: PERFECT,
 }
 
