@@ -153,8 +153,8 @@ def _rows_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             # Both lines have the same errors, and sizes between lie too near to each other.
             for n, name, by in ((SIZES[0], "train", (3, -7)), (SIZES[-1], "test", (-5, -9))):
                 for mean in means[means.index == n].to_dict("records"):
-                    at = mean["error"], mean[name]
-                    ax.annotate(f"N = {n}", at, by, textcoords="offset points", fontsize=6)
+                    at, said = (mean["error"], mean[name]), f"N = {n}" if n == SIZES[0] else f"{n}"
+                    ax.annotate(said, at, by, textcoords="offset points", fontsize=6)
             if len(means):
                 spread = means.guess.min(), means.guess.max()
                 ax.axvspan(*spread, color="grey", alpha=0.3, lw=0, label="random guess, all N")
