@@ -19,6 +19,7 @@ from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
@@ -50,8 +51,6 @@ DISAGREE = Kind(
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
-_MOST_SURE = 0.9999
-"""Probability of a value that is not proved, at most."""
 _AGREED = 1.2
 """R-hat up to which chains are taken to agree. Of ranks it grows to no more than about 1.25 if one
 of eight chains stands apart from all others, however far."""
@@ -223,7 +222,7 @@ def _with_rows(
     if found is not None and chosen.midpoints_met is not None:
         # As far as other thresholds are met, so are those that the intervals follow from, if the
         # row is in these leaves.
-        more = np.minimum(chosen.midpoints_met * found.chance * whole.within, _MOST_SURE)
+        more = np.minimum(chosen.midpoints_met * found.chance * whole.within, MOST_SURE)
         whole = replace(whole, sure=np.maximum(whole.sure, more))
     whole = replace(whole, table=chosen.table)
     names = list(both.later.feature_names)

@@ -18,6 +18,7 @@ from treeleak.attacks.known_draws.order_search import (
 )
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -25,8 +26,6 @@ from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.targets import targets_of
 from treeleak.release.draws.recompute import Draws
 
-_MOST = 0.9999
-"""Confidence of what is not proved."""
 _LIKELIER = 0.5
 """Share of the cost of another order that the trees' own may have: else it explains nothing."""
 
@@ -114,7 +113,7 @@ def _placed(
         settled = (group.atoms == best).all(axis=0) & (not sure_of_cells)
         own = sure[group.rows, :-1]
         cell = np.where(settled, own, 1.0).min(axis=1, keepdims=True)
-        now = np.clip(cell * (share @ same), None, _MOST)
+        now = np.clip(cell * (share @ same), None, MOST_SURE)
         sure[group.rows, :-1] = np.where(settled | ((own == 1.0) & ~changed), own, now)
         first = values.first[best + values.atom_start[: len(best)]]
         chosen[group.rows, :-1] = np.where(changed, first, chosen[group.rows, :-1])

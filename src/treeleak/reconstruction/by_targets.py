@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
@@ -24,8 +25,6 @@ _MOST_ROWS = 400
 _MOST_ENTRIES = 2**25
 """... and leaves in which they are looked at."""
 _MOST_TIMES = 20
-_SURE = 0.9999
-"""Confidence of a value that was exchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +71,7 @@ def by_targets(answer: Answer, evidence: KnownDraws) -> Answer:
     first = values.first[moved + values.atom_start[:-2]]
     chosen, sure = rows.values.copy(), rows.confidence.copy()
     chosen[:, :-1] = np.where(changed, first, chosen[:, :-1])
-    sure[:, :-1] = np.where(changed, _SURE, sure[:, :-1])
+    sure[:, :-1] = np.where(changed, MOST_SURE, sure[:, :-1])
     # Other datasets were those of the rows as they stood before.
     return replace(answer, rows=(replace(rows, values=chosen, confidence=sure, worlds=None),))
 

@@ -18,6 +18,7 @@ from treeleak.attacks.targets import Solved, solve
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE, NodeStatistic
@@ -32,7 +33,6 @@ _FINE = 1e-11
 _LOST = 1e-12
 """What rounding may take from an interval for each row of its group, as a share of all sizes."""
 _AT_ONCE = 4_000_000
-_MOST_SURE = 0.9999
 _TOLD = 1e-4
 """Width of an interval, as a share of how far means of leaves lie apart, up to which it tells a
 target."""
@@ -85,7 +85,7 @@ def targets_of(
     group = _alike(leaf, draws)
     every = np.ones(len(sums.right), dtype=bool)
     solved, notes = _solved(sums, group, told, every), tuple[str, ...]()
-    sure = np.full(len(rows), 1.0 if proved.all() else _MOST_SURE)
+    sure = np.full(len(rows), 1.0 if proved.all() else MOST_SURE)
     if solved.met:
         # With an idea of each target, it is clearer how far sums may be off.
         again = target_sums(release, leaf, draws, proved, (solved.low, solved.high))
@@ -138,7 +138,7 @@ def _solved(sums: TargetSums, group: IntArray, told: Targets | None, use: BoolAr
     low, high = sums.low.copy(), sums.high.copy()
     if told is not None:
         # Of leaves that do not agree, none is believed.
-        said = told.sure >= _MOST_SURE
+        said = told.sure >= MOST_SURE
         low[said], high[said] = told.low[said], told.high[said]
 
     def mean(each: FloatArray) -> FloatArray:
@@ -192,7 +192,7 @@ def told_targets(
         values[own], share[own] = most_said(said)
     if np.isnan(values).all():
         return None
-    sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, _MOST_SURE))
+    sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, MOST_SURE))
     off = np.where(np.isnan(values), np.inf, _SAME * np.abs(values))
     middle = np.nan_to_num(values)
     return Targets(values, sure, middle - off, middle + off)

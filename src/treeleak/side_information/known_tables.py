@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
@@ -290,7 +291,7 @@ class KnownTables:
             number = numbered(column[:, None])
             share[:, i] = np.bincount(number)[number] / len(self.rows)
         best = int(share.sum(axis=1).argmax())
-        sure = np.clip(share[best], 1e-3, 0.9999)
+        sure = np.clip(share[best], 1e-3, MOST_SURE)
         return Filled(
             np.tile(self.rows[best], (n_rows, 1)),
             np.full(n_rows, self.row_labels[best]),

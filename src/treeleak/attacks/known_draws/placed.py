@@ -11,6 +11,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.drawn_worlds import drawn_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -19,8 +20,8 @@ from treeleak.side_information.density import Density
 _ROUNDS = 3
 _POINTS = 4096
 """Points of a cell that are looked at; of larger cells, evenly spaced ones."""
-_LEAST, MOST = 1e-3, 0.9999
-"""Bounds on what is not proved."""
+_LEAST = 1e-3
+"""Probability of what is not proved, at least."""
 _OWN = 0.01
 """Weight of the answer's own pair beside what is believed of a row."""
 
@@ -109,7 +110,7 @@ def placed_rows(
     chosen = values.cheapest(atoms, -prior)
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
     share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
-    confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, MOST))
+    confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, MOST_SURE))
     worlds = drawn_worlds(share, row, points.owner, log_w, points.atoms)
     fixed = proved & points.alike[at].all(axis=1)
     return Rows(chosen, confidence, proved, bool(proved.all()), 0, worlds, fixed)

@@ -21,7 +21,6 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer, Rows, Status, status_of
 from treeleak.attacks.consensus import MAX_ALIGNED
-from treeleak.attacks.known_draws.placed import MOST
 from treeleak.attacks.known_draws.search import Found
 from treeleak.attacks.posterior.bayes_estimate import Middle, middle, weighed
 from treeleak.attacks.posterior.chains import Chain
@@ -40,6 +39,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -135,7 +135,7 @@ def several_datasets(
     estimate = middle(makers, target, clock, judges.thinned(most // 4), seed)
     estimate = _in_order(estimate, samples, target)
     out = weighed(estimate.chosen, estimate.share, estimate.n_samples, values, target)
-    sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST))
+    sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST_SURE))
     out = replace(out, proved=found.proved, confidence=sure)
     least = min(found.misfit, int(missed.min()))
     status: Status = "likely" if not least and joined.settled else "unknown"

@@ -22,7 +22,6 @@ from treeleak.attacks.known_draws.beliefs import (
 from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
-from treeleak.attacks.known_draws.placed import MOST
 from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.middles import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -31,6 +30,7 @@ from treeleak.attacks.large_grid.settling import settled_between
 from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.values import Values
@@ -143,8 +143,8 @@ def _with_classes(rows: Rows, classes: Classes) -> Rows:
 
     Other values of rows that walked are not, whatever is believed of them.
     """
-    confidence = np.minimum(rows.confidence, MOST)
-    confidence[classes.sure, -1] = MOST
+    confidence = np.minimum(rows.confidence, MOST_SURE)
+    confidence[classes.sure, -1] = MOST_SURE
     return replace(rows, confidence=confidence)
 
 
