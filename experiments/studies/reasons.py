@@ -93,8 +93,8 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         "draft-dp-figures-2-to-9-claims",
         [{"the paper says": "at epsilon 0.1, forests often predict no better than the majority"}],
-        "treeleak counts a noisy count below zero as zero when a forest predicts; the paper does "
-        "not say what it does.",
+        "treeleak counts a noisy count below zero as zero when a forest predicts, so that "
+        "accuracies at small budgets are not the authors'.",
     ),
     Reason(
         "draft-dp-figure-10-claims",
