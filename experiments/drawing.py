@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -69,3 +70,10 @@ def legend_below(figure: Figure, axes: Axes, columns: int = 7) -> None:
     """Put one legend for all panels below them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def band(ax: Axes, mean: pd.Series[Any], spread: pd.Series[Any], k: int, label: str) -> None:
+    """Draw the mean of shares, and one standard deviation around it."""
+    ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=f"{label}, mean and sd")
+    ends = (mean - spread).clip(lower=0), (mean + spread).clip(upper=1)
+    ax.fill_between(mean.index, *ends, color=COLOURS[k], alpha=0.2, lw=0)

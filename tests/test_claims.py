@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.beside import beside_runs
 from experiments.claims import claim, claims_table, falls
 from experiments.studies import dp_claims, draft_claims
-from experiments.study import AGREES, DIFFERS
+from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))
@@ -175,3 +176,13 @@ def test_the_missing_row_of_draft_dp():
     assert list(said(dp_claims.of_network(runs)).values()) == [
         "1 of 4", "2 of 3", "0 of 2", "6 of 6",
     ]  # fmt: skip
+
+
+def test_errors_beside_published_ones():
+    points = pd.DataFrame({"known": [0, 1, 2, 3], "error": [0.1, 0.2, 0.3, np.nan]})
+    published = pd.DataFrame({"known": [0, 1, 3], "error": [0.1, np.nan, 0.5]})
+    found = beside_runs(points, published, ["known"])
+    assert list(found.columns) == ["known", "published", "error", "verdict"]
+    assert found.verdict.fillna("").tolist() == [AHEAD, AHEAD, "", BEHIND]
+    worse = beside_runs(points.assign(error=0.11), published, ["known"])
+    assert worse.verdict.fillna("").tolist() == [BEHIND, AHEAD, "", AHEAD]
