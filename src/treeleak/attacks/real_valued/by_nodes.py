@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from treeleak.attacks.real_valued.alike import alike, joined
 from treeleak.attacks.real_valued.layers import (
     Bounds,
     Groups,
@@ -42,9 +43,6 @@ _FEW = 8
 """Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
 _STATES = 20_000
 """States that are looked at, at most."""
-_ALIKE = 1e-9
-"""How far apart predictions in a group lie, at most. In single precision, their derivatives are
-mostly the same: which of two such predictions is a row's, hardly any sum says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +113,13 @@ class ByNodes:
     def found(self) -> Groups:
         """Find the groups of as many trees as leave no doubt."""
         self.best = start = self._start()
-        queue, number, seen = [(0, 0, 0, _State(start))], 0, set[bytes]()
+        queue, number = [(0, 0, 0, _State(start))], 0
+        waiting: dict[int, tuple[Groups, FloatArray]] = {}
         n_trees = len(self.geometry.release.trees)
         while queue and number < _STATES and not self.clock.stopped:
-            level, _, _, state = heappop(queue)
+            level, _, k, state = heappop(queue)
+            if k in waiting:
+                state = _State(waiting.pop(k)[0])
             if state.groups.n_trees > self.best.n_trees:
                 self.best = state.groups
                 self.clock.tell("splitting groups of rows", 0.7 * self.best.n_trees / n_trees)
@@ -131,14 +132,27 @@ class ByNodes:
             else:
                 level = 0
             for each in more if level < len(_LEVELS) else ():
-                if not each.layers:
-                    # Choices of trees ahead may leave the same groups.
-                    if (own := each.groups.digest()) in seen:
-                        continue
-                    seen.add(own)
+                settled = not each.layers
+                if settled and self._joins(each.groups, waiting):
+                    continue
                 number += 1
-                heappush(queue, (level, -each.groups.n_trees, number, each))
+                if settled:
+                    ends = self._predicted(each.groups.leaf, each.groups.n_trees)
+                    waiting[number] = each.groups, ends
+                heappush(queue, (level, settled - each.groups.n_trees, number, each))
         return self.best
+
+    def _joins(self, groups: Groups, waiting: dict[int, tuple[Groups, FloatArray]]) -> bool:
+        """Join groups with those of a state that waits, if they hardly differ."""
+        ends = self._predicted(groups.leaf, groups.n_trees)
+        for k, (other, known) in waiting.items():
+            both = None
+            if other.n_trees == groups.n_trees:
+                both = joined(other, groups, known, ends)
+            if both is not None:
+                waiting[k] = both, self._predicted(both.leaf, both.n_trees)
+                return True
+        return False
 
     def _start(self) -> Groups:
         first = np.tile(self.geometry.leaf_start[:-1], (2, 1, 1))
@@ -326,8 +340,8 @@ class ByNodes:
         leaf = groups.leaf[:, old]
         leaf[:, :, t] = first + at
         number = bounds.least[old, leaves[at]]
-        low, high = (self._predicted(each, t + 1) for each in leaf)
-        ends, new = _alike(low, high)
+        low, high = self._predicted(leaf, t + 1)
+        ends, new = alike(low, high)
         to = np.full((len(groups.rows), len(leaves)), -1)
         to[old, at] = new
         box, group = self._cut(groups, first + np.arange(len(leaves)), to)
@@ -337,24 +351,8 @@ class ByNodes:
         return Groups(t + 1, rows, leaf, box, group, counts)
 
     def _predicted(self, leaf: IntArray, n_trees: int) -> FloatArray:
-        """Say what so many trees predict, in the precision of the library."""
-        release = self.geometry.release
-        one_more = np.append(leaf[:, :n_trees], leaf[:, :1], axis=1)
-        return margins(release, one_more)[:, -1].astype(float)
-
-
-def _alike(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
-    """Number ranges of predictions that lie together within :data:`_ALIKE`.
-
-    Returns places of the lowest and the highest of each number, shape (2, n_numbers), and the
-    number of each range.
-    """
-    order = np.argsort(low, kind="stable")
-    number, ends = np.empty(len(order), dtype=np.int64), list[list[int]]()
-    for i in order.tolist():
-        if not ends or max(high[i], high[ends[-1][1]]) - low[ends[-1][0]] > _ALIKE:
-            ends.append([i, i])
-        elif high[i] > high[ends[-1][1]]:
-            ends[-1][1] = i
-        number[i] = len(ends) - 1
-    return np.array(ends).T, number
+        """Say what so many trees predict at most and at least, in the precision of the library."""
+        release, (_, n, m) = self.geometry.release, leaf.shape
+        each = leaf.reshape(2 * n, m)
+        one_more = np.append(each[:, :n_trees], each[:, :1], axis=1)
+        return margins(release, one_more)[:, -1].astype(float).reshape(2, n)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from functools import lru_cache
-from hashlib import blake2b
 
 import numpy as np
 
@@ -44,13 +43,6 @@ class Groups:
     held: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
     """Shape (2, n_leaves of the first trees). How many rows each leaf (row of A) holds, and how
     many of the second class; NaN where that does not follow."""
-
-    def digest(self) -> bytes:
-        """Give what groups of the same rows, leaves and boxes have in common, and no others."""
-        out = blake2b(str(self.n_trees).encode())
-        for x in (self.rows, self.leaf, self.box, self.group):
-            out.update(x.tobytes())
-        return out.digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,19 +100,20 @@ class _Program:
     @classmethod
     def of(cls, groups: Groups, leaf: IntArray) -> _Program:
         (n, n_trees), (rows, ones) = leaf.shape, groups.held
-        told = ~np.isnan(ones)
+        counted, told = ~np.isnan(rows), ~np.isnan(ones)
         box = np.repeat(np.arange(n), n_trees)
         at = csr_array((np.ones(leaf.size), (leaf.ravel(), box)), shape=(len(rows), n))
         of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
-        sums = vstack([hstack([at, at]), block_diag([csr_array((0, n)), at[told]])])
-        target = np.append(rows, ones[told])
+        every = hstack([at[counted], at[counted]])
+        sums = vstack([every, block_diag([csr_array((0, n)), at[told]])])
+        target = np.append(rows[counted], ones[told])
         slack = identity(len(target))
         both = vstack([
             hstack([sums, slack, -slack]),
             hstack([of, of, csr_array((len(groups.rows), 2 * len(target)))]),
         ], format="csr")  # fmt: skip
         most = groups.rows[groups.group]
-        high = np.concatenate([most, most, np.full(2 * len(target), rows.max())])
+        high = np.concatenate([most, most, np.full(2 * len(target), groups.rows.sum())])
         wanted = np.append(target, groups.rows)
         return cls(n, high, LinearConstraint(both, wanted, wanted))
 

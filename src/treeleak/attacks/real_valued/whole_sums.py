@@ -174,13 +174,13 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     halves = _halves(own, order)
     size = max(counted(own.begin, own.rows, half, n).sum() for half in halves)
     n_listed = min(n_most, _MOST_LISTED)
-    quarters = _quarters(own, turned, n, halves) if size <= n_most else None
+    quarters = _quarters(own, turned, n, halves) if n_listed < size <= n_most else None
     found: IntArray | None
-    # Choices are looked at for each of the numbers that a sum may stand for.
-    if quarters is not None and (size <= n_listed or size * len(quarters.wanted) <= n_most):
-        found = _in_quarters(own, turned, quarters)
-    elif size <= n_listed:
+    if size <= n_listed:
         found = _in_halves(own, turned, n, halves)
+    # Choices are looked at for each of the numbers that a sum may stand for.
+    elif quarters is not None and size * len(quarters.wanted) <= n_most:
+        found = _in_quarters(own, turned, quarters)
     else:
         found = _in_tries(own, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
