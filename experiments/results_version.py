@@ -273,6 +273,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Boosted models of raw tables: nodes with more choices are asked where a search goes "
             "no further, and more searches end.",
         ),
+        43: (
+            ("boosted-raw", "raw_boosted"),
+            "Boosted models of raw tables: choices after which predictions hardly differ are "
+            "followed as one, and halves are listed where they can be: more searches end, sooner.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
