@@ -132,18 +132,19 @@ class ByNodes:
             else:
                 level = 0
             for each in more if level < len(_LEVELS) else ():
-                settled = not each.layers
-                if settled and self._joins(each.groups, waiting):
-                    continue
-                number += 1
-                if settled:
-                    ends = self._predicted(each.groups.leaf, each.groups.n_trees)
-                    waiting[number] = each.groups, ends
-                heappush(queue, (level, settled - each.groups.n_trees, number, each))
+                settled, number = not each.layers, number + 1
+                # Settled groups wait for what else the same choices lead to.
+                if not settled or self._waits(number, each.groups, waiting):
+                    heappush(queue, (level, settled - each.groups.n_trees, number, each))
         return self.best
 
-    def _joins(self, groups: Groups, waiting: dict[int, tuple[Groups, FloatArray]]) -> bool:
-        """Join groups with those of a state that waits, if they hardly differ."""
+    def _waits(
+        self, number: int, groups: Groups, waiting: dict[int, tuple[Groups, FloatArray]]
+    ) -> bool:
+        """Let groups wait under a number; False if they hardly differ from others, and join these.
+
+        ``waiting``: groups, and the lowest and highest predictions of each, shape (2, n_groups).
+        """
         ends = self._predicted(groups.leaf, groups.n_trees)
         for k, (other, known) in waiting.items():
             both = None
@@ -151,8 +152,9 @@ class ByNodes:
                 both = joined(other, groups, known, ends)
             if both is not None:
                 waiting[k] = both, self._predicted(both.leaf, both.n_trees)
-                return True
-        return False
+                return False
+        waiting[number] = groups, ends
+        return True
 
     def _start(self) -> Groups:
         first = np.tile(self.geometry.leaf_start[:-1], (2, 1, 1))
@@ -351,7 +353,7 @@ class ByNodes:
         return Groups(t + 1, rows, leaf, box, group, counts)
 
     def _predicted(self, leaf: IntArray, n_trees: int) -> FloatArray:
-        """Say what so many trees predict at most and at least, in the precision of the library."""
+        """Say what so many trees predict at least and at most, in the precision of the library."""
         release, (_, n, m) = self.geometry.release, leaf.shape
         each = leaf.reshape(2 * n, m)
         one_more = np.append(each[:, :n_trees], each[:, :1], axis=1)
