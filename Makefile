@@ -41,7 +41,8 @@ style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-# Three quarters of a minute, which a newcomer does not wait for.
+# Three quarters of a minute, which a newcomer does not wait for. On Python 3.11: stubs of the NumPy
+# that newer ones get say other things.
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
