@@ -231,9 +231,8 @@ def test_leaves_meet_where_they_have_a_point_in_common():
     assert np.array_equal(meets, meets.T)
 
 
-@pytest.mark.parametrize(
-    "name", ["missing values", *(pytest.param(n, marks=pytest.mark.slow) for n in SOME)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["missing values", *SOME])
 def test_rows_come_back_in_their_places(unlisted, name):
     X, y = people(60, 3, gaps=name == "missing values")
     model = MODELS[name].fit(X, y)

@@ -70,6 +70,7 @@ def test_documents_have_no_old_phrase(path):
     assert found_in(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.slow
 def test_messages_and_docstrings_have_no_old_phrase():
     modules = sorted(HOME.rglob("*.py"))
     assert len(modules) > 300

@@ -35,7 +35,7 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
 @pytest.mark.parametrize(
     ("module", "name", "n_trees", "evaluations", "status"),
     [
-        (search, "fit_likely", 5, 1, "unknown"),
+        pytest.param(search, "fit_likely", 5, 1, "unknown", marks=pytest.mark.slow),
         pytest.param(search, "_solved", 5, 1, "unknown", marks=pytest.mark.slow),
         pytest.param(run, "typical", 1, 1000, "feasible", marks=pytest.mark.slow),
     ],
