@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued.alike import alike, joined
+from treeleak.attacks.real_valued.alike import _NEARLY, alike, joined
 from treeleak.attacks.real_valued.layers import Groups
 
 RANGES = st.tuples(st.integers(-5, 5), st.integers(-3, 3), st.integers(0, 3))
@@ -84,7 +84,7 @@ def test_rows_of_both_states_lie_in_the_groups_that_they_have_in_common(whole, o
             for own in (one, other)
         ]
         spans.append(np.hstack(inside))
-    if any(np.ptp(span) > 3 * NEAR for span in spans):
+    if any(np.ptp(span) > _NEARLY for span in spans):
         assert found is None
         return
     assert np.cumsum(found.rows).tolist() == cut
@@ -125,4 +125,4 @@ def test_states_that_differ_by_far_predictions_are_not_joined(far):
     one, other = Rows(predicted, {2}), Rows(predicted, {1})
     other.ends[1, 1] = far
     found = joined(one.groups, other.groups, one.ends, other.ends)
-    assert (found is None) == (far > 3 * NEAR)
+    assert (found is None) == (far > _NEARLY)
