@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -33,5 +33,4 @@ def beside_runs(points: pd.DataFrame, published: pd.DataFrame, keys: Sequence[st
 
 def draw_published(ax: Axes, published: pd.DataFrame, x: str) -> None:
     """Draw published errors over a column, where there are any."""
-    line: dict[str, Any] = {"color": "black", "ls": ":", "label": "published"}
-    ax.plot(published[x], published.error, **line)
+    ax.plot(published[x], published.error, ":", color="black", label="published")
