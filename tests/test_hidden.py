@@ -318,6 +318,7 @@ def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
     assert error_of(answer, case) < 0.5 * random_baseline(case.X, case.schema).mean
 
 
+@pytest.mark.slow
 @with_some(SEEDS, st.booleans())
 @settings(max_examples=15)
 def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):

@@ -209,6 +209,7 @@ def test_nothing_is_learned_where_time_is_up() -> None:
     assert learned_worlds(searches, geometry, values, clock, 0, BRIEF) is None
 
 
+@pytest.mark.slow
 def test_columns_that_go_together_are_learned_from_counts_of_other_rows() -> None:
     """Three columns are copies of each other; no tree tests them together in more than one class.
 

@@ -65,6 +65,7 @@ def test_the_document_says_on_what_the_verdict_rests(leaking, edition):
         assert part["error"] == round(part["error"], 2)
 
 
+@pytest.mark.slow
 def test_large_leaves_on_few_columns_show_no_leak():
     X, y, schema = _people(1, free=12)
     audited = _audit(X, y, schema, min_samples_leaf=20, max_depth=2)
