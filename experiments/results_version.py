@@ -278,6 +278,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Boosted models of raw tables: choices after which predictions hardly differ are "
             "followed as one, and halves are listed where they can be: more searches end, sooner.",
         ),
+        44: (
+            ("boosted-raw", "raw_boosted"),
+            "Boosted models of raw tables: in columns of few values, rows whose value is known say "
+            "more of the others than values that are drawn do.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

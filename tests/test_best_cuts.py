@@ -162,7 +162,7 @@ def test_what_each_value_of_a_row_misses_is_what_brute_force_counts(seed):
     atom[i, a] = rng.integers(low, high + 1)
     size = high - low + 1
     off, beyond = np.zeros(size), np.zeros(size + 1)
-    sums = sums_of(atom, nodes, axes)
+    sums = sums_of(atom, (atom, atom), nodes, axes)
     count_missed(i, a, low, high, atom[i, a], nodes, axes, rules, sums, off, beyond)
     own = np.flatnonzero(row == i)
     cuts = slice(axes.cuts[a] + low, axes.cuts[a] + high)
@@ -189,13 +189,13 @@ def test_sums_stay_right_while_values_are_drawn(seed):
         np.column_stack([f(x) for x in parts])
         for f in (lambda x: x.argmax(axis=1), lambda x: x.shape[1] - 1 - x[:, ::-1].argmax(axis=1))
     )
-    sums, share = sums_of(atom, nodes, axes), np.zeros(box.shape)
+    sums, share = sums_of(atom, ends, nodes, axes), np.zeros(box.shape)
     for _ in range(3):
         draw(
             atom, ends, box, sums, nodes, axes, rules, 2.0,
             rng.permutation(atom.size), rng.random(atom.size), share,
         )  # fmt: skip
-    right = sums_of(atom, nodes, axes)
+    right = sums_of(atom, ends, nodes, axes)
     np.testing.assert_allclose(sums.left, right.left, atol=1e-9)
     np.testing.assert_array_equal(sums.near, right.near)
     np.testing.assert_allclose(sums.rows, right.rows)
@@ -213,7 +213,12 @@ def test_sums_stay_right_while_values_are_drawn(seed):
 def test_values_are_counted_beside_each_other(seed):
     rng = np.random.default_rng(seed)
     axes, nodes, _, atom, _ = some_nodes(rng)
-    _, (bins, held, both), _, _ = sums_of(atom, nodes, axes)
+    last, known = np.diff(axes.atoms) - 1, rng.random(atom.shape) < 0.5
+    ends = np.where(known, atom, 0), np.where(known, atom, last)
+    _, (bins, held, both, weight, power), _, _ = sums_of(atom, ends, nodes, axes)
+    few = last < 8
+    assert (power == np.where(few, 0.5, 0.25)).all()
+    assert (weight == np.where((ends[0] < ends[1]) & few, 0.25, 1.0)).all()
     own = bins[atom + axes.atoms[:-1]]
     for begin, end in pairwise(axes.atoms.tolist()):
         # Neighbours share bins, at most eight; and each where there are no more values.
@@ -221,21 +226,46 @@ def test_values_are_counted_beside_each_other(seed):
         assert len(set(bins[begin:end].tolist())) == min(end - begin, 8)
         assert not set(bins[begin:end].tolist()) & set(bins[end:].tolist())
     for one in range(len(held)):
-        has = (own == one).any(axis=1)
+        has = weight.sum(axis=1, where=own == one)
         assert held[one] == has.sum()
         for other in range(len(held)):
-            assert both[one, other] == (has & (own == other).any(axis=1)).sum()
+            assert both[one, other] == has.sum(where=(own == other).any(axis=1))
+
+
+def none_of(n_rows):
+    """No nodes: nothing is said of any cut."""
+    none, whole = np.zeros(0), np.zeros(0, dtype=np.int64)
+    return Nodes(
+        np.zeros(n_rows + 1, dtype=np.int64), whole, whole, none, none, np.zeros((3, 0)), none,
+        none, whole, whole,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_rows_that_may_have_two_values_are_like_the_few_of_which_it_is_known(seed):
+    rng = np.random.default_rng(seed)
+    # Rows of two kinds differ in four columns. Of the second kind, the last column is hardly ever
+    # known, and of the first, it mostly is: its value is the more frequent among known ones.
+    kind = np.repeat([0, 1, 1], [32, 3, 60])
+    atom = np.repeat(kind[:, None], 5, axis=1)
+    axes = Axes(np.arange(0, 11, 2), np.zeros(6, dtype=np.int64))
+    ends, box = (atom.copy(), atom.copy()), np.zeros((len(atom), 10), dtype=bool)
+    np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
+    box[35:, 8:], ends[0][35:, 4], ends[1][35:, 4] = True, 0, 1
+    atom[35:, 4] = rng.integers(0, 2, 60)
+    share, nodes = np.zeros(box.shape), none_of(len(atom))
+    sums, rules = sums_of(atom, ends, nodes, axes), Rules(1.0, 1.0, np.zeros(2, dtype=bool))
+    for _ in range(100):
+        order, chance = rng.permutation(atom.size), rng.random(atom.size)
+        draw(atom, ends, box, sums, nodes, axes, rules, 4.0, order, chance, share)
+    assert share[35:, 9].mean() > 90
 
 
 def test_a_row_is_like_those_that_have_its_other_values():
     rng = np.random.default_rng(0)
     axes = Axes(np.array([0, 2, 4]), np.array([0, 0, 0]))
     atom = np.repeat(rng.integers(0, 2, (60, 1)), 2, axis=1)
-    none = np.zeros(0)
-    nodes = Nodes(
-        np.zeros(61, int), none.astype(int), none.astype(int), none, none, np.zeros((3, 0)), none,
-        none, none.astype(int), none.astype(int),
-    )  # fmt: skip
+    nodes = none_of(60)
     # Of both columns the same; of the last rows, the second one is not known.
     box = np.zeros((60, 4), dtype=bool)
     np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
@@ -244,7 +274,7 @@ def test_a_row_is_like_those_that_have_its_other_values():
     ends[0][50:, 1], ends[1][50:, 1] = 0, 1
     right = atom[50:, 1].copy()
     atom[50:, 1] = 1 - right
-    share, sums = np.zeros((60, 4)), sums_of(atom, nodes, axes)
+    share, sums = np.zeros((60, 4)), sums_of(atom, ends, nodes, axes)
     rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
     for _ in range(200):
         draw(
@@ -262,15 +292,12 @@ def test_cuts_lie_between_values_of_the_training_set(sample):
 def one_open(n_cuts, n_first):
     """One column of two values: some rows that have the first, and one that may have either."""
     axes = Axes(np.array([0, 2]), np.array([0, n_cuts]))
-    atom, none = np.zeros((n_first + 1, 1), dtype=np.int64), np.zeros(0)
+    atom = np.zeros((n_first + 1, 1), dtype=np.int64)
     box = np.zeros((n_first + 1, 2), dtype=bool)
     box[:, 0] = box[-1, 1] = True
-    nodes = Nodes(
-        np.zeros(n_first + 2, int), none.astype(int), none.astype(int), none, none,
-        np.zeros((3, 0)), none, none, none.astype(int), none.astype(int),
-    )  # fmt: skip
+    nodes = none_of(n_first + 1)
     ends = atom.copy(), box.sum(axis=1)[:, None].astype(np.int64) - 1
-    sums, share = sums_of(atom, nodes, axes), np.zeros(box.shape)
+    sums, share = sums_of(atom, ends, nodes, axes), np.zeros(box.shape)
     rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
     rng = np.random.default_rng(0)
     for _ in range(50):

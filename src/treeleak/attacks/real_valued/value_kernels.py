@@ -12,9 +12,6 @@ from treeleak.core.compiled import njit
 
 BEFORE = 1.0
 """How many rows hold each value before any is drawn."""
-_POWER = 0.25
-"""To which the chance of a row's other values is taken: they depend on each other, and much of what
-was learned of them comes from values that were drawn themselves."""
 _USUAL = 4.0
 """Rows as they are in all that are added to those with a value."""
 
@@ -68,16 +65,22 @@ class Pairs(NamedTuple):
     bin: IntArray
     """Shape (n_atoms,). Bins of all attributes are numbered through."""
     held: FloatArray
-    """Shape (n_bins,). Rows with a value in each bin."""
+    """Shape (n_bins,). Rows with a value in each bin, by their weight."""
     both: FloatArray
-    """Shape (n_bins, n_bins). Rows with values in both."""
+    """Shape (n_bins, n_bins). Rows with values in both, by the weight in the first one's column."""
+    weight: FloatArray
+    """Shape (n_rows, n_attributes). What a row counts for in a column."""
+    power: FloatArray
+    """Shape (n_attributes,). To which the chance of a row's other values is taken: they depend on
+    each other, and much of what was learned of them comes from values that were drawn themselves.
+    """
 
 
 class Sums(NamedTuple):
     """What values of all rows add up to, kept right as one of them changes."""
 
     rows: FloatArray
-    """Shape (n_atoms,). Rows with each value, and those that each had before."""
+    """Shape (n_atoms,). Rows with each value, by their weight, and those that each had before."""
     pairs: Pairs
     left: FloatArray
     """Shape (n_nodes, n_cuts, 3), as :func:`left_sums` has it; not kept right at nodes of which
@@ -176,7 +179,9 @@ def draw(
         total = 0.0
         for v in range(low, high + 1):
             k = v - low
-            own = sums.rows[axes.atoms[a] + v] - (1.0 if v == now else 0.0)
+            own = sums.rows[axes.atoms[a] + v]
+            if v == now:
+                own -= sums.pairs.weight[i, a]
             if ordered and own <= BEFORE:
                 own = math.exp(cost)
             weight[k] = own * math.exp(usual[k] - cost * (off[k] - least))
@@ -215,13 +220,13 @@ def _beside_others(
         if own == last:
             out[v - low] = out[v - low - 1]
             continue
-        last, total, itself = own, 0.0, 1.0 if own == now else 0.0
+        last, total, itself = own, 0.0, pairs.weight[i, a] if own == now else 0.0
         for b in range(atom.shape[1]):
             if b != a:
                 other = pairs.bin[axes.atoms[b] + atom[i, b]]
                 both = pairs.both[own, other] - itself + _USUAL * pairs.held[other] / n
                 total += math.log(both / (pairs.held[own] - itself + _USUAL))
-        out[v - low] = _POWER * total
+        out[v - low] = pairs.power[a] * total
         most = max(most, out[v - low])
     for k in range(high - low + 1):
         out[k] -= most
@@ -230,16 +235,16 @@ def _beside_others(
 @njit()
 def _counted(atom: IntArray, i: int, a: int, axes: Axes, sums: Sums, sign: float) -> None:
     """Count a value of a row, for itself and beside its other values."""
-    pairs = sums.pairs
-    sums.rows[axes.atoms[a] + atom[i, a]] += sign
+    pairs, mine = sums.pairs, sign * sums.pairs.weight[i, a]
+    sums.rows[axes.atoms[a] + atom[i, a]] += mine
     own = pairs.bin[axes.atoms[a] + atom[i, a]]
-    pairs.held[own] += sign
-    pairs.both[own, own] += sign
+    pairs.held[own] += mine
+    pairs.both[own, own] += mine
     for b in range(atom.shape[1]):
         if b != a:
             other = pairs.bin[axes.atoms[b] + atom[i, b]]
-            pairs.both[own, other] += sign
-            pairs.both[other, own] += sign
+            pairs.both[own, other] += mine
+            pairs.both[other, own] += sign * pairs.weight[i, b]
 
 
 @njit()
@@ -301,7 +306,8 @@ def compile_all() -> None:
     axes, rules = Axes(np.arange(2), np.arange(2)), Rules(1.0, 1.0, np.zeros(3, bool))
     left: Any = left_sums(none, nodes, axes)
     better_cuts(left, nodes, rules)
-    sums = Sums(one, Pairs(few, one, np.ones((1, 1))), left, beside(none, nodes))
+    pairs = Pairs(few, one, np.ones((1, 1)), np.ones((1, 1)), one)
+    sums = Sums(one, pairs, left, beside(none, nodes))
     draw(
         none, (none, none), np.ones((1, 1), bool), sums, nodes, axes, rules, 1.0, few, one,
         np.ones((1, 1)),

@@ -38,6 +38,10 @@ _RISING, _HEARD = 0.5, 0.6
 """Share of the draws in which that rises, and after which they count."""
 _BINS = 8
 """Bins of the values of a column, at most."""
+_DRAWN, _FEW, _MANY = 0.25, 0.5, 0.25
+"""What a row counts for in a column of few values of which it may have several: else what is drawn
+would soon be like what was drawn before, and not like rows whose values are known. And the powers
+(:attr:`Pairs.power`) of columns of as few values as there are bins, and of others."""
 
 
 def values_in_boxes(
@@ -91,7 +95,7 @@ def _drawn(
     first = rng.random(box.shape) * box
     own = np.split(first, axes.atoms[1:-1], axis=1)
     atom = np.column_stack([x.argmax(axis=1) for x in own])
-    sums = sums_of(atom, nodes, axes)
+    sums = sums_of(atom, ends, nodes, axes)
     share = np.zeros(box.shape)
     for sweep in range(_SWEEPS):
         if clock.stopped and sweep >= _LEAST_SWEEPS:
@@ -106,15 +110,23 @@ def _drawn(
     return share
 
 
-def sums_of(atom: IntArray, nodes: Nodes, axes: Axes) -> Sums:
-    """Add up values of all rows; beside each other, by bins of neighbours where there are many."""
+def sums_of(atom: IntArray, ends: tuple[IntArray, IntArray], nodes: Nodes, axes: Axes) -> Sums:
+    """Add up values of all rows; beside each other, by bins of neighbours where there are many.
+
+    ``ends``, shape (n_rows, n_attributes) each: first and last atom that each value may have.
+    """
     n_atoms = np.diff(axes.atoms)
     n_bins = np.minimum(n_atoms, _BINS)
     number = np.arange(axes.atoms[-1]) - np.repeat(axes.atoms[:-1], n_atoms)
     of = np.repeat([n_atoms, n_bins, np.cumsum(n_bins) - n_bins], n_atoms, axis=1)
     own = of[2] + number * of[1] // of[0]
-    rows = BEFORE + np.bincount((atom + axes.atoms[:-1]).ravel(), minlength=len(own)).astype(float)
-    lies = np.zeros((len(atom), int(n_bins.sum())))
-    np.put_along_axis(lies, own[atom + axes.atoms[:-1]], 1.0, axis=1)
-    pairs = Pairs(own, lies.sum(axis=0), lies.T @ lies)
+    few = n_atoms <= _BINS
+    weight = np.where((ends[0] != ends[1]) & few, _DRAWN, 1.0)
+    at = atom + axes.atoms[:-1]
+    rows = np.bincount(at.ravel(), weight.ravel(), len(own)).astype(float) + BEFORE
+    lies, heard = np.zeros((2, len(atom), int(n_bins.sum())))
+    np.put_along_axis(lies, own[at], 1.0, axis=1)
+    np.put_along_axis(heard, own[at], weight, axis=1)
+    power = np.where(few, _FEW, _MANY)
+    pairs = Pairs(own, heard.sum(axis=0), heard.T @ lies, weight, power)
     return Sums(rows, pairs, left_sums(atom, nodes, axes), beside(atom, nodes))
