@@ -3,7 +3,8 @@
 Values are drawn one after the other from what their columns hold, and hold beside the other values
 of the row. They are the less likely the more nodes would have had a better cut with them
 (:mod:`.best_cuts`). First these statements weigh little and then more and more. How often each
-value is drawn in the end says how sure it is.
+value is drawn in the end says how sure it is. In columns of few values, known values count for more
+than drawn ones.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _RISING, _HEARD = 0.5, 0.6
 _BINS = 8
 """Bins of the values of a column, at most."""
 _DRAWN, _FEW, _MANY = 0.25, 0.5, 0.25
-"""What a row counts for in a column of few values of which it may have several: else what is drawn
-would soon be like what was drawn before, and not like rows whose values are known. And the powers
-(:attr:`Pairs.power`) of columns of as few values as there are bins, and of others."""
+"""What a drawn value counts for in a column of few values, one for each bin: else values would soon
+be like those drawn before, and not like known ones. And the powers (:attr:`Pairs.power`) of such
+columns and of others."""
 
 
 def values_in_boxes(
