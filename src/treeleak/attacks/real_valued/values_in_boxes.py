@@ -125,9 +125,9 @@ def sums_of(atom: IntArray, ends: tuple[IntArray, IntArray], nodes: Nodes, axes:
     weight = np.where((ends[0] != ends[1]) & few, _DRAWN, 1.0)
     at = atom + axes.atoms[:-1]
     rows = np.bincount(at.ravel(), weight.ravel(), len(own)).astype(float) + BEFORE
-    lies, heard = np.zeros((2, len(atom), int(n_bins.sum())))
+    lies = np.zeros((len(atom), int(n_bins.sum())))
     np.put_along_axis(lies, own[at], 1.0, axis=1)
-    np.put_along_axis(heard, own[at], weight, axis=1)
+    heard = lies * np.repeat(weight, n_bins, axis=1)
     power = np.where(few, _FEW, _MANY)
     pairs = Pairs(own, heard.sum(axis=0), heard.T @ lies, weight, power)
     return Sums(rows, pairs, left_sums(atom, nodes, axes), beside(atom, nodes))
