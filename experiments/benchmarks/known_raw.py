@@ -10,7 +10,8 @@ count, so that rows which they put in different leaves are ties, which no attack
 "placed" is the share of rows in their true leaf of every tree that drew them, label included;
 "near" and "near 5 %" are the shares of numbers within 1 % and 5 % of their range (the latter, of
 the mixed table, of incomes), "kinds" that of categories that are right. "error" is DRAFT's,
-after matching, on the columns of the answer; it is left out beyond 5,000 rows. Seconds are those of
+after matching, on the columns of the answer, and "expected" what the answer says of it; both are
+left out beyond 5,000 rows. Below, all runs together. Seconds are those of
 ``treeleak.reconstruct`` after a smaller run that compiles what is used.
 
 Floors stand in ``known_raw_floors.csv``; other numbers of rows (``--rows``) have none. Stroke,
@@ -35,11 +36,11 @@ import pandas as pd
 
 import treeleak
 from experiments.benchmarks import known_raw_sides
-from experiments.benchmarks.floor_lines import print_missed
+from experiments.benchmarks.floor_lines import expected_over_true, print_missed, runs_of
 from experiments.benchmarks.known_raw_sides import off_the_grid
 from experiments.benchmarks.known_raw_tables import BINARY, TABLES, Sample, sample
 from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records, flat
+from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
@@ -63,8 +64,8 @@ _SHARES = {
 called in the table."""
 
 _FIGURES = (
-    "settled", "open_rows", "left_open", "labels", "placed", "error", "near", "near_5",
-    "categories", "wrong",
+    "settled", "open_rows", "left_open", "labels", "placed", "expected", "error", "near",
+    "near_5", "categories", "wrong",
 )  # fmt: skip
 """Figures that a run may lack."""
 
@@ -179,6 +180,7 @@ def measured(data: Sample, found: Reconstruction) -> dict[str, float | int | Non
     return {
         "labels": float(label.mean()),
         "placed": float(placed.mean()),
+        "expected": found.expected_error,
         "wrong": int((proved & ~same_cell).sum()),
         "near": _share(right[:, numeric]),
         "near_5": _share(off[:, true.columns.isin(wide)] <= 0.05),
@@ -228,12 +230,11 @@ def said(floor: Any) -> str:
 
 def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     """Print a line for each run; say how many miss their floor."""
-    runs = flat(records)
-    runs[list(_FIGURES)] = runs[list(_FIGURES)].astype(float)
+    runs = runs_of(records, _FIGURES)
     out = new_table(
         f"raw numbers, known draws; {say_versions(runs.results_version)}",
         "table, rows, seed, status, verified, s, settled, open, proved, left open, labels, placed, "
-        "error, near, near 5 %, kinds, MB, floor, met",
+        "expected / error, near, near 5 %, kinds, MB, floor, met",
         left="table, status, verified, floor, met",
     )
     out.columns[-2].no_wrap = False  # The longest.
@@ -248,10 +249,11 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
                 r.table, str(r.n_rows), str(r.seed), r.status, "yes" if verified else "no",
                 f"{r.seconds:.1f}", number(r.settled, 0), number(r.open_rows, 0),
                 f"{r.proved:.3f}", number(r.left_open, 0), number(r.labels, 3), number(r.placed, 3),
-                number(r.error), number(r.near, 3), number(r.near_5, 3), number(r.categories, 3),
-                f"{r.peak_mb:.0f}", said(line), met,
+                f"{number(r.expected)} / {number(r.error)}", number(r.near, 3),
+                number(r.near_5, 3), number(r.categories, 3), f"{r.peak_mb:.0f}", said(line), met,
             )  # fmt: skip
     CONSOLE.print(out)
+    CONSOLE.print(expected_over_true(runs))
     for miss in misses:
         CONSOLE.print(miss, soft_wrap=True)
     for r in runs[runs.status == "refused"].itertuples():

@@ -35,7 +35,14 @@ from typing import Any
 import pandas as pd
 
 from experiments.attempt import Case
-from experiments.benchmarks.floor_lines import judged, print_missed, print_refused, runs_of
+from experiments.benchmarks.floor_lines import (
+    expected_over_true,
+    judged,
+    print_missed,
+    print_refused,
+    runs_of,
+    within,
+)
 from experiments.benchmarks.known_raw_tables import TABLES
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
@@ -48,8 +55,8 @@ _LIMIT, _MARGIN = 60.0, 0.95
 """Seconds of a run without a floor; share of those of a floor, which count all that follows."""
 _QUICK = 300
 """Most rows of a line of the quick part."""
-_ERROR, _HELD = (0.8, 1.2), (0.87, 0.93)
-"""Floors of all runs together: expected over true error, and the share held of nine in ten."""
+_HELD = (0.87, 0.93)
+"""Floor of all runs together: the share held of nine in ten."""
 _OTHERS = 200
 """Rows of a table without floors, where none are asked for."""
 
@@ -147,21 +154,14 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
 
 def as_stated(runs: pd.DataFrame) -> str:
     """Say how far all runs together are as sure and as wrong as they state."""
-    both = runs[runs.expected.notna() & runs.error.notna()]
-    ratio = both.expected.sum() / both.error.sum() if both.error.sum() else float("nan")
     told = runs[runs.ninety.notna()]
     n = told.n_ninety.sum()
     share = (told.ninety * told.n_ninety).sum() / n if n else float("nan")
     return (
-        f"expected over true error, in sums: {number(ratio, 3) or '-'} {_within(ratio, *_ERROR)}, "
-        f"{len(both)} runs\n"
+        f"{expected_over_true(runs)}\n"
         f"held of {n:,.0f} values said to be about .9 sure: {number(share, 3) or '-'} "
-        f"{_within(share, *_HELD)}"
+        f"{within(share, *_HELD)}"
     )
-
-
-def _within(x: float, low: float, high: float) -> str:
-    return f"(floor {low:g} to {high:g}: {verdict(low <= x <= high)})"
 
 
 def _both(*figures: float) -> str:

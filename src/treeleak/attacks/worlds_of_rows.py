@@ -57,13 +57,11 @@ def distance_from_worlds(rows: Rows, values: Values, clock: Clock, seed: int) ->
     Confidences say how sure a value is in its place. Errors are measured after matching: a row that
     stands in the place of another one is right.
 
-    None where nothing is open, where rows have no worlds, or values lie in intervals, of which a
-    world does not say how far apart they are.
+    None where nothing is open, or rows have no worlds. Of values in intervals, it is that of their
+    points.
     """
     n_rows = len(rows.values)
     if rows.worlds is None or not n_rows or (rows.confidence[:, :-1] == 1.0).all():
-        return None
-    if any(atom.interval for part in values.parts for atom in part.atoms):
         return None
     most = _FEW if clock.stopped else max(_MOST_MATCHED // n_rows, _FEW)
     samples = Samples.of_worlds(values, rows.worlds).thinned(most)

@@ -25,8 +25,9 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
+from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
-from treeleak.reconstruction.point_values import PointValues, point_values
+from treeleak.reconstruction.point_values import PointValues, on_grids, point_values
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.remarks import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
@@ -231,6 +232,7 @@ def _with_rows(
         return pd.DataFrame(table[:, : len(names)], columns=names)
 
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
+    confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
     return replace(
@@ -242,7 +244,8 @@ def _with_rows(
         y_lower=None if targets is None else pd.Series(targets.low, name="target"),
         y_upper=None if targets is None else pd.Series(targets.high, name="target"),
         midpoints_met=chosen.midpoints_met,
-        confidence=framed(whole.sure),
+        confidence=confidence,
+        expected_distance=_far(out, confidence, chosen, low, high, geometry),
         label_confidence=sure,
         proved=pd.Series(whole.proved, name="proved"),
         misfit=misfit,
@@ -255,6 +258,25 @@ def _with_rows(
         known=framed(known.known) if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
+
+
+def _far(
+    out: Reconstruction, confidence: pd.DataFrame, chosen: PointValues, low: FloatArray,
+    high: FloatArray, geometry: Geometry,
+) -> float | None:  # fmt: skip
+    """Mean distance per value from the training set; None where confidences say all of it.
+
+    What attacks say is how far the points of intervals are apart.
+    """
+    if not out.interval_columns:
+        return out.expected_distance
+    low, high = on_grids(geometry.release, chosen.table, low, high, chosen.grids)
+    table, low, high = (own[:, : confidence.shape[1]] for own in (chosen.table, low, high))
+    ranges = ranges_of(geometry.parts, table, confidence.columns.isin(out.interval_columns))
+    inside = np.nan_to_num(inside_intervals(table, low, high) / ranges)
+    if out.expected_distance is not None:
+        return out.expected_distance + float(inside.mean())
+    return far_by_confidence(confidence, out.schema, table, inside, ranges)
 
 
 def _outcomes(

@@ -121,7 +121,7 @@ def point_values(
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
     out = _settled(release, solved, table, low, high, grids, whole)
     if grids:
-        ends = _on_grids(release, out, low, high, grids)
+        ends = on_grids(release, out, low, high, grids)
         solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
         out = _settled(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
@@ -130,7 +130,7 @@ def point_values(
     return PointValues(out, equations.share_met(out), tell, grids)
 
 
-def _on_grids(
+def on_grids(
     release: Release,
     table: FloatArray,
     low: FloatArray,

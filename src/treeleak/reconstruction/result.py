@@ -111,7 +111,8 @@ class Reconstruction:
         noise, and exact counts of classes that leave several datasets (samples nearly meet those);
         else the datasets between which the rows lie, or drawn from their confidence.
     expected_distance : float or None
-        Mean distance per value between the rows and the matched datasets of the posterior.
+        Mean distance per value from the training set, where the attack knows other datasets that
+        the rows may be, or columns are known to intervals: see :attr:`expected_error`.
     most_likely : tuple of DataFrame and Series, or None
         Rows and labels (None in a model without classes) of the likeliest dataset, if chains
         drew the posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
@@ -261,14 +262,12 @@ class Reconstruction:
 
     @property
     def expected_error(self) -> float | None:
-        """Share of values that the attack itself expects to be wrong.
+        """Share of values that the attack itself expects to be wrong, of those not given.
 
-        Where chains drew datasets: their mean distance from the rows, each matched with them, over
-        the values not given, those of numbers, too. An error after matching is to be compared with
-        it. Behind exact counts, only where no column is one of intervals.
-
-        Else from the confidence of the values not given, without the columns of numbers, where it
-        is that of an interval; None if there are no others.
+        To be compared with the error after matching: of numbers, by how much they are off, as a
+        share of the range. The mean distance of the rows from other datasets that they may be, each
+        matched with them, where the attack knows such datasets; else it follows from the
+        confidences. In intervals, a number is as far off as values there typically are.
         """
         left = ~self.given
         if self.expected_distance is not None:
@@ -276,8 +275,7 @@ class Reconstruction:
             return self.expected_distance * left.size / int(left.sum()) if left.any() else None
         if self.confidence is None:
             return None
-        found = left & ~self.confidence.columns.isin(self.interval_columns)
-        return share_wrong(self.confidence, self.schema, found)
+        return share_wrong(self.confidence, self.schema, left)
 
     def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
         """Probability that each record is in the training set: :meth:`Posterior.membership`.

@@ -143,9 +143,11 @@ def of_cells(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
-    # An interval is listed as one value: how far values in it lie apart, samples do not know.
-    if learned is None or any(a.interval for part in values.parts for a in part.atoms):
+    if learned is None:
         return answer
+    # An interval is listed as one value: how far values in it lie apart, samples do not know.
+    if any(a.interval for part in values.parts for a in part.atoms):
+        return replace(answer, expected_distance=learned.error(answer.rows, seed))
     # Which rows an earlier release had is no matter of degree: their number is known.
     growing = EPOCH in geometry.release.feature_names
     return _near_samples(answer, learned, seed, growing)

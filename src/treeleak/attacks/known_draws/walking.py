@@ -87,20 +87,22 @@ def rows_between(
     constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, given.parts)
     if not say_more(constraints):
         return answer
-    nearer = None
+    between, far = None, answer.expected_distance
     with suppress(GridTooLarge), clock.cut_short():
         constraints = walled(constraints, domains, rows.proved, places[:, :-1])
         walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
         found = Found.of(walkers, walkers[0], 0)
-        nearer = settled_between(found, values, constraints, clock, "rebuilding the rows")
-    if nearer is not None:
+        between = settled_between(found, values, constraints, clock, "rebuilding the rows")
+    if between is not None:
+        nearer, far = between
         # Cold walks are surer than they may be. By the counts alone, another value has at most
         # what the value before leaves.
         same = values.atom_of[nearer.values] == values.atom_of[rows.values]
         sure = np.where(same, rows.confidence, (1.0 - rows.confidence) * nearer.confidence)
         fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
         rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
-    return replace(answer, rows=(_within_leaves(rows, values, constraints),))
+    rows = _within_leaves(rows, values, constraints)
+    return replace(answer, rows=(rows,), expected_distance=far)
 
 
 def _places(rows: Rows, values: Values) -> NDArray[np.int32]:

@@ -61,7 +61,7 @@ def settled(
     if constraints.exchangeable:
         between = settled_between(found, values, constraints, clock, stage)
         if between is not None:
-            return between, None
+            return between
     samples = [atoms]
     if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
@@ -74,15 +74,17 @@ def settled(
     chosen = values.cheapest(atoms, cost)
     sure = _sure(chosen, share, len(samples), values)
     proved = np.zeros(len(chosen), dtype=bool)
-    return Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned)), None
+    rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
+    return rows, _far(chosen, cost, values)
 
 
 def settled_between(
     found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
-) -> Rows | None:
+) -> tuple[Rows, float] | None:
     """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
 
-    None where thresholds say no more than counts, or time is short.
+    Says how far it is from the others. None where thresholds say no more than counts, or time is
+    short.
     """
     if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
         return None
@@ -95,10 +97,18 @@ def settled_between(
     # The values of atoms that no count tells apart.
     values = middles.values
     share, aligned = _shares(samples, values, found, constraints, clock)
-    chosen = values.cheapest(aligned[0], values.expected_cost(share))
+    cost = values.expected_cost(share)
+    chosen = values.cheapest(aligned[0], cost)
     sure = _sure(chosen, share, len(samples), values)
     misfit = middles.misfit(aligned[0], constraints)
-    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
+    rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
+    return rows, _far(chosen, cost, values)
+
+
+def _far(chosen: IntArray, cost: FloatArray, values: Values) -> float:
+    """Mean distance of datasets from the values chosen, per row and column."""
+    width = sum(len(part.columns) for part in values.parts)
+    return float(np.take_along_axis(cost, chosen, axis=1)[:, :-1].sum() / (len(chosen) * width))
 
 
 def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:

@@ -18,9 +18,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
-from treeleak.partition.atoms import Atom
 from treeleak.partition.values import Values
-from treeleak.schema import Numeric
 
 _SHARE = 0.75
 """Share of the time for the search."""
@@ -30,8 +28,6 @@ _LEAST_TREES = 3
 """Trees that must be settled for their groups to say more than counts alone."""
 _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
-_MIDDLE = 1e-3
-"""How far a point may be off the middle of an interval, as a share of it, and count as such."""
 _CHAINS = 4
 """Chains of draws of values, over all ways to share out rows; each has one at least."""
 
@@ -124,28 +120,5 @@ def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
     that the row may have.
     """
     width = sum(len(part.columns) for part in values.parts)
-    inside = np.zeros(values.n_atoms)
-    for part, begin in zip(values.parts, values.atom_start[:-2].tolist(), strict=True):
-        low, high = part.attribute.bounds if isinstance(part.attribute, Numeric) else (0.0, np.inf)
-        inside[begin : begin + len(part)] = [_inside(atom) / (high - low) for atom in part.atoms]
-    far = np.take_along_axis(cost, own, axis=1) + inside[values.atom_of[own]]
+    far = np.take_along_axis(cost, own, axis=1)
     return float(far[:, :-1].sum() / (len(own) * width))
-
-
-def _inside(atom: Atom) -> float:
-    """Say how far the point of an interval is from its values, typically.
-
-    The point lies g from the nearer end, for values are expected to go on for 2 g from there. In
-    the middle of an interval, that is all of it. Beyond the outermost threshold, where the domain
-    goes on for w, they may go on for any L from 2 g to w, of which each order of magnitude is as
-    likely: over values between 0 and L, the mean of |x - g| is g^2 / L - g + L / 2.
-    """
-    if atom.interval is None:
-        return 0.0
-    low, high = atom.interval
-    point = float(atom.values[0, 0])
-    g, w = min(point - low, high - point), high - low
-    if not 0 < 2 * g < (1 - _MIDDLE) * w or not np.isfinite(w):
-        return w / 4 if np.isfinite(w) else 0.0
-    orders = np.log(w / (2 * g))
-    return float((g**2 * (1 / (2 * g) - 1 / w) + (w - 2 * g) / 2) / orders - g)

@@ -50,7 +50,7 @@ class Measurement(Described):
         where the reconstruction has no order.
     error_in_order : float or None
         Share of values that are wrong where each row is compared with the one in its place,
-        without the columns of numbers, as the reconstruction's own ``expected_error``.
+        without the columns of numbers.
     individual : Individual or None
         Errors row by row, of what was not given.
     significance : Significance or None
