@@ -285,8 +285,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         45: (
             ("raw", "known_raw", "boosted-raw", "raw_boosted"),
-            "Raw numbers: expected errors hold how far numbers are off inside their intervals, for "
-            "every kind of evidence.",
+            "Raw numbers: values beyond the outermost thresholds of a column lie as far away as so "
+            "many rows reach, and expected errors hold how far numbers are off inside intervals.",
         ),
     }
 )

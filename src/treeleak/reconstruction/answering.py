@@ -19,22 +19,19 @@ from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_order import by_order
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
-from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
-from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
-from treeleak.reconstruction.point_values import PointValues, on_grids, point_values
+from treeleak.reconstruction.numbers import numbers_in
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.remarks import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.statistics import DISTINCT
-from treeleak.schema import Numeric, Ordinal, Schema
+from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
@@ -212,26 +209,20 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
-    found = _narrowed(whole, geometry, both, known, seconds / 2)
-    whole = whole if found is None else replace(whole, table=found.table)
-    chosen, low, high = _chosen(whole.table, geometry, both, known, seconds)
-    if both.misfit(chosen.table, whole.label, distinct) != misfit:
+    numbers = numbers_in(whole, geometry, both, known, seconds)
+    if both.misfit(numbers.table, whole.label, distinct) != misfit:
         raise RuntimeError(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
         )
-    if found is not None and chosen.midpoints_met is not None:
-        # As far as other thresholds are met, so are those that the intervals follow from, if the
-        # row is in these leaves.
-        more = np.minimum(chosen.midpoints_met * found.chance * whole.within, MOST_SURE)
-        whole = replace(whole, sure=np.maximum(whole.sure, more))
-    whole = replace(whole, table=chosen.table)
+    whole = replace(whole, table=numbers.table, sure=numbers.sure)
     names = list(both.later.feature_names)
 
     def framed(table: NDArray[Any]) -> pd.DataFrame:
         return pd.DataFrame(table[:, : len(names)], columns=names)
 
-    X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
+    ends = numbers.table, numbers.low, numbers.high
+    X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
@@ -243,40 +234,21 @@ def _with_rows(
         upper=upper,
         y_lower=None if targets is None else pd.Series(targets.low, name="target"),
         y_upper=None if targets is None else pd.Series(targets.high, name="target"),
-        midpoints_met=chosen.midpoints_met,
+        midpoints_met=numbers.midpoints_met,
         confidence=confidence,
-        expected_distance=_far(out, confidence, chosen, low, high, geometry),
+        expected_distance=numbers.far(out.expected_distance, confidence, out.schema),
         label_confidence=sure,
         proved=pd.Series(whole.proved, name="proved"),
         misfit=misfit,
         notes=(
             *out.notes,
             *known.remarks(whole),
-            *of_midpoints(chosen.midpoints_met if chosen.midpoints_tell else None),
+            *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
         known=framed(known.known) if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
-
-
-def _far(
-    out: Reconstruction, confidence: pd.DataFrame, chosen: PointValues, low: FloatArray,
-    high: FloatArray, geometry: Geometry,
-) -> float | None:  # fmt: skip
-    """Mean distance per value from the training set; None where confidences say all of it.
-
-    What attacks say is how far the points of intervals are apart.
-    """
-    if not out.interval_columns:
-        return out.expected_distance
-    low, high = on_grids(geometry.release, chosen.table, low, high, chosen.grids)
-    table, low, high = (own[:, : confidence.shape[1]] for own in (chosen.table, low, high))
-    ranges = ranges_of(geometry.parts, table, confidence.columns.isin(out.interval_columns))
-    inside = np.nan_to_num(inside_intervals(table, low, high) / ranges)
-    if out.expected_distance is not None:
-        return out.expected_distance + float(inside.mean())
-    return far_by_confidence(confidence, out.schema, table, inside, ranges)
 
 
 def _outcomes(
@@ -336,53 +308,3 @@ def _with_posterior(
     written = posterior.written(samples.most_probable(answer.likeliest))
     notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
-
-
-def _narrowed(
-    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
-) -> Narrowed | None:
-    """Move numbers to the intervals that thresholds leave of them, where draws are known.
-
-    Without draws, every tree saw every row.
-    """
-    release, draws, table = both.whole, both.all_draws, whole.table
-    if both.hidden is not None or release.thresholds_are != "midpoints":
-        return None
-    if draws is None:
-        draws = np.ones((len(release.trees), len(table)), dtype=np.uint8)
-    elif len(draws) != len(release.trees):
-        return None
-    low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
-    open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
-    ruled = {c for rule in geometry.schema.rules for c in rule.columns}
-    for part in geometry.parts:
-        attribute = part.attribute
-        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in ruled:
-            column = part.columns[0]
-            open_[:, column] = ~np.isnan(table[:, column])
-            low[column], high[column] = attribute.low, attribute.high
-            integers[column] = isinstance(attribute, Ordinal)
-    open_ &= ~known.known
-    if not open_.any():
-        return None
-    numbers = Movable(open_, low, high, integers)
-    return narrowed(release, table, whole.label, numbers, draws, seconds)
-
-
-def _chosen(
-    table: FloatArray, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
-) -> tuple[PointValues, FloatArray, FloatArray]:
-    """Choose values inside the intervals of rows; and the ends of these."""
-    low, high = table.copy(), table.copy()
-    numbers, whole = np.zeros((2, table.shape[1]), dtype=bool)
-    for part in geometry.parts:
-        if isinstance(part.attribute, (Numeric, Ordinal)):
-            column = part.columns[0]
-            low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
-            numbers[column], whole[column] = True, isinstance(part.attribute, Ordinal)
-    low[known.known], high[known.known] = table[known.known], table[known.known]
-    chosen = point_values(
-        both.whole, table, low, high, numbers, whole=whole, draws=both.all_draws,
-        told_apart=both.hidden is None, seconds=seconds,
-    )  # fmt: skip
-    return chosen, low, high

@@ -108,7 +108,8 @@ def settled_between(
 def _far(chosen: IntArray, cost: FloatArray, values: Values) -> float:
     """Mean distance of datasets from the values chosen, per row and column."""
     width = sum(len(part.columns) for part in values.parts)
-    return float(np.take_along_axis(cost, chosen, axis=1)[:, :-1].sum() / (len(chosen) * width))
+    far = np.take_along_axis(cost, chosen, axis=1)[:, :-1]
+    return float(far.sum() / max(len(chosen) * width, 1))
 
 
 def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:

@@ -1,0 +1,112 @@
+"""Values beyond the outermost thresholds."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treeleak.reconstruction.outermost import _distances, _places, beyond
+
+
+def release(cuts, ranges=None):
+    return SimpleNamespace(
+        feature_names=("x",), thresholds=[np.asarray(cuts)], float_type="float64",
+        ranges=ranges or {},
+    )  # fmt: skip
+
+
+def moved(x, cuts, domain, ranges=None, known=()):
+    """Put every value in the middle of its interval, then move those beyond all cuts."""
+    ends = np.array([domain[0], *cuts, domain[1]])
+    side = np.searchsorted(cuts, x)
+    low, high = ends[side][:, None], ends[side + 1][:, None]
+    table = (low + high) / 2
+    for i in known:
+        low[i] = high[i] = table[i] = x[i]
+    found, typical = beyond(release(cuts, ranges), table, low, high, np.ones(1, bool))
+    return found[:, 0], typical[:, 0], table[:, 0], side
+
+
+@pytest.mark.parametrize("rate", [-3.0, -1.0, 0.0, 2.0, 6.0])
+def test_rows_whose_density_falls_by_the_same_factor_are_found_again(rate):
+    """On average, and as far off as is said."""
+    rng = np.random.default_rng(0)
+    u = rng.random(40_000)
+    x = u if rate == 0 else -np.log1p(u * np.expm1(-rate)) / rate
+    cuts = np.linspace(0.01, 0.6, 40)
+    found, typical, _, side = moved(x, cuts, (0.0, 1.0))
+    upper = side == len(cuts)
+    assert found[upper].max() - found[upper].min() < 1e-12
+    assert found[upper][0] == pytest.approx(np.median(x[upper]), abs=0.06)
+    off = np.abs(found - x)[upper].mean()
+    # More is said, for the density need not go on like that.
+    assert 0.8 * off < typical[upper][0] < 1.6 * off
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_values_stay_between_their_ends_and_others_where_they_are(seed, endless):
+    rng = np.random.default_rng(seed)
+    cuts = np.unique(rng.normal(size=rng.integers(1, 12)))
+    span = (-np.inf, np.inf) if endless else (cuts[0] - rng.random(), cuts[-1] + rng.random())
+    x = rng.normal(size=40)
+    x = x if endless else np.clip(x, *span)
+    ends = np.array([span[0], *cuts, span[1]])
+    side = np.searchsorted(cuts, x)
+    low, high = ends[side][:, None], ends[side + 1][:, None]
+    found, typical = beyond(release(cuts), x[:, None], low, high, np.ones(1, bool))
+    outer = (side == 0) | (side == len(cuts))
+    np.testing.assert_array_equal(found[~outer, 0], x[~outer])
+    assert np.isnan(typical[~outer]).all()
+    assert ((found >= low) & (found <= high)).all()
+    assert (np.searchsorted(cuts, found[:, 0]) == side).all()
+    assert np.isfinite(found).all()
+    assert not (typical[outer] < 0).any()
+
+
+def test_both_ends_are_alike():
+    rng = np.random.default_rng(0)
+    x, cuts = rng.exponential(size=300), np.linspace(0.2, 1.5, 9)
+    here = moved(x, cuts, (0.0, 9.0))
+    there = moved(-x, -cuts[::-1], (-9.0, 0.0))
+    np.testing.assert_allclose(here[0], -there[0])
+    np.testing.assert_allclose(here[1], there[1])
+
+
+def test_the_ends_of_all_rows_are_those_of_the_domain_where_a_file_has_them():
+    x, cuts = np.linspace(0.0, 10.0, 200), np.array([2.0, 3.0, 4.0])
+    free = moved(x, cuts, (0.0, 1000.0))
+    bound = moved(x, cuts, (0.0, 1000.0), {"x": (0.0, 10.0)})
+    upper = x > 4.0
+    assert bound[0][upper].max() < 10.0
+    assert bound[1][upper].max() < free[1][upper].max()
+
+
+def test_known_values_are_counted_and_not_moved():
+    x, cuts = np.linspace(0.0, 10.0, 60), np.array([2.0, 3.0, 4.0])
+    found, typical, *_ = moved(x, cuts, (0.0, 12.0), known=(0, 59))
+    np.testing.assert_array_equal(found[[0, 59]], x[[0, 59]])
+    assert np.isnan(typical[[0, 59]]).all()
+    others = moved(x, cuts, (0.0, 12.0))[0]
+    np.testing.assert_array_equal(found[1:59], others[1:59])
+
+
+@pytest.mark.parametrize("cuts", [[], [2.0]])
+def test_one_threshold_says_nothing_of_densities(cuts):
+    x = np.linspace(0.0, 10.0, 20)
+    found, typical, table, _ = moved(x, np.array(cuts), (0.0, 12.0))
+    np.testing.assert_array_equal(found, table)
+    assert np.isnan(typical).all()
+
+
+@pytest.mark.parametrize("reach", [1e-12, 1e-3, 0.999999, 1.0, 1.5, 40.0, 1e250])
+def test_places_are_within_the_domain_whatever_the_density_beside_it(reach):
+    found = _places(reach, 1.0)
+    assert ((found >= 0) & (found <= 1) & np.isfinite(found)).all()
+    assert (np.diff(found) >= 0).all()
+
+
+def test_no_row_beyond_and_no_room_beyond_say_nothing():
+    assert _distances(np.array([1.0, 2.0]), np.array([0, 1, 1]), 5.0) is None
+    assert _distances(np.array([1.0, 2.0]), np.array([0, 1, 2]), 2.0) is None
