@@ -21,6 +21,8 @@ _WORLDS = 40
 _MOST_MATCHED, _FEW = 24_000, 2
 """Rows in all worlds that are matched with the answer, at most; and worlds, at least, of which
 there are no more where the time is up."""
+_ROOM = 2**26
+"""Most (row, value) pairs: half a GiB for each table of them."""
 
 
 def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
@@ -57,15 +59,17 @@ def distance_from_worlds(rows: Rows, values: Values, clock: Clock, seed: int) ->
     Confidences say how sure a value is in its place. Errors are measured after matching: a row that
     stands in the place of another one is right.
 
-    None where nothing is open, or rows have no worlds. Of values in intervals, it is that of their
-    points.
+    None where nothing is open, rows have no worlds, or there is no room. Of values in intervals, it
+    is that of their points.
     """
     n_rows = len(rows.values)
     if rows.worlds is None or not n_rows or (rows.confidence[:, :-1] == 1.0).all():
+        return None
+    if n_rows * values.n_values > _ROOM:
         return None
     most = _FEW if clock.stopped else max(_MOST_MATCHED // n_rows, _FEW)
     samples = Samples.of_worlds(values, rows.worlds).thinned(most)
     rng = np.random.default_rng(seed)
     drawn = [samples.drawn(k, rng) for k in range(len(samples))]
     far = expected_distance(values.listed, rows.values, drawn, np.ones(values.n_values))
-    return far / sum(len(part.columns) for part in values.parts)
+    return far / values.n_columns

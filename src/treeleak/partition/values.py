@@ -48,6 +48,11 @@ class Values:
         """Number of atoms of all attributes."""
         return int(self.atom_start[-1])
 
+    @property
+    def n_columns(self) -> int:
+        """Columns of the model that all attributes have."""
+        return sum(len(part.columns) for part in self.parts)
+
     @cached_property
     def first(self) -> IntArray:
         """First listed value of each atom, over all atoms."""
@@ -240,6 +245,14 @@ class Values:
             own = slice(self.start[a], self.start[a + 1])
             out[:, own] = share[:, own] @ d
         return out
+
+    def mean_cost(self, chosen: IntArray, cost: FloatArray) -> float:
+        """What the chosen values of rows cost, per row and column, without the class.
+
+        ``cost``: as :meth:`expected_cost` has it.
+        """
+        far = np.take_along_axis(cost, chosen, axis=1)[:, :-1]
+        return float(far.sum() / max(len(chosen) * self.n_columns, 1))
 
 
 def values_in(geometry: Geometry) -> Values:

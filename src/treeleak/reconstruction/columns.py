@@ -26,8 +26,7 @@ def in_columns(answer: Answer) -> Filled:
     values = np.concatenate([r.values for r in answer.rows])
     sure = np.concatenate([r.confidence for r in answer.rows])
     proved = np.concatenate([r.proved for r in answer.rows])
-    width = sum(len(p.columns) for p in answer.values.parts)
-    table = answer.values.rows(values[:, :-1], width)
+    table = answer.values.rows(values[:, :-1], answer.values.n_columns)
     label = values[:, -1] - answer.values.start[-2]
     order = np.arange(len(table))
     if not answer.ordered:
@@ -45,7 +44,7 @@ def in_columns(answer: Answer) -> Filled:
 
 def _by_column(shares: FloatArray, values: Values) -> FloatArray:
     """What is said of attributes, said of their columns."""
-    out = np.empty((len(shares), sum(len(part.columns) for part in values.parts)))
+    out = np.empty((len(shares), values.n_columns))
     for a, part in enumerate(values.parts):
         out[:, part.columns] = shares[:, a, None]
     return out

@@ -104,9 +104,8 @@ class Posterior:
         Without labels where the model has no classes.
         """
         values, names = self.samples.values, list(self.release.feature_names)
-        width = sum(len(p.columns) for p in values.parts)
-        rows, label = values.rows(chosen[:, :-1], width), chosen[:, -1] - values.start[-2]
-        table, label = self.write(rows, label)
+        rows = values.rows(chosen[:, :-1], values.n_columns)
+        table, label = self.write(rows, chosen[:, -1] - values.start[-2])
         X = pd.DataFrame(table[:, : len(names)], columns=names)
         if not self.release.classes:
             return X, None

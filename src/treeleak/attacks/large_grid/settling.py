@@ -75,7 +75,7 @@ def settled(
     sure = _sure(chosen, share, len(samples), values)
     proved = np.zeros(len(chosen), dtype=bool)
     rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
-    return rows, _far(chosen, cost, values)
+    return rows, values.mean_cost(chosen, cost)
 
 
 def settled_between(
@@ -102,14 +102,7 @@ def settled_between(
     sure = _sure(chosen, share, len(samples), values)
     misfit = middles.misfit(aligned[0], constraints)
     rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
-    return rows, _far(chosen, cost, values)
-
-
-def _far(chosen: IntArray, cost: FloatArray, values: Values) -> float:
-    """Mean distance of datasets from the values chosen, per row and column."""
-    width = sum(len(part.columns) for part in values.parts)
-    far = np.take_along_axis(cost, chosen, axis=1)[:, :-1]
-    return float(far.sum() / max(len(chosen) * width, 1))
+    return rows, values.mean_cost(chosen, cost)
 
 
 def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:

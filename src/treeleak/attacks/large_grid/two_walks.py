@@ -55,8 +55,7 @@ def by_two_walks(
     sure = (1.0 - _ASTRAY) * sure + _ASTRAY * share[one]
     sure *= values.prior(frequent / 2)[values.first[one]]
     none = np.zeros(len(one), dtype=bool)
-    width = sum(len(part.columns) for part in values.parts)
-    return Rows(values.first[best], sure, none, False, misfit), far / width
+    return Rows(values.first[best], sure, none, False, misfit), far / values.n_columns
 
 
 def _matched(

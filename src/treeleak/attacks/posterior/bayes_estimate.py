@@ -105,8 +105,9 @@ def distance(chosen: IntArray, judges: Samples, target: PosteriorTarget, seed: i
     judging = judges.thinned(min(_MOST_ROWS // max(target.n_rows, 1), _MOST))
     values, rng = judging.values, np.random.default_rng(seed)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
-    certain, width = np.ones(values.n_values), _width(values)
-    return expected_distance(values.listed, chosen, others, certain, target.moves.group) / width
+    certain, group = np.ones(values.n_values), target.moves.group
+    far = expected_distance(values.listed, chosen, others, certain, group)
+    return far / values.n_columns
 
 
 def _distance(
@@ -125,11 +126,7 @@ def _distance(
     one = np.add.reduceat(moves.allowed, start[:-1], axis=1, dtype=np.int64) == 1
     known = (one & (np.diff(start) > 1))[moves.group][:, :-1]
     far = expected_distance(values, chosen, others, value_prior, known=known)
-    return far / _width(values)
-
-
-def _width(values: Values) -> int:
-    return sum(len(part.columns) for part in values.parts)
+    return far / values.n_columns
 
 
 def _central(

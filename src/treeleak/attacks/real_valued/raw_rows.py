@@ -70,7 +70,7 @@ def raw_rows(
             "trees_settled": groups.n_trees,
             "groups": len(groups.rows),
         },
-        expected_distance=_distance(values, own, cost),
+        expected_distance=values.mean_cost(own, cost),
         cells=f"generated: {why}",
     )  # fmt: skip
 
@@ -111,14 +111,3 @@ def _shares(
 
     every = run_all([partial(values, way) for way in range(len(ways))])
     return *ways[0], np.mean([share for shares in every for share in shares], axis=0)
-
-
-def _distance(values: Values, own: IntArray, cost: FloatArray) -> float:
-    """Say how far values are from those of the training set, per row and column.
-
-    ``own``: their numbers. ``cost``, shape (n_rows, n_values): how far each value is from those
-    that the row may have.
-    """
-    width = sum(len(part.columns) for part in values.parts)
-    far = np.take_along_axis(cost, own, axis=1)
-    return float(far[:, :-1].sum() / (len(own) * width))
