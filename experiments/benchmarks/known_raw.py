@@ -10,9 +10,9 @@ count, so that rows which they put in different leaves are ties, which no attack
 "placed" is the share of rows in their true leaf of every tree that drew them, label included;
 "near" and "near 5 %" are the shares of numbers within 1 % and 5 % of their range (the latter, of
 the mixed table, of incomes), "kinds" that of categories that are right. "error" is DRAFT's,
-after matching, on the columns of the answer, and "expected" what the answer says of it; both are
-left out beyond 5,000 rows. Below, all runs together. Seconds are those of
-``treeleak.reconstruct`` after a smaller run that compiles what is used.
+after matching, on the columns of the answer, left out beyond 5,000 rows; "expected" is what the
+answer says of it. Below, all runs together. Seconds are those of ``treeleak.reconstruct`` after a
+smaller run that compiles what is used.
 
 Floors stand in ``known_raw_floors.csv``; other numbers of rows (``--rows``) have none. Stroke,
 diabetes, credit and binary need the shared tables; the others travel with packages or are made up.
