@@ -92,6 +92,26 @@ def test_known_values_are_counted_and_not_moved():
     np.testing.assert_array_equal(found[1:59], others[1:59])
 
 
+def test_missing_values_change_nothing_for_others():
+    x, cuts = np.linspace(0.0, 10.0, 60), np.array([2.0, 3.0, 4.0])
+    alone, far, *_ = moved(x, cuts, (0.0, 12.0))
+    ends = np.array([0.0, *cuts, 12.0])
+    side = np.searchsorted(cuts, x)
+    low, high = np.append(ends[side], np.nan)[:, None], np.append(ends[side + 1], np.nan)[:, None]
+    found, typical = beyond(release(cuts), (low + high) / 2, low, high, np.ones(1, bool))
+    np.testing.assert_array_equal(found[:, 0], [*alone, np.nan])
+    np.testing.assert_array_equal(typical[:, 0], [*far, np.nan])
+    assert np.isfinite(far).any()
+
+
+def test_a_value_equal_to_a_threshold_is_not_above_it():
+    cuts, x = np.array([1.0, 2.0, 3.0]), np.array([[1.0], [3.0], [2.0]])
+    low, high = x - 1.0, x + 1.0
+    found, _ = beyond(release(cuts), x, low, high, np.ones(1, bool))
+    assert found[0, 0] < 1.0
+    np.testing.assert_array_equal(found[1:, 0], [3.0, 2.0])
+
+
 @pytest.mark.parametrize("cuts", [[], [2.0]])
 def test_one_threshold_says_nothing_of_densities(cuts):
     x = np.linspace(0.0, 10.0, 20)

@@ -41,7 +41,7 @@ def beyond(
     table : float array, shape (n_rows, n_columns)
         Rows, with values somewhere in their intervals.
     low, high : float arrays, shape (n_rows, n_columns)
-        Ends of the intervals; equal where a value is known.
+        Ends of the intervals; equal where a value is known, NaN where one is missing.
     numbers : bool array, shape (n_columns,)
         Columns of which values are moved.
 
@@ -55,18 +55,18 @@ def beyond(
     for j in np.flatnonzero(numbers & (low < high).any(axis=0)).tolist():
         name, cuts = release.feature_names[j], release.thresholds[j]
         first, last = release.ranges.get(name, (-math.inf, math.inf))
-        side = np.searchsorted(cuts, table[:, j].astype(release.float_type))
-        ends = max(low[:, j].min(), first), min(high[:, j].max(), last)
+        # One that is missing lies on neither side, and bounds nothing.
+        x, there = table[:, j].astype(release.float_type), ~np.isnan(table[:, j])
+        ends = max(low[there, j].min(), first), min(high[there, j].max(), last)
         for sign, end in zip((-1.0, 1.0), ends, strict=True):
-            own = side == (0 if sign < 0 else len(cuts))
-            far = _distances(
-                np.sort(sign * cuts), side if sign > 0 else len(cuts) - side, sign * end
-            )
-            moved = own & (low[:, j] < high[:, j])
+            steps = np.sort(sign * cuts)
+            side = np.searchsorted(steps, sign * x, side="right" if sign < 0 else "left")
+            far = _distances(steps, side[there], sign * end)
+            moved = there & (side == len(steps)) & (low[:, j] < high[:, j])
             if far is not None and moved.any():
-                edge = cuts[0] if sign < 0 else cuts[-1]
-                out[moved, j] = edge + sign * far[len(far) // 2]
-                typical[moved, j] = np.abs(far - far[len(far) // 2]).mean()
+                middle = far[len(far) // 2]
+                out[moved, j] = sign * (steps[-1] + middle)
+                typical[moved, j] = np.abs(far - middle).mean()
     return out, typical
 
 
