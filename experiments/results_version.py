@@ -288,6 +288,13 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Raw numbers: values beyond the outermost thresholds of a column lie as far away as so "
             "many rows reach, and expected errors hold how far numbers are off inside intervals.",
         ),
+        46: (
+            ("raw",),
+            "Hidden draws of raw numbers: the likelihood counts for half, for trees put thresholds "
+            "where the rows that they drew suggest. Samples of posteriors have numbers inside "
+            "intervals, and points beyond the outermost thresholds where so many rows reach, also "
+            "in columns with missing values.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

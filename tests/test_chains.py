@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -418,6 +419,37 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
     check_books(case, land, prior, parts, chain)
     chain = chain.under(as_kernel_prior(flat(land)))
     check_books(case, land, flat(land), parts, chain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distinct", [True, False])
+def test_what_is_doubted_of_the_likelihood_is_not_doubted_of_the_prior(distinct):
+    case, gap, doubt = CASES["one attribute"], 1.5, 2.5
+    sure = land_of(case, distinct)
+    land = replace(sure, likelihood=replace(sure.likelihood, doubt=doubt))
+    prior = slanted(land)
+
+    def believed(rows):
+        return sure.likelihood.log_likelihood(rows, gap * doubt) / doubt
+
+    expected, surely = (
+        exact(case, land, prior.log_prior, law)
+        for law in (believed, partial(sure.likelihood.log_likelihood, missing_row_penalty=gap))
+    )
+    chain, clock = Chain.started(land, as_kernel_prior(prior), 0), Clock(600.0)
+    seen = np.zeros(len(expected))
+    for _ in range(12_000):
+        chain, _ = chain.walked(3.0, clock, 1.0, gap)
+        seen[np.ravel_multi_index(chain.state.atoms.ravel(), tuple(land.radix) * land.n_rows)] += 1
+    number = alike(land, None)
+    likely, other, found = (
+        np.bincount(number, own / own.sum()) for own in (expected, surely, seen)
+    )
+    assert 0.5 * np.abs(found - likely).sum() < 0.03
+    assert 0.5 * np.abs(other - likely).sum() > 0.1
+    fit = land.likelihood.log_complete(chain.state.rows, chain.state.seen, 10.0) / doubt
+    own = prior.log_prior(chain.state.atoms.astype(np.int64)).sum()
+    assert chain.log_posterior == pytest.approx(fit + own)
 
 
 def keep_a_place(land, parts):

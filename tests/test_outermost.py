@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.reconstruction.outermost import _distances, _places, beyond
+from treeleak.partition.outermost import _distances, _places
+from treeleak.reconstruction.outermost import beyond
 
 
 def release(cuts, ranges=None):
@@ -128,5 +129,5 @@ def test_places_are_within_the_domain_whatever_the_density_beside_it(reach):
 
 
 def test_no_row_beyond_and_no_room_beyond_say_nothing():
-    assert _distances(np.array([1.0, 2.0]), np.array([0, 1, 1]), 5.0) is None
-    assert _distances(np.array([1.0, 2.0]), np.array([0, 1, 2]), 2.0) is None
+    assert _distances(np.array([1.0, 2.0]), np.array([1.0, 2.0, 0.0]), 5.0) is None
+    assert _distances(np.array([1.0, 2.0]), np.array([1.0, 1.0, 1.0]), 2.0) is None

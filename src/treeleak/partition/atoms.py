@@ -15,6 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.partition.outermost import rows_beyond
 from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
@@ -68,6 +69,11 @@ class AttributeAtoms:
     def __len__(self) -> int:
         return len(self.atoms)
 
+    @property
+    def intervals(self) -> bool:
+        """Whether some atoms are intervals, of which one point is listed."""
+        return any(atom.interval for atom in self.atoms)
+
     @cached_property
     def representatives(self) -> FloatArray:
         """One value per atom, shape (n_atoms, n_columns)."""
@@ -86,8 +92,8 @@ class AttributeAtoms:
         """
         if len(self) == 1:
             return np.ones((len(block), 1), dtype=bool)
-        if any(atom.interval for atom in self.atoms):
-            return np.equal.outer(*self._sides(block[:, 0], release))
+        if self.intervals:
+            return np.equal.outer(self.side_of(block[:, 0], release), self._side(release))
         out = np.zeros((len(block), len(self)), dtype=bool)
         for k, atom in enumerate(self.atoms):
             for value in atom.values if own is None else atom.values[:, own]:
@@ -101,9 +107,9 @@ class AttributeAtoms:
         the domain, it holds that value, too. NaN for a missing value.
         """
         held = np.array([atom.interval or _range(atom.values) for atom in self.atoms])
-        if any(atom.interval for atom in self.atoms):
+        if self.intervals:
             # There may be as many atoms as rows: no table of both.
-            own, theirs = self._sides(x, release)
+            own, theirs = self.side_of(x, release), self._side(release)
             order = np.argsort(theirs)
             place = np.minimum(np.searchsorted(theirs, own, sorter=order), len(order) - 1)
             atom = order[place]
@@ -113,17 +119,43 @@ class AttributeAtoms:
         ends[np.isnan(x)] = np.nan
         return ends[:, 0], ends[:, 1]
 
-    def _sides(self, x: FloatArray, release: Release) -> tuple[IntArray, IntArray]:
-        """Between which thresholds values lie, and atoms do: the same, where one holds the other.
+    def beyond(self, release: Release, rows: FloatArray) -> tuple[tuple[int, FloatArray], ...]:
+        """Say where rows beyond the outermost thresholds of a single column lie.
 
-        -1 for a missing value.
+        ``rows``: shape (n_atoms,), those in each. Returns the outermost atoms of which something
+        is said, each with values as :func:`~treeleak.partition.outermost.rows_beyond` has them.
         """
+        cuts, side = release.thresholds[self.columns[0]], self._side(release)
+        in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)
+        held = np.array([atom.interval or _range(atom.values) for atom in self.atoms])
+        name = release.feature_names[self.columns[0]]
+        first, last = release.ranges.get(name, (-math.inf, math.inf))
+        ends = max(np.nanmin(held), first), min(np.nanmax(held), last)
+        places = zip((0, len(cuts)), rows_beyond(cuts, in_gap, ends), strict=True)
+        atoms = ((int((side == own).argmax()), found) for own, found in places if found is not None)
+        return tuple((k, found) for k, found in atoms if self.atoms[k].interval)
+
+    def placed(self, release: Release, rows: FloatArray) -> AttributeAtoms:
+        """The same, but with points beyond the outermost thresholds where half of the rows are.
+
+        ``rows``: shape (n_atoms,), those in each.
+        """
+        atoms, side = list(self.atoms), self._side(release)
+        for k, found in self.beyond(release, rows):
+            x = np.clip(np.median(found, keepdims=True)[0], *(atoms[k].interval or ()))
+            x = np.round(x) if isinstance(self.attribute, Ordinal) else x
+            if self.side_of(x, release)[0] == side[k]:
+                atoms[k] = replace(atoms[k], values=x[:, None])
+        return replace(self, atoms=tuple(atoms))
+
+    def side_of(self, x: FloatArray, release: Release) -> IntArray:
+        """Count the thresholds below each value of a single column; -1 for a missing value."""
         cuts = release.thresholds[self.columns[0]]
-        own, theirs = (
-            np.where(np.isnan(v), -1, np.searchsorted(cuts, v.astype(release.float_type)))
-            for v in (x, self.representatives[:, 0])
-        )
-        return own, theirs
+        return np.where(np.isnan(x), -1, np.searchsorted(cuts, x.astype(release.float_type)))
+
+    def _side(self, release: Release) -> IntArray:
+        """Thresholds below each atom: the same as below the values that it holds."""
+        return self.side_of(self.representatives[:, 0], release)
 
 
 def _range(values: FloatArray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
 from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
+from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
 _BINS = 8
@@ -67,6 +69,18 @@ class Values:
         # Large, and the same.
         out.__dict__["distance"] = self.distance
         return out
+
+    def placed(self, release: Release, rows: FloatArray) -> Values:
+        """The same, but with points beyond the outermost thresholds where half of the rows are.
+
+        ``rows``: shape (n_atoms,), those in each, over all attributes.
+        """
+        own = [slice(*pair) for pair in pairwise(self.atom_start)]
+        parts = tuple(
+            part.placed(release, rows[at]) if part.intervals else part
+            for part, at in zip(self.parts, own, strict=False)
+        )
+        return replace(self, parts=parts)
 
     @cached_property
     def atom_sizes(self) -> FloatArray:

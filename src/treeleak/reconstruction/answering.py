@@ -138,7 +138,7 @@ def _written(
     both, release = task.both, task.both.later
     names = release.feature_names
     tested = both.trees_of_both.tested
-    parts = [p for p in answer.values.parts if any(atom.interval for atom in p.atoms)]
+    parts = [p for p in answer.values.parts if p.intervals]
     intervals = sorted(int(c) for part in parts for c in part.columns)
     clash = answer.contradiction
     out = Reconstruction(

@@ -67,7 +67,7 @@ def numbers_in(
             column = part.columns[0]
             low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
             numbers[column], integers[column] = True, isinstance(part.attribute, Ordinal)
-            interval[column] = any(atom.interval for atom in part.atoms)
+            interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
         ruled = np.isin(both.whole.feature_names, _ruled(geometry.schema))

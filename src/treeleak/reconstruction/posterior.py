@@ -17,6 +17,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
+from treeleak.reconstruction.inside import Inside
 from treeleak.reconstruction.membership import Held, Smoothing
 from treeleak.reconstruction.spread import spread_of
 from treeleak.release.check_schema import read_columns
@@ -93,18 +94,28 @@ class Posterior:
         }
 
     def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any] | None]]:
-        """All samples as rows and labels, as :meth:`written` gives them."""
+        """All samples as rows and labels, as :meth:`written` gives them.
+
+        Numbers are drawn inside their intervals, as far beyond the outermost thresholds as so many
+        rows reach: what a dataset says of ages, sums or correlations is not that of middles.
+        """
         rng = np.random.default_rng(self.seed)
         for k in range(len(self)):
-            yield self.written(self.samples.drawn(k, rng))
+            yield self.written(self.samples.drawn(k, rng), rng)
 
-    def written(self, chosen: IntArray) -> tuple[pd.DataFrame, pd.Series[Any] | None]:
+    def written(
+        self, chosen: IntArray, rng: np.random.Generator | None = None
+    ) -> tuple[pd.DataFrame, pd.Series[Any] | None]:
         """Write a dataset, given as values numbered through, as rows and labels.
 
-        Without labels where the model has no classes.
+        Without labels where the model has no classes. ``rng``: draws numbers inside their
+        intervals; without it, they are at the points of these.
         """
         values, names = self.samples.values, list(self.release.feature_names)
         rows = values.rows(chosen[:, :-1], values.n_columns)
+        if rng is not None:
+            atoms = values.atom_of[chosen[:, :-1]] - values.atom_start[:-2]
+            rows = self._inside.drawn(rows, atoms, rng)
         table, label = self.write(rows, chosen[:, -1] - values.start[-2])
         X = pd.DataFrame(table[:, : len(names)], columns=names)
         if not self.release.classes:
@@ -179,6 +190,10 @@ class Posterior:
             out = replace(held, odds=self._odds(atoms, label)).person_is_in(share)
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
+
+    @cached_property
+    def _inside(self) -> Inside:
+        return Inside.of(self.samples, self.geometry.release)
 
     @cached_property
     def _spread(self) -> float:
@@ -264,7 +279,7 @@ class Posterior:
             block = table[:, part.columns]
             chance[~part.attribute.holds(block)] = 0.0
             atoms[:, a] = part.holding(block, self.geometry.release).argmax(axis=1)
-            if any(atom.interval for atom in part.atoms):
+            if part.intervals:
                 continue
             listed = np.arange(values.start[a], values.start[a + 1])
             same = np.isclose(block[:, None, :], values.table(a)[None], equal_nan=True).all(axis=2)

@@ -200,7 +200,7 @@ def _attribute_of(values: Values) -> IntArray:
 def _numbered(part: AttributeAtoms, block: FloatArray, geometry: Geometry) -> IntArray:
     """Listed value of each row of ``block``, counted within the attribute."""
     table = np.concatenate([atom.values for atom in part.atoms])
-    if not any(atom.interval for atom in part.atoms) and part.attribute.kind != "numeric":
+    if not part.intervals and part.attribute.kind != "numeric":
         # NaN is a value like the others here, and -0.0 is 0.0.
         both = np.nan_to_num(np.concatenate([table, block]), nan=np.inf, posinf=np.inf) + 0.0
         code = np.unique(both, axis=0, return_inverse=True)[1].ravel()

@@ -146,7 +146,7 @@ def of_cells(
     if learned is None:
         return answer
     # An interval is listed as one value: how far values in it lie apart, samples do not know.
-    if any(a.interval for part in values.parts for a in part.atoms):
+    if any(part.intervals for part in values.parts):
         return replace(answer, expected_distance=learned.error(answer.rows, seed))
     # Which rows an earlier release had is no matter of degree: their number is known.
     growing = EPOCH in geometry.release.feature_names

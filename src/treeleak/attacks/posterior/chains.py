@@ -114,7 +114,7 @@ class Chain:
     hierarchy: HierarchicalPrior
     """What the prior is learned with."""
     given: Prior | None
-    """The prior, where it is not learned."""
+    """The prior, where it is not learned; its logarithm times the doubt in the likelihood."""
 
     @classmethod
     def started(
@@ -160,6 +160,10 @@ class Chain:
 
     def under(self, prior: Prior | None) -> Chain:
         """Go on under another prior, or learn it."""
+        if prior is not None:
+            # Kernels temper both alike: what is believed less of one counts more in the other.
+            doubt = self.target.likelihood.doubt
+            prior = prior._replace(log_share=prior.log_share * doubt, grid=prior.grid * doubt)
         out = replace(self, state=copied(self.state), given=prior)
         set_log_priors(out.state, self.target.ground, out.prior)
         return out
@@ -179,6 +183,7 @@ class Chain:
         target, steps, done, taken = self.target, max(int(sweeps * self.target.n_rows), 1), 0, 0
         out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
         learns = self.given is None
+        doubt = target.likelihood.doubt
         moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
         hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
@@ -186,8 +191,8 @@ class Chain:
             law, ground, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
             taken += walk(
                 now,
-                temperature,
-                missing_row_penalty,
+                temperature * doubt,
+                missing_row_penalty * doubt,
                 out.state,
                 law,
                 ground,
@@ -209,8 +214,9 @@ class Chain:
 
     @property
     def log_posterior(self) -> float:
-        """The same with the log prior of the rows."""
-        return self.log_likelihood + float(self.state.log_prior.sum())
+        """Log likelihood, as far as it is believed, and log prior of the rows."""
+        both = self.log_likelihood + float(self.state.log_prior.sum())
+        return both / self.target.likelihood.doubt
 
 
 def _obey_rules(

@@ -43,6 +43,10 @@ _LONG = replace(
 _BRIEF, _AGREED = 8, 1.05
 """A walk so many times shorter comes first. It will do if R-hat, over its chains, is at most this:
 they started apart, each in its own temperature."""
+_DOUBT = 2.0
+"""By what the log likelihood is divided where columns are numbers. Trees put their thresholds where
+the rows that they drew suggest: counts of draws fit these better than chance would have it, and
+rows that fit the counts best are wrong."""
 _MANY_ROWS = 1000
 """Rows from which on chains start where the counts put the rows, and are not tempered."""
 
@@ -60,7 +64,8 @@ def hidden_draws(
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    likelihood = DrawLikelihood.of(evidence)
+    numeric = any(part.intervals for part in values.parts)
+    likelihood = DrawLikelihood.of(evidence, _DOUBT if numeric else 1.0)
     numbers = {
         "grid_points": geometry.n_points,
         "equations": int((likelihood.draws > 0).sum()),
@@ -97,7 +102,7 @@ def hidden_draws(
     rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
         "likely" if found.settled else "unknown",
-        values,
+        samples.values,
         (rows,),
         numbers=numbers,
         ordered=given.parts is not None,

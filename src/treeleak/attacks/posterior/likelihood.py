@@ -30,6 +30,8 @@ class Likelihood(ABC):
 
     n_classes: int
     """Equations are numbered leaf * n_classes + class."""
+    doubt: float = 1.0
+    """By what its logarithm is divided where rows are held against it and against the prior."""
 
     @property
     @abstractmethod
@@ -80,14 +82,15 @@ class DrawLikelihood(Likelihood):
     n_classes: int
     most_rows: int
     """More rows than this never lie in a leaf."""
+    doubt: float = 1.0
 
     @classmethod
-    def of(cls, evidence: HiddenDraws) -> DrawLikelihood:
+    def of(cls, evidence: HiddenDraws, doubt: float = 1.0) -> DrawLikelihood:
         """Take the counts of the evidence."""
         drawn, *distinct = evidence.statements()
         n = drawn.right
         d = distinct[0].right if distinct else None
-        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows)
+        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows, doubt)
 
     @property
     def n_equations(self) -> int:

@@ -117,7 +117,7 @@ def behind_noise(
     )
     return Answer(
         "likely" if found.settled else "unknown",
-        values,
+        samples.values,
         (rows,),
         numbers=numbers | found.numbers,
         ordered=parts is not None,

@@ -61,7 +61,7 @@ def prior_only(
     )
     return Answer(
         "likely",
-        values,
+        samples.values,
         (rows,),
         numbers={"chains": plan.chains, "samples": len(samples)},
         ordered=given.parts is not None,

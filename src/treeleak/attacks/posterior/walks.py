@@ -228,9 +228,10 @@ def together(
     target: PosteriorTarget, drawn: Sequence[Drawn], prior: TreePrior | FloatArray
 ) -> Samples:
     """Put datasets together."""
-    values, atoms = target.values, np.array([a for a, _, _ in drawn])
-    numbered = (atoms + values.atom_start[:-1]).ravel()
-    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(drawn)
+    atoms = np.array([a for a, _, _ in drawn])
+    numbered = (atoms + target.values.atom_start[:-1]).ravel()
+    marginal = np.bincount(numbered, minlength=target.values.n_atoms) / len(drawn)
+    values = target.values.placed(target.geometry.release, marginal)
     chain, height = np.array([c for _, c, _ in drawn]), np.array([h for _, _, h in drawn])
     return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 

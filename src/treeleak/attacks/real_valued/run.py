@@ -81,7 +81,7 @@ def real_valued(
     clock.once(compile_all)
     if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
-    interval = any(atom.interval for part in geometry.parts for atom in part.atoms)
+    interval = any(part.intervals for part in geometry.parts)
     part = clock.part(_SHARE * clock.left) if interval else clock
     try:
         answer = _by_cells(evidence, geometry, values, part, seed)
