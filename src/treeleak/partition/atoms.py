@@ -79,6 +79,11 @@ class AttributeAtoms:
         """One value per atom, shape (n_atoms, n_columns)."""
         return np.array([a.values[len(a.values) // 2] for a in self.atoms])
 
+    @cached_property
+    def spans(self) -> FloatArray:
+        """Lowest and highest value of each atom, shape (n_atoms, 2); NaN if it is missing."""
+        return np.array([atom.interval or _range(atom.values) for atom in self.atoms])
+
     def holding(
         self,
         block: FloatArray,
@@ -106,7 +111,6 @@ class AttributeAtoms:
         An interval begins right above a threshold, and ends with the next; where it begins with
         the domain, it holds that value, too. NaN for a missing value.
         """
-        held = np.array([atom.interval or _range(atom.values) for atom in self.atoms])
         if self.intervals:
             # There may be as many atoms as rows: no table of both.
             own, theirs = self.side_of(x, release), self._side(release)
@@ -115,7 +119,7 @@ class AttributeAtoms:
             atom = order[place]
         else:
             atom = self.holding(x[:, None], release).argmax(axis=1)
-        ends = held[atom]
+        ends = self.spans[atom]
         ends[np.isnan(x)] = np.nan
         return ends[:, 0], ends[:, 1]
 
@@ -127,10 +131,9 @@ class AttributeAtoms:
         """
         cuts, side = release.thresholds[self.columns[0]], self._side(release)
         in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)
-        held = np.array([atom.interval or _range(atom.values) for atom in self.atoms])
         name = release.feature_names[self.columns[0]]
         first, last = release.ranges.get(name, (-math.inf, math.inf))
-        ends = max(np.nanmin(held), first), min(np.nanmax(held), last)
+        ends = max(np.nanmin(self.spans), first), min(np.nanmax(self.spans), last)
         places = zip((0, len(cuts)), rows_beyond(cuts, in_gap, ends), strict=True)
         atoms = ((int((side == own).argmax()), found) for own, found in places if found is not None)
         return tuple((k, found) for k, found in atoms if self.atoms[k].interval)
@@ -142,8 +145,8 @@ class AttributeAtoms:
         """
         atoms, side = list(self.atoms), self._side(release)
         for k, found in self.beyond(release, rows):
-            x = np.clip(np.median(found, keepdims=True)[0], *(atoms[k].interval or ()))
-            x = np.round(x) if isinstance(self.attribute, Ordinal) else x
+            middle = float(np.median(found))
+            x = np.array([round(middle) if isinstance(self.attribute, Ordinal) else middle])
             if self.side_of(x, release)[0] == side[k]:
                 atoms[k] = replace(atoms[k], values=x[:, None])
         return replace(self, atoms=tuple(atoms))

@@ -51,8 +51,8 @@ def rows_beyond(
     """
     low = _distances(-cuts[::-1], rows[::-1], -ends[0])
     high = _distances(cuts, rows, ends[1])
-    below = None if low is None else cuts[0] - low
-    return below, None if high is None else cuts[-1] + high
+    below = None if low is None else np.clip(cuts[0] - low, *ends)
+    return below, None if high is None else np.clip(cuts[-1] + high, *ends)
 
 
 def _distances(cuts: FloatArray, rows: FloatArray, end: float) -> FloatArray | None:

@@ -46,10 +46,8 @@ class Inside:
             if not part.intervals:
                 continue
             rows = np.bincount(samples.atoms[:, :, a].ravel(), minlength=len(part)) / len(samples)
-            points = part.representatives[:, 0]
-            low, high = part.ends(points, release)
-            open_ = np.isfinite(low) & np.isfinite(high)
-            low, high = np.where(open_, low, np.nan), np.where(open_, high, np.nan)
+            ended = np.isfinite(part.spans).all(axis=1, keepdims=True)
+            low, high = np.where(ended, part.spans, np.nan).T
             columns.append(_Column(a, part, low, high, part.beyond(release, rows)))
         return cls(tuple(columns), release)
 
