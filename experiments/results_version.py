@@ -289,11 +289,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "many rows reach, and expected errors hold how far numbers are off inside intervals.",
         ),
         46: (
-            ("raw",),
-            "Hidden draws of raw numbers: the likelihood counts for half, for trees put thresholds "
-            "where the rows that they drew suggest. Samples of posteriors have numbers inside "
-            "intervals, and points beyond the outermost thresholds where so many rows reach, also "
-            "in columns with missing values.",
+            ("raw", "known_raw", "boosted-raw", "raw_boosted"),
+            "Raw numbers: values beyond the outermost thresholds lie where so many rows like them "
+            "reach, by the odds of being there that other columns give; also in columns with "
+            "missing values. Hidden draws of raw numbers: the likelihood counts for half, for "
+            "trees put thresholds where the rows that they drew suggest. Samples of posteriors "
+            "have numbers inside intervals.",
         ),
     }
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.partition.outermost import _distances, _places
+from treeleak.partition.outermost import _distances, outer_sides
 from treeleak.reconstruction.outermost import beyond
 
 
@@ -26,7 +26,8 @@ def moved(x, cuts, domain, ranges=None, known=()):
     table = (low + high) / 2
     for i in known:
         low[i] = high[i] = table[i] = x[i]
-    found, typical = beyond(release(cuts, ranges), table, low, high, np.ones(1, bool))
+    label = np.zeros(len(x), dtype=int)
+    found, typical = beyond(release(cuts, ranges), table, label, low, high, np.ones(1, bool))
     return found[:, 0], typical[:, 0], table[:, 0], side
 
 
@@ -56,7 +57,8 @@ def test_values_stay_between_their_ends_and_others_where_they_are(seed, endless)
     ends = np.array([span[0], *cuts, span[1]])
     side = np.searchsorted(cuts, x)
     low, high = ends[side][:, None], ends[side + 1][:, None]
-    found, typical = beyond(release(cuts), x[:, None], low, high, np.ones(1, bool))
+    label = np.zeros(len(x), dtype=int)
+    found, typical = beyond(release(cuts), x[:, None], label, low, high, np.ones(1, bool))
     outer = (side == 0) | (side == len(cuts))
     np.testing.assert_array_equal(found[~outer, 0], x[~outer])
     assert np.isnan(typical[~outer]).all()
@@ -99,7 +101,8 @@ def test_missing_values_change_nothing_for_others():
     ends = np.array([0.0, *cuts, 12.0])
     side = np.searchsorted(cuts, x)
     low, high = np.append(ends[side], np.nan)[:, None], np.append(ends[side + 1], np.nan)[:, None]
-    found, typical = beyond(release(cuts), (low + high) / 2, low, high, np.ones(1, bool))
+    label = np.zeros(len(low), dtype=int)
+    found, typical = beyond(release(cuts), (low + high) / 2, label, low, high, np.ones(1, bool))
     np.testing.assert_array_equal(found[:, 0], [*alone, np.nan])
     np.testing.assert_array_equal(typical[:, 0], [*far, np.nan])
     assert np.isfinite(far).any()
@@ -108,7 +111,7 @@ def test_missing_values_change_nothing_for_others():
 def test_a_value_equal_to_a_threshold_is_not_above_it():
     cuts, x = np.array([1.0, 2.0, 3.0]), np.array([[1.0], [3.0], [2.0]])
     low, high = x - 1.0, x + 1.0
-    found, _ = beyond(release(cuts), x, low, high, np.ones(1, bool))
+    found, _ = beyond(release(cuts), x, np.zeros(3, dtype=int), low, high, np.ones(1, bool))
     assert found[0, 0] < 1.0
     np.testing.assert_array_equal(found[1:, 0], [3.0, 2.0])
 
@@ -123,11 +126,81 @@ def test_one_threshold_says_nothing_of_densities(cuts):
 
 @pytest.mark.parametrize("reach", [1e-12, 1e-3, 0.999999, 1.0, 1.5, 40.0, 1e250])
 def test_places_are_within_the_domain_whatever_the_density_beside_it(reach):
-    found = _places(reach, 1.0)
+    found = _distances(np.array([reach]), 1.0)[0]
     assert ((found >= 0) & (found <= 1) & np.isfinite(found)).all()
     assert (np.diff(found) >= 0).all()
 
 
+@given(st.floats(-50.0, 50.0), st.floats(0.1, 10.0))
+def test_places_are_those_of_the_density_that_fills_so_much(s, width):
+    """Quantiles of e^(-s x / width), found by numbers."""
+    x = (np.arange(200_000) + 0.5) / 200_000
+    density = np.exp(-s * x + min(s, 0.0))
+    reach = width * np.exp(-s * x).mean()
+    found = _distances(np.array([reach]), width)[0] / width
+    shares = np.interp(found, x, density.cumsum() / density.sum())
+    np.testing.assert_allclose(shares, (np.arange(21) + 0.5) / 21, atol=2e-3)
+
+
 def test_no_row_beyond_and_no_room_beyond_say_nothing():
-    assert _distances(np.array([1.0, 2.0]), np.array([1.0, 2.0, 0.0]), 5.0) is None
-    assert _distances(np.array([1.0, 2.0]), np.array([1.0, 1.0, 1.0]), 2.0) is None
+    cuts = np.array([1.0, 2.0])
+    assert not outer_sides(cuts, np.array([0.0, 2.0, 0.0]), (-5.0, 5.0))
+    assert not outer_sides(cuts, np.array([1.0, 1.0, 1.0]), (1.0, 2.0))
+    below, above = outer_sides(cuts, np.array([3.0, 2.0, 4.0]), (-5.0, 9.0))
+    assert (below.sign, below.edge, below.odds, below.room) == (-1.0, 1.0, 1.5, 6.0)
+    assert (above.sign, above.edge, above.odds, above.room) == (1.0, 2.0, 2.0, 7.0)
+
+
+def groups(n, rng):
+    """Ages of children, of adults before they marry, and after; only the last reach 40."""
+    kind = rng.integers(3, size=n)
+    age = np.select([kind == 0, kind == 1], [16 * rng.random(n), 16 + 40 * rng.random(n)])
+    age = np.where(kind == 2, 25 + 55 * rng.random(n), age)
+    return age, np.eye(3)[kind]
+
+
+def test_rows_lie_where_rows_like_them_do():
+    age, kind = groups(600, np.random.default_rng(0))
+    cuts = np.linspace(40.0, 79.0, 30)
+    ends = np.array([0.0, *cuts, 80.0])
+    side = np.searchsorted(cuts, age)
+    low, high = np.zeros((600, 4)), np.zeros((600, 4))
+    low[:, 0], high[:, 0] = ends[side], ends[side + 1]
+    table = np.column_stack([(low + high)[:, 0] / 2, kind])
+    low[:, 1:] = high[:, 1:] = kind
+    own = SimpleNamespace(
+        feature_names=tuple("abcd"), thresholds=[cuts, *[np.array([0.5])] * 3], ranges={},
+        float_type="float64",
+    )  # fmt: skip
+    label, numbers = np.zeros(600, dtype=int), np.array([True, False, False, False])
+    found, typical = beyond(own, table, label, low, high, numbers)
+    young = side == 0
+    points = [found[young & (kind[:, k] == 1), 0].mean() for k in range(3)]
+    assert points[0] < points[1] < points[2]
+    alone, said = beyond(own, table * [1, 0, 0, 0], label, low, high, numbers)
+    off, before = (np.abs(x[young, 0] - age[young]).mean() for x in (found, alone))
+    assert off < 0.75 * before
+    assert typical[young, 0].mean() < said[young, 0].mean()
+    assert 0.7 * off < typical[young, 0].mean() < 1.6 * off
+    np.testing.assert_array_equal(found[:, 1:], table[:, 1:])
+
+
+def test_odds_that_do_not_depend_on_a_column_move_nothing_far():
+    rng = np.random.default_rng(3)
+    x = rng.exponential(size=(400, 1))
+    cuts = np.linspace(0.1, 1.2, 20)
+    ends = np.array([0.0, *cuts, 9.0])
+    side = np.searchsorted(cuts, x[:, 0])
+    low, high = np.zeros((400, 3)), np.zeros((400, 3))
+    low[:, 0], high[:, 0] = ends[side], ends[side + 1]
+    noise = rng.normal(size=(400, 2))
+    low[:, 1:] = high[:, 1:] = noise
+    table = np.column_stack([x, noise])
+    own = SimpleNamespace(
+        feature_names=("x", "y", "z"), thresholds=[cuts, cuts, cuts], ranges={},
+        float_type="float64",
+    )  # fmt: skip
+    numbers, label = np.array([True, False, False]), np.zeros(400, dtype=int)
+    found, _ = beyond(own, table, label, low, high, numbers)
+    upper = found[side == 20, 0]
+    assert np.ptp(upper) < 0.5 * (np.median(upper) - 1.2)

@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.outermost import rows_beyond
+from treeleak.partition.outermost import outer_sides
 from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
@@ -127,16 +127,20 @@ class AttributeAtoms:
         """Say where rows beyond the outermost thresholds of a single column lie.
 
         ``rows``: shape (n_atoms,), those in each. Returns the outermost atoms of which something
-        is said, each with values as :func:`~treeleak.partition.outermost.rows_beyond` has them.
+        is said, each with values as :meth:`~treeleak.partition.outermost.Outer.places` has them.
         """
         cuts, side = release.thresholds[self.columns[0]], self._side(release)
         in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)
         name = release.feature_names[self.columns[0]]
         first, last = release.ranges.get(name, (-math.inf, math.inf))
         ends = max(np.nanmin(self.spans), first), min(np.nanmax(self.spans), last)
-        places = zip((0, len(cuts)), rows_beyond(cuts, in_gap, ends), strict=True)
-        atoms = ((int((side == own).argmax()), found) for own, found in places if found is not None)
-        return tuple((k, found) for k, found in atoms if self.atoms[k].interval)
+        outer = outer_sides(cuts, in_gap, ends)
+        atom = [int((side == (len(cuts) if o.sign > 0 else 0)).argmax()) for o in outer]
+        return tuple(
+            (k, o.places(np.array(o.odds)))
+            for k, o in zip(atom, outer, strict=True)
+            if self.atoms[k].interval
+        )
 
     def placed(self, release: Release, rows: FloatArray) -> AttributeAtoms:
         """The same, but with points beyond the outermost thresholds where half of the rows are.

@@ -12,27 +12,55 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from scipy.optimize import brentq
 
 from treeleak.core.arrays import FloatArray
+from treeleak.core.private import dataclass
 
 _LEAST, _SHARE = 5.0, 0.5
 """Rows beside the outermost threshold by which their density is known: so many at least, and as a
 share of those beyond it."""
-_STEEPEST, _SHALLOWEST, _FLAT = 500.0, 1e6, 1e-9
+_STEEPEST, _SHALLOWEST, _HALVINGS = 500.0, 1e6, 80
 """Logarithms of the factors by which the density may grow and fall within the domain, at most; and
-of one that changes nothing."""
+how often their range is halved to find one."""
+_FLAT = 1e-9
+"""Logarithm of a factor that changes nothing."""
 _POINTS = (np.arange(21) + 0.5) / 21
 """Shares of rows at which their places are looked up."""
-_FACTORS = tuple(math.exp(NormalDist(0.0, 0.8).inv_cdf((k + 0.5) / 5)) for k in range(5))
+_FACTORS = np.array([math.exp(NormalDist(0.0, 0.8).inv_cdf((k + 0.5) / 5)) for k in range(5)])
 """By which the density may be off, each as likely. On columns of five tables, cut at random, values
 were then as far off as is said."""
 
 
-def rows_beyond(
-    cuts: FloatArray, rows: FloatArray, ends: tuple[float, float]
-) -> tuple[FloatArray | None, FloatArray | None]:
-    """Say where rows below the first and above the last threshold of a column lie.
+@dataclass(frozen=True)
+class Outer:
+    """What lies beyond an outermost threshold of a column, and beside it."""
+
+    sign: float
+    """1 above the last threshold, -1 below the first."""
+    edge: float
+    """The threshold."""
+    n_beside: int
+    """Intervals on its other side in which rows are as dense as right beyond it."""
+    width: float
+    """Of these together."""
+    odds: float
+    """Rows beyond it, over those in these intervals."""
+    room: float
+    """From the threshold to the end of the domain."""
+
+    def places(self, odds: FloatArray) -> FloatArray:
+        """Values of rows of which so many are beyond the threshold for one beside it.
+
+        Returns, with two axes more than ``odds``, values that are equally likely, a line for each
+        density beside the threshold that is as likely as the others.
+        """
+        reach = odds[..., None] * self.width * _FACTORS
+        far = np.minimum(_distances(reach, self.room), self.room)
+        return np.asarray(self.edge + self.sign * far)
+
+
+def outer_sides(cuts: FloatArray, rows: FloatArray, ends: tuple[float, float]) -> list[Outer]:
+    """Look at both ends of a column; leaves out those of which nothing is said.
 
     Parameters
     ----------
@@ -42,45 +70,38 @@ def rows_beyond(
         Rows below the first, between them, and above the last.
     ends : tuple of float
         Lowest and highest value that a row may have.
-
-    Returns
-    -------
-    tuple of float arrays, shape (n_densities, n_places)
-        Values that are equally likely, a line for each density beside the threshold that is as
-        likely as the others. None on the side where nothing says so.
     """
-    low = _distances(-cuts[::-1], rows[::-1], -ends[0])
-    high = _distances(cuts, rows, ends[1])
-    below = None if low is None else np.clip(cuts[0] - low, *ends)
-    return below, None if high is None else np.clip(cuts[-1] + high, *ends)
+    out = []
+    for sign, end in zip((-1.0, 1.0), ends, strict=True):
+        steps, held = (sign * cuts, rows) if sign > 0 else (sign * cuts[::-1], rows[::-1])
+        if len(steps) < 2 or not held[-1] > 0 or not sign * end > steps[-1]:
+            continue
+        beside = held[-2:0:-1].cumsum()
+        k = int(np.searchsorted(beside, max(_LEAST, _SHARE * held[-1])))
+        k = min(k, len(beside) - 1)
+        width, odds = float(steps[-1] - steps[-2 - k]), float(held[-1] / max(beside[k], 1.0))
+        if math.isfinite(width * odds):
+            room = float(sign * end - steps[-1])
+            out.append(Outer(sign, float(sign * steps[-1]), k + 1, width, odds, room))
+    return out
 
 
-def _distances(cuts: FloatArray, rows: FloatArray, end: float) -> FloatArray | None:
-    """Say how far above the last threshold the rows beyond it lie."""
-    if len(cuts) < 2 or not rows[-1] > 0 or not end > cuts[-1]:
-        return None
-    beside = rows[-2:0:-1].cumsum()
-    k = min(int(np.searchsorted(beside, max(_LEAST, _SHARE * rows[-1]))), len(beside) - 1)
-    reach = rows[-1] * float(cuts[-1] - cuts[-2 - k]) / max(beside[k], 1.0)
-    width = float(end - cuts[-1])
-    if not math.isfinite(reach):
-        return None
-    return np.array([_places(reach * factor, width) for factor in _FACTORS])
-
-
-def _places(reach: float, width: float) -> FloatArray:
+def _distances(reach: FloatArray, width: float) -> FloatArray:
     """Place rows that would fill ``reach`` at the density beside the threshold, within ``width``.
 
-    Densities e^(-s x / width) that begin with that one: reach / width = (1 - e^-s) / s.
+    Densities e^(-s x / width) that begin with that one: reach / width = (1 - e^-s) / s. Returns,
+    with an axis more than ``reach``, distances from the threshold at :data:`_POINTS`.
     """
     if not math.isfinite(width):
-        return np.asarray(-reach * np.log1p(-_POINTS))
-
-    def off(s: float) -> float:
-        return (-math.expm1(-s) / s if s else 1.0) - reach / width
-
-    s = -_STEEPEST
-    if off(s) > 0:
-        s = brentq(off, s, _SHALLOWEST) if off(_SHALLOWEST) < 0 else _SHALLOWEST
-    share = -np.log1p(_POINTS * np.expm1(-s)) / s if abs(s) > _FLAT else _POINTS
-    return np.asarray(width * share)
+        return np.asarray(-reach[..., None] * np.log1p(-_POINTS))
+    low, high = np.full(reach.shape, -_STEEPEST), np.full(reach.shape, _SHALLOWEST)
+    for _ in range(_HALVINGS):
+        s = (low + high) / 2
+        flat = np.abs(s) < _FLAT
+        filled = np.where(flat, 1.0, -np.expm1(-s) / np.where(flat, 1.0, s))
+        more = filled > reach / width
+        low, high = np.where(more, s, low), np.where(more, high, s)
+    s = ((low + high) / 2)[..., None]
+    flat = np.abs(s) < _FLAT
+    share = -np.log1p(_POINTS * np.expm1(-s)) / np.where(flat, 1.0, s)
+    return np.asarray(width * np.where(flat, _POINTS, share))

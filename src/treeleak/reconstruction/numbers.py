@@ -71,7 +71,7 @@ def numbers_in(
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
         ruled = np.isin(both.whole.feature_names, _ruled(geometry.schema))
-        table, typical = beyond(both.whole, table, low, high, interval & ~ruled)
+        table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~ruled)
     chosen = point_values(
         both.whole, table, low, high, numbers, whole=integers, draws=both.all_draws,
         told_apart=both.hidden is None, seconds=seconds,
