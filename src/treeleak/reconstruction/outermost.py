@@ -65,16 +65,18 @@ def beyond(
             # Thresholds between a row and the end.
             inside = len(cuts) - side if outer.sign > 0 else side
             own, near = there & (inside == 0), there & (inside <= outer.n_beside)
-            moved = own & (low[:, j] < high[:, j])
-            if not moved.any():
+            moved = np.flatnonzero(own & (low[:, j] < high[:, j]))
+            if not len(moved):
                 continue
             more = _log_odds(others[near], own[near])
             odds = np.zeros(len(table))
             odds[near] = outer.odds * np.exp(np.clip(more, -_FARTHEST, _FARTHEST))
-            places = outer.places(odds[moved]).reshape(int(moved.sum()), -1)
+            places = outer.places(odds[moved]).reshape(len(moved), -1)
             middle = np.median(places, axis=1)
-            out[moved, j] = middle
-            typical[moved, j] = np.abs(places - middle[:, None]).mean(axis=1)
+            # Rounded to the model's type, a value may be the threshold.
+            kept = np.searchsorted(cuts, middle.astype(release.float_type)) == side[moved]
+            out[moved[kept], j] = middle[kept]
+            typical[moved, j] = np.abs(places - out[moved, j, None]).mean(axis=1)
     return out, typical
 
 
