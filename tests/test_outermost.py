@@ -84,6 +84,13 @@ def test_a_value_that_would_round_to_its_threshold_stays_where_it_is():
     assert (typical[-2:] > 0.5).all()
 
 
+def test_a_table_without_rows_stays_one():
+    none = np.zeros((0, 1))
+    label = np.zeros(0, dtype=int)
+    found, typical = beyond(release([1.0, 2.0]), none, label, none, none, np.ones(1, bool))
+    assert found.shape == typical.shape == (0, 1)
+
+
 def test_both_ends_are_alike():
     rng = np.random.default_rng(0)
     x, cuts = rng.exponential(size=300), np.linspace(0.2, 1.5, 9)

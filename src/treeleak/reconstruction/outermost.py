@@ -51,8 +51,9 @@ def beyond(
         How far values are from those moved, on average; NaN where nothing was.
     """
     out, typical = table.copy(), np.full(table.shape, np.nan)
-    both = _scaled(np.column_stack([table, label]))
-    for j in np.flatnonzero(numbers & (low < high).any(axis=0)).tolist():
+    open_ = np.flatnonzero(numbers & (low < high).any(axis=0)).tolist()
+    both = _scaled(np.column_stack([table, label])) if open_ else table
+    for j in open_:
         name, cuts = release.feature_names[j], release.thresholds[j]
         first, last = release.ranges.get(name, (-math.inf, math.inf))
         # One that is missing lies on neither side, and bounds nothing.
