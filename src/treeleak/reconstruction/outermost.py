@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.partition.outermost import outer_sides
@@ -111,7 +112,7 @@ def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
     ridge = np.diag(np.append(1e-6, np.full(columns.shape[1], _RIDGE)))
     w = np.append(first, np.zeros(columns.shape[1]))
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-np.clip(X @ w, -30.0, 30.0)))
+        p = expit(X @ w)
         slope = X.T @ (y - p) - ridge @ w
         w += np.linalg.solve((X.T * (p * (1.0 - p))) @ X + ridge, slope)
     return np.asarray(w[0] + columns @ w[1:] - first)
