@@ -21,6 +21,7 @@ from treeleak.attacks.large_grid import middles
 from treeleak.attacks.large_grid.medians import medians as medians_of
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
 from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
+from treeleak.attacks.large_grid.name_kernels import rename
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.settling import settled
 from treeleak.attacks.large_grid.walkers import Found, Walker
@@ -63,13 +64,17 @@ class Case:
     def __init__(self, seed: int, n: int = 30, trees: int = 6) -> None:
         X, y = people(n, seed)
         model = RandomForestClassifier(trees, bootstrap=False, random_state=seed).fit(X, y)
+        self.of(model, SCHEMA, X.to_numpy(float), y)
+
+    def of(self, model: RandomForestClassifier, schema: Schema, X: np.ndarray, y: np.ndarray):
+        """Lay out a forest and its training set."""
         self.release = treeleak.release.to_release(model)
-        self.geometry = Geometry.of(self.release, SCHEMA)
+        self.geometry = Geometry.of(self.release, schema)
         self.constraints = RowConstraints.of_exact(
             evidence_for(self.release)(self.geometry), self.geometry
         )
         by_class = np.argsort(y, kind="stable")
-        self.lay_out(X.to_numpy(float)[by_class], y[by_class])
+        self.lay_out(X[by_class], y[by_class])
 
     def lay_out(self, table: np.ndarray, y: np.ndarray) -> None:
         """Lay out the tests, and note the training rows in the order of the constraints."""
@@ -168,6 +173,56 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     counted_anew(case, s)
     assert case.broken(s) == s.total[1]
     assert (s.label == case.truth[:, -1]).all()
+
+
+@examples(25, fast=4)
+@given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, price, breach):
+    case = Case(seed, 20, 4)
+    rng = np.random.default_rng(seed)
+    atoms = rng.integers(case.geometry.radix, size=case.truth[:, :-1].shape)
+    s = case.standing(np.column_stack([atoms, case.truth[:, -1]]).astype(np.int32), seed)
+    walk_between(case.middles.splits, s, case.middles.log_share(s, 2), s.label, 500, price, breach)
+    before, energy = s.rank.copy(), price * s.total[0] + breach * s.total[1]
+    rename(case.middles.splits, s, case.middles.listed, price, breach)
+    counted_anew(case, s)
+    assert price * s.total[0] + breach * s.total[1] <= energy + 1e-9
+    for a, (old, new) in enumerate(zip(before.T, s.rank.T, strict=True)):
+        names = np.unique(np.column_stack([old, new]), axis=0)
+        assert (np.diff(names, axis=0) > 0).all(), "one name for each value, in order"
+        assert a in case.middles.listed or (old == new).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
+    """All rows but a few hold one code; thresholds lie halfway between it and theirs."""
+    rng = np.random.default_rng(seed)
+    n, most = 60, 39
+    code = np.where(rng.random(n) < 0.75, most, rng.choice([3, 8, 14, 19, 26, 33], n))
+    X = pd.DataFrame({"country": code, "age": rng.integers(18, 61, n)})
+    schema = Schema([Categorical("country", tuple(range(42))), Ordinal("age", 18, 60)])
+    model = RandomForestClassifier(12, bootstrap=False, max_features=1, random_state=seed)
+    model.fit(X, y := rng.integers(2, size=n))
+    case = Case.__new__(Case)
+    case.of(model, schema, X.to_numpy(float), y)
+    a = [part.attribute.name for part in case.geometry.parts].index("country")
+    true, rank = case.true_ranks().rank, case.middles.rank[a]
+    code = case.table[:, 0].astype(int)
+    wrong = rank[np.where(code == most, code + by, code - by)]
+    rows = case.truth.copy()
+    rows[:, a] = case.middles.atom[a][np.argsort(rank)[wrong]]
+    s = case.standing(rows)
+    s.rank[:] = true
+    s.rank[:, a] = wrong
+    stand(case.middles.splits, s)
+    begun = int(s.total[1])
+    for _ in range(3):
+        rename(case.middles.splits, s, case.middles.listed, 1.0, 1.0)
+    counted_anew(case, s)
+    assert s.total[0] == 0
+    assert 4 * s.total[1] < begun
+    assert (s.rank[code == most, a] == rank[most]).all()
 
 
 class Known(Case):

@@ -108,7 +108,8 @@ def _extreme(s: Any, v: int, a: int, without: int, greatest: bool) -> Any:
 
 
 @njit(inline=True)
-def _is_broken(splits: Any, v: int, greatest: int, least: int) -> Any:
+def is_broken(splits: Any, v: int, greatest: int, least: int) -> Any:
+    """Say whether a test is broken (1, else 0) with these neighbours."""
     if greatest < 0 or least >= NOBODY:
         return 1
     at = splits.test[v] + greatest
@@ -133,7 +134,7 @@ def stand(splits: Any, s: Any) -> None:
         if splits.left[v] >= 0:
             s.greatest[v] = _extreme(s, splits.left[v], splits.attribute[v], -1, True)
             s.least[v] = _extreme(s, splits.right[v], splits.attribute[v], -1, False)
-            s.broken[v] = _is_broken(splits, v, s.greatest[v], s.least[v])
+            s.broken[v] = is_broken(splits, v, s.greatest[v], s.least[v])
             s.total[1] += s.broken[v]
 
 
@@ -142,7 +143,7 @@ def _noted(splits: Any, s: Any, v: int, greatest: int, least: int, move: bool) -
     """Say whether a test breaks (1) or mends (-1) with other neighbours; note them if asked."""
     if greatest == s.greatest[v] and least == s.least[v]:
         return 0
-    broken = _is_broken(splits, v, greatest, least)
+    broken = is_broken(splits, v, greatest, least)
     change = broken - s.broken[v]
     if move:
         s.greatest[v], s.least[v], s.broken[v] = greatest, least, broken
@@ -161,7 +162,7 @@ def _grown(s: Any, gone: int, come: int, label: int, draws: int) -> Any:
 
 
 @njit()
-def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple[int, int]:
+def shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple[int, int]:
     """Say how misfit and broken tests grow if a row takes another rank; move it there if asked."""
     old, label, missed, broken = s.rank[k, a], s.label[k], 0, 0
     word, bit = k >> 6, np.uint64(1) << np.uint64(k & 63)
@@ -388,10 +389,10 @@ def _all_moved(splits: Any, s: Any, price: float, breach: float, who: Any, was: 
         to = new if was[i] == old else old
         if way == 2 and was[i] != old:
             to = min(max(was[i] - by, 0), splits.radix[a] - 1)
-        _shifted(splits, s, who[i], a, to, True)
+        shifted(splits, s, who[i], a, to, True)
     if price * s.total[0] + breach * s.total[1] - before > budget:
         for i in range(n):
-            _shifted(splits, s, who[i], a, was[i], True)
+            shifted(splits, s, who[i], a, was[i], True)
 
 
 @njit()
@@ -442,17 +443,17 @@ def walk_between(
             # Two rows that exchange intervals change nothing of what rows of their class are like.
             cost += likes[line[k], begin + old] - likes[line[k], begin + new]
             if cost - budget <= hope:
-                broken = _shifted(splits, s, k, a, new, False)[1]
+                broken = shifted(splits, s, k, a, new, False)[1]
                 if cost + breach * broken <= budget:
-                    _shifted(splits, s, k, a, new, True)
+                    shifted(splits, s, k, a, new, True)
             continue
         if cost > hope + 20.0:
             continue
-        missed, broken = _shifted(splits, s, k, a, new, True)
+        missed, broken = shifted(splits, s, k, a, new, True)
         cost = price * (missed + _missed(splits, s, other, a, old, stamp, now + 1))
         if cost + breach * broken - budget <= hope:
-            broken += _shifted(splits, s, other, a, old, False)[1]
+            broken += shifted(splits, s, other, a, old, False)[1]
             if cost + breach * broken <= budget:
-                _shifted(splits, s, other, a, old, True)
+                shifted(splits, s, other, a, old, True)
                 continue
-        _shifted(splits, s, k, a, old, True)
+        shifted(splits, s, k, a, old, True)

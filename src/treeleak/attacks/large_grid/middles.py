@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.middle_kernels import Splits, Standing, stand, walk_between
+from treeleak.attacks.large_grid.name_kernels import rename
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import FloatArray, IntArray
@@ -32,18 +33,17 @@ _COLD = 0.8
 """Share of a walk after which it cools no more: datasets are noted then."""
 _NOTED = 20
 """Datasets of each walk that are noted."""
-_AT_ONCE = 20_000
-"""Moves between two looks at the clock, at most."""
+_AT_ONCE, _NAMES = 20_000, 4
+"""Moves of a step, at most; and steps between two looks at the names of values."""
 _DOUBT, _OWN = 2.0, 0.8
-"""Rows' worth of doubt in what rows of a class are like, and the share of it that all rows decide.
-"""
+"""Rows' worth of doubt in what rows of a class are like; the share of it that all rows decide."""
 _SHARE = 0.6
 """Of the time that is left for a walk from where rows meet the counts, at most."""
 _AS_LONG, _BRIEF = 1.0, 10.0
 """Of the time until every count was met, and seconds: longer, rows that have places hardly walk."""
 _ROUNDED = 1e-6
 """Part of a threshold by which the middle of two values may miss it."""
-_MISSED, _TRUSTED = 0.0015, 0.1
+_MISSED, _TRUSTED = 0.0025, 0.1
 """Shares of all counts that may be missed, and of tests that may be broken, in the end. With more,
 the walk is not where the training rows are, or thresholds are no such middles."""
 
@@ -84,6 +84,11 @@ class Middles:
     """Of each attribute, the rank of every finer atom."""
     tests: int
     """Number of nodes with a test."""
+
+    @property
+    def listed(self) -> IntArray:
+        """Attributes whose ranks are values."""
+        return np.flatnonzero([not part.intervals for part in self.values.parts])
 
     @classmethod
     def of(cls, constraints: RowConstraints, values: Values) -> Middles | None:
@@ -259,6 +264,9 @@ def _walked(
     known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
     flat = middles.log_share(states[0], constraints.n_classes)
     clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
+    named = middles.listed if constraints.exchangeable else middles.listed[:0]
+    if len(named):
+        clock.once(partial(rename, middles.splits, states[0], named[:0], 1.0, 1.0))
     wanted, step = cooling.moves * len(states[0].open), 0
     moves = min(wanted, _AT_ONCE)
     begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
@@ -272,6 +280,8 @@ def _walked(
                 likes = (middles.log_share(s, constraints.n_classes), s.label)
             walks.append(partial(walk_between, middles.splits, s, *likes, moves, *law))
         run_all(walks)
+        if len(named) and step % _NAMES == 0:
+            run_all([partial(rename, middles.splits, s, named, *law) for s in states])
         yield done
         step += 1
         done = max(step * moves / (cooling.steps * wanted), (clock.seconds - begin) / limit)

@@ -138,7 +138,7 @@ def by_walking(
     cells = f"generated: {why}"
     seen: list[Found] = []
     walking = clock
-    if constraints.probable is not None and say_more(constraints):
+    if (constraints.exchangeable or constraints.probable is not None) and say_more(constraints):
         walking = clock.part((1 - _BESIDE) * clock.left)
     try:
         with clock.cut_short():
