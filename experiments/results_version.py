@@ -297,7 +297,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "have numbers inside intervals.",
         ),
         47: (
-            ("raw", "boosted-raw", "raw_boosted"),
+            ("raw", "raw_boosted"),
             "Raw numbers where all trees saw all rows: all values of a column get other names at "
             "once where thresholds say so, and a share of the time is left for thresholds.",
         ),
