@@ -17,6 +17,8 @@ from treeleak.core.compiled import njit, put
 _HUBS, _REACH = 3, 4
 """Values of a column, those at most tests, that are tried with other names; and how far these lie.
 """
+_MOST_VALUES = 64
+"""Where rows hold more, no single one is in most tests, and all take long to follow."""
 
 
 @njit()
@@ -59,7 +61,9 @@ def _better_names(splits: Any, s: Any, a: int) -> Any:
     values = np.flatnonzero(present)
     new, best = np.arange(radix), np.arange(radix)
     least = _unmet(splits, s, nodes[:n], new)
-    for _ in range(min(_HUBS, len(values)) if least else 0):
+    if len(values) > _MOST_VALUES or not least:
+        return best
+    for _ in range(min(_HUBS, len(values))):
         hub = int(np.argmax(often))
         often[hub] = -1
         at = int(np.searchsorted(values, hub))
