@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import treeleak
@@ -560,6 +561,7 @@ def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off
 
 def raw_runs(**columns):
     good = {"status": "feasible", "misfit": 0.0, "error": 0.1, "guess": 0.3, "seconds": 10.0}
+    good["verified"] = 1.0
     return pd.DataFrame({**good, **columns}, index=range(2))
 
 
@@ -570,8 +572,8 @@ def raw_runs(**columns):
         (raw.Goal(10, 0.1), {"error": [0.05, 0.15]}, "met"),
         (raw.Goal(10, 0.1), {"error": [0.1, 0.11]}, "NOT met"),
         (raw.Goal(10, 0.1), {"seconds": [1.0, 10.1]}, "NOT met"),
-        (raw.Goal(10), {"misfit": [0.0, 1.0]}, "NOT met"),
-        (raw.Goal(10), {"status": ["unique", "unknown"]}, "NOT met"),
+        (raw.Goal(10), {"verified": [1.0, 0.0]}, "NOT met"),
+        (raw.Goal(10), {"status": "likely", "misfit": 9.0}, "met"),
         (raw.Goal(10, verified=False), {"status": "unknown", "misfit": 5.0}, "met"),
         (raw.Goal(10, verified=False), {"error": [0.1, np.nan]}, "NOT met"),
         (raw.Goal(ratio=0.4, verified=False), {"status": "likely", "misfit": 9.0}, "met"),
@@ -599,7 +601,7 @@ def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(monkeypatch, 
     monkeypatch.setattr(raw, "table", lambda _: raw_table())
     record = raw.run(raw.Case("mixed", draws, 12, 0, 20.0, method=method, n_trees=8))
     assert record["status"] in ("unique", "feasible")
-    assert record["misfit"] == 0
+    assert (record["misfit"], record["verified"]) == (0, 1)
     assert 0 <= record["error"] < record["guess"]
     assert 0 <= record["near"] <= 1
     assert (record["labels"] is not None) == (draws == "known")
@@ -614,6 +616,20 @@ def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(monkeypatch)
     monkeypatch.setattr(raw.treeleak, "reconstruct", refuse)
     record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
     assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)
+
+
+def test_the_likeliest_dataset_is_held_against_the_forest_itself():
+    data = raw_table()
+    model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(data.X, data.y)
+    found = treeleak.reconstruct(model, data.schema, time_limit=20)
+    other = data.X.assign(number=data.X.number[::-1].to_numpy())
+    for rows, met in ((data.X, True), (other, False)):
+        between = replace(found, status="likely", misfit=2.0, most_likely=(rows, data.y))
+        assert between.between_datasets
+        assert raw.verified(model, between) == met
+    for status, misfit, met in (("feasible", 0.0, True), ("feasible", 1.0, False),
+                                ("unknown", 0.0, False)):  # fmt: skip
+        assert raw.verified(model, replace(found, status=status, misfit=misfit)) == met
 
 
 def test_numbers_are_near_within_a_hundredth_of_the_range():
@@ -644,14 +660,14 @@ def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
     for case in raw.cases([line], [0, 1], None, 60.0):
         own = {"status": "feasible", "cells": "generated: x", "misfit": 0, "seconds": 5.0,
                "error": 0.05 + 0.1 * case.seed, "expected": 0.1, "guess": 0.5, "near": 0.5,
-               "labels": None, "numbers": {}, "notes": []}  # fmt: skip
+               "labels": None, "verified": 1.0, "numbers": {}, "notes": []}  # fmt: skip
         if case.method != "auto":
             own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
         found.append({"case": asdict(case), "results_version": 1, "peak_mb": 1.0, **own})
     raw.floor_table("exact", [line], found)
     text = capsys.readouterr().out
     cells = line_of(text, "adult 200, none")
-    assert cells[1:7] == ["treeleak", "2 feasible", "0", "0.1000", "0.1000", "0.1500"]
+    assert cells[1:7] == ["treeleak", "2 feasible", "2 of 2", "0", "0.1000", "0.1000"]
     assert "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs" in text
     assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
     assert "reference-cp refused: too large" in text
