@@ -118,6 +118,7 @@ def test_the_expected_error_is_near_the_true_one_on_average(kind):
     assert 0.6 < np.sum(expected) / np.sum(true) < 1.6
 
 
+@pytest.mark.slow
 def test_what_was_given_is_no_error_and_what_is_open_counts_alone():
     X, y = people(30, 0)
     model = MODELS["exact counts"].fit(X, y)

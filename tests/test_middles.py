@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid import middles
@@ -193,8 +193,7 @@ def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, pri
         assert a in case.middles.listed or (old == new).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("by", [1, -1])
+@pytest.mark.parametrize(("seed", "by"), spread(product(range(6), (1, -1)), fast=2))
 def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
     """All rows but a few hold one code; thresholds lie halfway between it and theirs."""
     rng = np.random.default_rng(seed)

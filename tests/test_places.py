@@ -95,6 +95,7 @@ def test_places_are_found_and_no_surer_than_they_are_right(forest):
     assert stated == pytest.approx(right, abs=0.06)
 
 
+@pytest.mark.slow
 def test_what_is_heeded_is_a_share_of_what_is_said(forest):
     said = []
     for heeded in (1.0, 0.5):

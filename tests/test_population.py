@@ -381,6 +381,7 @@ def test_exact_counts_say_more_with_a_population_like_the_truth():
     assert with_ < 0.6 * without
 
 
+@pytest.mark.slow
 @seeds(8, fast=2)
 @pytest.mark.usefixtures("few_chains")
 def test_known_draws_say_more_with_a_population_like_the_truth(seeds):
