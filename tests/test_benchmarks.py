@@ -667,7 +667,7 @@ def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
     raw.floor_table("exact", [line], found)
     text = capsys.readouterr().out
     cells = line_of(text, "adult 200, none")
-    assert cells[1:7] == ["treeleak", "2 feasible", "2 of 2", "0", "0.1000", "0.1000"]
+    assert cells[1:8] == ["treeleak", "2 feasible", "2 of 2", "0", "0.1000", "0.1000", "0.1500"]
     assert "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs" in text
     assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
     assert "reference-cp refused: too large" in text

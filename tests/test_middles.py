@@ -92,6 +92,11 @@ class Case:
     def standing(self, rows: np.ndarray, seed: int = 0) -> Standing:
         return self.middles.standing(Walker.started(self.constraints, seed, rows), seed)
 
+    def anywhere(self, rng: np.random.Generator) -> np.ndarray:
+        """Rows anywhere on the grid, in the classes of the training set."""
+        atoms = rng.integers(self.geometry.radix, size=self.truth[:, :-1].shape)
+        return np.column_stack([atoms, self.truth[:, -1]]).astype(np.int32)
+
     def true_ranks(self) -> Standing:
         """The training rows, each value at its own rank."""
         s = self.standing(self.truth)
@@ -164,10 +169,7 @@ def test_no_test_of_the_training_rows_is_broken(seed):
 @given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
 def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     case = Case(seed, 20, 4)
-    rng = np.random.default_rng(seed)
-    atoms = rng.integers(case.geometry.radix, size=case.truth[:, :-1].shape)
-    rows = np.column_stack([atoms, case.truth[:, -1]]).astype(np.int32)
-    s = case.standing(rows, seed)
+    s = case.standing(case.anywhere(np.random.default_rng(seed)), seed)
     log_share = case.middles.log_share(s, 2)
     walk_between(case.middles.splits, s, log_share, s.label, 3_000, price, breach)
     counted_anew(case, s)
@@ -179,9 +181,7 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
 @given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
 def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, price, breach):
     case = Case(seed, 20, 4)
-    rng = np.random.default_rng(seed)
-    atoms = rng.integers(case.geometry.radix, size=case.truth[:, :-1].shape)
-    s = case.standing(np.column_stack([atoms, case.truth[:, -1]]).astype(np.int32), seed)
+    s = case.standing(case.anywhere(np.random.default_rng(seed)), seed)
     walk_between(case.middles.splits, s, case.middles.log_share(s, 2), s.label, 500, price, breach)
     before, energy = s.rank.copy(), price * s.total[0] + breach * s.total[1]
     rename(case.middles.splits, s, case.middles.listed, price, breach)

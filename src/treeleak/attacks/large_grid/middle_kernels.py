@@ -162,7 +162,7 @@ def _grown(s: Any, gone: int, come: int, label: int, draws: int) -> Any:
 
 
 @njit()
-def shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple[int, int]:
+def _shifted(splits: Any, s: Any, k: int, a: int, new: int, move: bool) -> tuple[int, int]:
     """Say how misfit and broken tests grow if a row takes another rank; move it there if asked."""
     old, label, missed, broken = s.rank[k, a], s.label[k], 0, 0
     word, bit = k >> 6, np.uint64(1) << np.uint64(k & 63)
@@ -366,7 +366,25 @@ def _meeting(splits: Any, s: Any) -> tuple[int, int, int]:
 
 
 @njit()
-def _all_moved(splits: Any, s: Any, price: float, breach: float, who: Any, was: Any) -> None:
+def all_tried(
+    splits: Any, s: Any, a: int, ranks: Any, price: float, breach: float, budget: float
+) -> None:
+    """Give all rows other ranks of a column; the old ones again where that costs too much."""
+    was, before = s.rank[:, a].copy(), price * s.total[0] + breach * s.total[1]
+    _all_ranked(splits, s, a, ranks)
+    if price * s.total[0] + breach * s.total[1] - before > budget:
+        _all_ranked(splits, s, a, was)
+
+
+@njit()
+def _all_ranked(splits: Any, s: Any, a: int, ranks: Any) -> None:
+    for k in range(len(ranks)):
+        if s.rank[k, a] != ranks[k]:
+            _shifted(splits, s, k, a, ranks[k], True)
+
+
+@njit()
+def _all_moved(splits: Any, s: Any, price: float, breach: float) -> None:
     """Try to move all rows of an interval to one near by.
 
     Rows there stay, change places with them, or all other rows of the column move as far the other
@@ -379,20 +397,16 @@ def _all_moved(splits: Any, s: Any, price: float, breach: float, who: Any, was: 
     way, budget, new = int(uniform(s.rng) * 3), -np.log(1.0 - uniform(s.rng)), old + by
     if new < 0 or new >= splits.radix[a]:
         return
-    n, before = 0, price * s.total[0] + breach * s.total[1]
+    ranks = s.rank[:, a].copy()
     for k in range(n_rows):
-        r = s.rank[k, a]
-        if r == old or (way == 1 and r == new) or way == 2:
-            who[n], was[n] = k, r
-            n += 1
-    for i in range(n):
-        to = new if was[i] == old else old
-        if way == 2 and was[i] != old:
-            to = min(max(was[i] - by, 0), splits.radix[a] - 1)
-        shifted(splits, s, who[i], a, to, True)
-    if price * s.total[0] + breach * s.total[1] - before > budget:
-        for i in range(n):
-            shifted(splits, s, who[i], a, was[i], True)
+        r = ranks[k]
+        if r == old:
+            ranks[k] = new
+        elif way == 2:
+            ranks[k] = min(max(r - by, 0), splits.radix[a] - 1)
+        elif way == 1 and r == new:
+            ranks[k] = old
+    all_tried(splits, s, a, ranks, price, breach, budget)
 
 
 @njit()
@@ -407,7 +421,6 @@ def walk_between(
     """
     n_rows, n_attributes = s.rank.shape
     stamp = np.zeros(len(splits.root), dtype=np.int64)
-    who, was = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     hope = breach * _HOPED
     for now in range(1, 2 * n_moves, 2):
         way, budget, other = uniform(s.rng), -np.log(1.0 - uniform(s.rng)), -1
@@ -428,7 +441,7 @@ def walk_between(
                     if s.label[j] != s.label[k]:
                         continue
         else:
-            _all_moved(splits, s, price, breach, who, was)
+            _all_moved(splits, s, price, breach)
             continue
         if k < 0:
             continue
@@ -443,17 +456,17 @@ def walk_between(
             # Two rows that exchange intervals change nothing of what rows of their class are like.
             cost += likes[line[k], begin + old] - likes[line[k], begin + new]
             if cost - budget <= hope:
-                broken = shifted(splits, s, k, a, new, False)[1]
+                broken = _shifted(splits, s, k, a, new, False)[1]
                 if cost + breach * broken <= budget:
-                    shifted(splits, s, k, a, new, True)
+                    _shifted(splits, s, k, a, new, True)
             continue
         if cost > hope + 20.0:
             continue
-        missed, broken = shifted(splits, s, k, a, new, True)
+        missed, broken = _shifted(splits, s, k, a, new, True)
         cost = price * (missed + _missed(splits, s, other, a, old, stamp, now + 1))
         if cost + breach * broken - budget <= hope:
-            broken += shifted(splits, s, other, a, old, False)[1]
+            broken += _shifted(splits, s, other, a, old, False)[1]
             if cost + breach * broken <= budget:
-                shifted(splits, s, other, a, old, True)
+                _shifted(splits, s, other, a, old, True)
                 continue
-        shifted(splits, s, k, a, old, True)
+        _shifted(splits, s, k, a, old, True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.attacks.large_grid.middle_kernels import NOBODY, is_broken, shifted
+from treeleak.attacks.large_grid.middle_kernels import NOBODY, all_tried, is_broken
 from treeleak.core.compiled import njit, put
 
 _HUBS, _REACH = 3, 4
@@ -30,17 +30,7 @@ def rename(splits: Any, s: Any, columns: Any, price: float, breach: float) -> No
     """
     for a in columns:
         new = _better_names(splits, s, a)
-        was, before = s.rank[:, a].copy(), price * s.total[0] + breach * s.total[1]
-        _all_named(splits, s, a, new[was])
-        if price * s.total[0] + breach * s.total[1] > before:
-            _all_named(splits, s, a, was)
-
-
-@njit()
-def _all_named(splits: Any, s: Any, a: int, names: Any) -> None:
-    for k in range(len(names)):
-        if s.rank[k, a] != names[k]:
-            shifted(splits, s, k, a, names[k], True)
+        all_tried(splits, s, a, new[s.rank[:, a]], price, breach, 0.0)
 
 
 @njit()
