@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import pickle
@@ -16,6 +17,7 @@ import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_matrix, save_npz
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -69,6 +71,7 @@ from treeleak.hardening.unknown import without_unknown
 from treeleak.learn import DPForestClassifier, GreedyRuleList, OptimalTreeClassifier
 from treeleak.release import StoredObject, read_model, snapshot
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
+from treeleak.release.readers.skops_archive import read_value
 from treeleak.release.readers.skops_layout import laid_out
 
 MODELS = Path(__file__).parent / "models"
@@ -152,6 +155,23 @@ def test_training_rows_are_recognised_in_what_is_unknown(name, tmp_path):
     # Other rows of the same columns are not called these ones.
     others = treeleak.datasets.load_compas().X.drop(X.index).sample(40, random_state=5)
     assert not any(e.rows for e in take_inventory(read_model(path), Context(40), 7 * others + 3))
+
+
+def test_what_stands_beside_the_parts_of_a_sparse_matrix_is_left_over(tmp_path):
+    path, data = tmp_path / "matrix.skops", io.BytesIO()
+    matrix = csr_matrix(np.eye(3))
+    skops.io.dump(matrix, path)
+    assert read_value(path)[1] == ()
+    save_npz(data, matrix)
+    with zipfile.ZipFile(data, "a") as inner:
+        inner.comment = b"age,income"
+    with zipfile.ZipFile(path) as archive:
+        members = {i: archive.read(i) for i in archive.infolist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for info, content in members.items():
+            archive.writestr(info, data.getvalue() if info.filename.endswith("npz") else content)
+    (left,) = read_value(path)[1]
+    assert left.content == b"age,income"
 
 
 @pytest.fixture(scope="module")

@@ -207,23 +207,29 @@ def _gap(content: bytes, X: pd.DataFrame) -> bytes:
     return content[:directory] + hidden + content[directory:at] + bytes(end)
 
 
-def _behind_deflate(model: Any, X: pd.DataFrame, path: Path) -> None:
-    """Write a member whose compressed stream ends before its bytes do."""
-    members = _members(model)
-    local, directory = b"", b""
-    for name, content in members.items():
-        squeeze = zlib.compressobj(wbits=-15)
-        packed = squeeze.compress(content) + squeeze.flush()
-        packed += _raw(X) if name == "schema.json" else b""
-        sizes = struct.pack("<LLL", zlib.crc32(content), len(packed), len(content))
-        said = struct.pack("<HHHHH", 20, 0, 8, 0, 33) + sizes
-        entry = said + struct.pack("<HH", len(name), 0)
-        directory += b"PK\x01\x02" + struct.pack("<H", 20) + entry
-        directory += struct.pack("<HHHLL", 0, 0, 0, 0, len(local)) + name.encode()
-        local += b"PK\x03\x04" + entry + name.encode() + packed
-    n = len(members)
-    end = struct.pack("<HHHHLLH", 0, 0, n, n, len(directory), len(local), 0)
-    path.write_bytes(local + directory + b"PK\x05\x06" + end)
+def _in_a_member(hide: Callable[[bytes, bytes, Any], bytes], method: int = 8) -> Hide:
+    """Write a member of another content than it states.
+
+    ``hide``: gets the content, what to hide, and a compressor; returns the member's bytes.
+    """
+
+    def write(model: Any, X: pd.DataFrame, path: Path) -> None:
+        local, directory = b"", b""
+        members = _members(model)
+        for name, content in members.items():
+            squeeze = zlib.compressobj(wbits=-15)
+            packed = hide(content, _raw(X) if name == "schema.json" else b"", squeeze)
+            sizes = struct.pack("<LLL", zlib.crc32(content), len(packed), len(content))
+            said = struct.pack("<HHHHH", 20, 0, method, 0, 33) + sizes
+            entry = said + struct.pack("<HH", len(name), 0)
+            directory += b"PK\x01\x02" + struct.pack("<H", 20) + entry
+            directory += struct.pack("<HHHLL", 0, 0, 0, 0, len(local)) + name.encode()
+            local += b"PK\x03\x04" + entry + name.encode() + packed
+        n = len(members)
+        end = struct.pack("<HHHHLLH", 0, 0, n, n, len(directory), len(local), 0)
+        path.write_bytes(local + directory + b"PK\x05\x06" + end)
+
+    return write
 
 
 def _extra(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
@@ -484,7 +490,13 @@ _SKOPS: Mapping[str, Hide] = {
     "bytes before the archive": _bytes(lambda b, X: b"PK\x03\x04" + _raw(X) + b),
     "bytes behind the archive": _bytes(lambda b, X: b + _raw(X)),
     "bytes between members and their list": _bytes(_gap),
-    "bytes behind a compressed stream": _behind_deflate,
+    "bytes behind a compressed stream": _in_a_member(
+        lambda content, hidden, squeeze: squeeze.compress(content) + squeeze.flush() + hidden
+    ),
+    "compressed content beyond its size": _in_a_member(
+        lambda content, hidden, squeeze: squeeze.compress(content + hidden) + squeeze.flush()
+    ),
+    "content beyond its size": _in_a_member(lambda content, hidden, _: content + hidden, method=0),
 }
 _PICKLE: Mapping[str, Hide] = {
     "attribute": _pickled(_with_state),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
@@ -17,6 +18,7 @@ from treeleak.release.foreign import name_of_members, no_model
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.readers.npy import odd_header, parse_npy
 from treeleak.release.readers.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
+from treeleak.release.readers.zip_bytes import unused_bytes
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
@@ -234,10 +236,7 @@ def _json(archive: Archive, node: Node, depth: int) -> Any:  # noqa: ARG001
 
 def _array(archive: Archive, node: Node, depth: int) -> Any:
     if node["type"] == "numpy":
-        data = archive.member(node)
-        array = parse_npy(data, str(node["file"]))
-        if odd_header(data, array):
-            archive.left("header of an array", data[: len(data) - array.nbytes])
+        array = _npy(archive, archive.member(node), str(node["file"]))
         return array if node.get("__class__") == "ndarray" else array[()]
     shape = tuple(int(n) for n in archive.value(node["shape"], depth))
     if len(shape) > MAX_DEPTH:
@@ -265,15 +264,23 @@ def _reduced(archive: Archive, node: Node, depth: int) -> StoredObject:
 
 
 def _sparse(archive: Archive, node: Node, depth: int) -> StoredObject:  # noqa: ARG001
-    data = archive.member(node)
-    with zipfile.ZipFile(io.BytesIO(data)) as inner:
-        check_size(inner, len(data))
+    file = io.BytesIO(archive.member(node))
+    parts = {}
+    with zipfile.ZipFile(file) as inner:
+        check_size(inner, len(file.getbuffer()))
         archive.grow(sum(info.file_size for info in inner.infolist()))
-        parts = {
-            info.filename.removesuffix(".npy"): parse_npy(unpack(inner, info), info.filename)
-            for info in inner.infolist()
-        }
+        for info in inner.infolist():
+            array = _npy(archive, unpack(inner, info), info.filename)
+            parts[info.filename.removesuffix(".npy")] = array
+        archive.leftovers.extend(unused_bytes(inner, file))
     return StoredObject(_type(node), parts)
+
+
+def _npy(archive: Archive, data: bytes, name: str) -> NDArray[Any]:
+    array = parse_npy(data, name)
+    if odd_header(data, array):
+        archive.left("header of an array", data[: len(data) - array.nbytes])
+    return array
 
 
 def _parts(archive: Archive, node: Node, depth: int) -> StoredObject:

@@ -22,7 +22,7 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
     """List what stands in a zip file beside the content of its members.
 
     ``file`` (binary file): the same. Raises BadModel if members overlap, or are called one thing in
-    one place and another elsewhere.
+    one place and another elsewhere, or hold more than they state.
     """
     size = file.seek(0, os.SEEK_END)
     if archive.comment:
@@ -99,15 +99,23 @@ def _is_plain(info: zipfile.ZipInfo, fields: list[int], extra: bytes) -> bool:
 
 
 def _behind_stream(file: IO[bytes], info: zipfile.ZipInfo, start: int) -> bytes | None:
-    """What stands in a member behind the end of its compressed stream."""
-    if info.compress_type != zipfile.ZIP_DEFLATED:
-        return None
-    stream = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = _read(file, start, start + info.compress_size)
-    while data and not stream.eof:
-        stream.decompress(data, 1 << 20)
-        data = stream.unconsumed_tail
-    return stream.unused_data or None
+    """What stands in a member behind the end of its compressed stream.
+
+    zipfile hands over no more than the size that a member states, and drops the rest without a
+    word. Raises BadModel if there is more.
+    """
+    over = info.compress_size - info.file_size
+    unused = b""
+    if info.compress_type == zipfile.ZIP_DEFLATED:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        data, over = _read(file, start, start + info.compress_size), -info.file_size
+        while data and not stream.eof and over <= 0:
+            over += len(stream.decompress(data, 1 << 20))
+            data = stream.unconsumed_tail
+        unused = stream.unused_data
+    if over > 0:
+        raise BadModel(f"{info.filename} holds more than the size that it states")
+    return unused or None
 
 
 def _end_of_directory(file: IO[bytes], at: int, size: int, archive: zipfile.ZipFile) -> int:
