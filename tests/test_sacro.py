@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 import treeleak
 from helpers.cli import run
 from treeleak.bridges.plain_yaml import OPAQUE, parse_yaml
-from treeleak.bridges.sacro_report import ATTACK_NAME
+from treeleak.bridges.sacro_report import ATTACK_NAME, _parameters
 from treeleak.bridges.sacro_target import read_target
 from treeleak.core.errors import BadInput
 from treeleak.release import to_release
@@ -424,6 +424,11 @@ def test_sacroml_learns_what_is_no_target(attacks):
     assert not attack.attackable(as_target(None))
     assert not attack.attackable(as_target(LogisticRegression().fit(*rows(60, 0))))
     assert attack().attack(as_target(None)) == {}
+
+
+def test_seeds_of_parts_are_seeds():
+    told = {"randomforestclassifier__random_state": 3, "random_seed": 1, "steps__max_depth": 2}
+    assert _parameters(told) == {"steps__max_depth": 2}
 
 
 def test_without_sacroml_the_attack_says_so():

@@ -15,6 +15,8 @@ from typing import Any
 
 from treeleak._version import __version__
 from treeleak.auditing import Audit
+from treeleak.auditing.inventory.rule import fits
+from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.output import write_file
 from treeleak.core.plain import plain
@@ -164,5 +166,5 @@ def _parameters(told: Any) -> dict[str, Any]:
         plain(str(key)): plain(value) if isinstance(value, str) else value
         for key, value in told.items()
         # A seed tells which rows each tree drew.
-        if isinstance(value, _PLAIN) and key != "random_state" and value == value
+        if isinstance(value, _PLAIN) and not fits(SEED_NAMES, str(key)) and value == value
     }
