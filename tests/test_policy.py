@@ -24,7 +24,7 @@ from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
-from treeleak.core.errors import BadInput
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Reader
 from treeleak.core.percent import percent
 from treeleak.report import render_html
@@ -290,6 +290,31 @@ def test_the_worst_person_is_bounded_and_not_told(audited):
     assert [c["found"] for c in told[-2:]] == ["above this", "within this"]
     own = replace(audited, ruling=ruling).to_dict("internal")["ruling"]["checks"]
     assert own[-2]["found"] == f"{100 * worst:.1f}%"
+
+
+def test_nobody_is_passed_over_who_was_in_no_baseline(audited):
+    pairs = audited.measurement.pairs
+
+    def without(*people):
+        tried = [replace(t, guesses=replace(t.guesses, row_errors=t.guesses.row_errors.copy()))
+                 for t in pairs.tried]  # fmt: skip
+        for k, t in enumerate(tried):
+            t.guesses.row_errors[people[k]] = np.nan
+        own = replace(pairs, tried=tuple(tried))
+        return replace(audited, measurement=replace(audited.measurement, pairs=own))
+
+    nobody = [[] for _ in pairs.tried]
+    assert LIMITS["worst_person"].figure(without(*nobody)) == LIMITS["worst_person"].figure(audited)
+    # Known to one baseline, all are held against that one.
+    some = LIMITS["worst_person"].figure(without(slice(None), *nobody[1:]))
+    rest = np.min([t.guesses.row_errors for t in pairs.tried[1:]], axis=0)
+    assert some == pytest.approx(np.max(rest - pairs.errors))
+    with pytest.raises(NotCovered, match="no baseline held some person"):
+        LIMITS["worst_person"].figure(without(*([0] for _ in pairs.tried)))
+    groups = audited.exposure.groups.assign(guess=np.nan)
+    lost = replace(audited, exposure=replace(audited.exposure, groups=groups))
+    with pytest.raises(NotCovered, match="no random table held some group"):
+        LIMITS["worst_group_over_guess"].figure(lost)
 
 
 def test_what_the_policy_states_stands_in_every_edition(audited, tmp_path):

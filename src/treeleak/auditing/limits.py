@@ -242,6 +242,8 @@ def _worst_group(audit: Audit) -> float:
 def _worst_group_over_guess(audit: Audit) -> float:
     groups = _groups(audit)
     error, guess = (groups[name].to_numpy(dtype=float) for name in ("error", "guess"))
+    if np.isnan(guess).any():
+        raise NotCovered(own_words("no random table held some group: the training table is large"))
     gain = 1.0 - np.divide(error, guess, out=np.ones_like(error), where=guess > 0)
     return float(np.clip(gain, 0.0, None).max())
 
@@ -250,12 +252,14 @@ def _worst_person(audit: Audit) -> float:
     pairs = _measured(audit).judged.pairs
     if pairs is None:
         raise NotCovered(own_words("errors of single people are not known"))
-    with np.errstate(invalid="ignore"):
-        best = np.min([tried.guesses.row_errors for tried in pairs.tried], axis=0)
-        gain = best - pairs.errors
-    if np.isnan(gain).all():
+    known = ~np.isnan(pairs.errors)
+    if not known.any():
         raise NotCovered(own_words("errors of single people are not known"))
-    return max(0.0, float(np.nanmax(gain)))
+    # Guesses of large tables are measured in parts: one baseline may know a person, another not.
+    best = np.fmin.reduce([tried.guesses.row_errors[known] for tried in pairs.tried])
+    if np.isnan(best).any():
+        raise NotCovered(own_words("no baseline held some person: the training table is large"))
+    return max(0.0, float((best - pairs.errors[known]).max()))
 
 
 def _of_measured(key: str) -> Callable[[Audit], float]:
