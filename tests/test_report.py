@@ -262,6 +262,27 @@ def test_a_ruling_answers_the_first_question(found):
     assert "none at all" in render_html(ruled)
 
 
+def test_stored_rows_are_the_first_thing_that_leaks(found):
+    first = replace(found.inventory[0], mark="leaks", rows=True)
+    sheet = sheet_of(replace(found, inventory=(first, *found.inventory[1:])))
+    assert sheet.answers[1].answer == "The file stores training rows as they are."
+
+
+def test_nothing_is_called_proved_where_proofs_do_not_hold(found):
+    recovered = replace(found.exposure.recovered, proved=0.0)
+    sheet = sheet_of(replace(found, exposure=replace(found.exposure, recovered=recovered)))
+    assert found.reconstruction.share_proved_rows > 0
+    (tile,) = [t for t in sheet.tiles if t.label.startswith("of rows proved")]
+    assert tile.figure == "0%"
+
+
+def test_a_group_that_no_random_table_held_is_shown_without_a_guess(found):
+    groups = found.exposure.groups.assign(guess=np.nan)
+    lost = replace(found, exposure=replace(found.exposure, groups=groups))
+    for edition in ("releasable", "internal"):
+        assert "Accuracy of the values, by group" in render_html(lost, edition)
+
+
 def test_rows_that_are_proved_together_are_not_said_to_leak():
     X, y, data = compas_sample(80)
     tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, y)

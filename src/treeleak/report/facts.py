@@ -102,7 +102,7 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         of = "" if n_values is None else f" of {n_values:,}"
         yield "Values given, not counted below", f"{n:,}{of}", ""
     if not likely(rebuilt):
-        every = "every dataset that meets the counts has them"
+        every = "every dataset that the schema allows and that meets the counts has them"
         proved = percent(rebuilt["share_proved_rows"])
         yield "Rows proved, on what splits distinguish", proved, every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""

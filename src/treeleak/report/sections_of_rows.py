@@ -260,7 +260,11 @@ def groups(found: Doc) -> Section | None:
         return None
     told = [g for g in exposure["groups"] if g["error"] is not None]
     names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random baseline", "plain"))
-    bars = [Bar(facts.group_name(g), (1 - g["error"], 1 - g["guess"])) for g in told]
+    # No random table may have held a small group of a large table.
+    bars = [
+        Bar(facts.group_name(g), (1 - g["error"], None if g["guess"] is None else 1 - g["guess"]))
+        for g in told
+    ]
     title = "Accuracy of the values, by group: more is worse"
     left_out = max(len(bars) - MOST_BARS, 0)
     chart = Bars(title, "1 - error (DRAFT)", names, tuple(bars), left_out=left_out)

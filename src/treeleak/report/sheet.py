@@ -91,6 +91,8 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     kinds = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(kinds)}."] if kinds else []
+    if any(e["training_rows"] for e in found["inventory"]):
+        return "The file stores training rows as they are.", tuple(more)
     if m is not None:
         share, how = _exact(m, rebuilt)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."
@@ -98,12 +100,10 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
             more.insert(0, said)
             said = "Nothing beyond what chance or the population explains."
         return said, (*_beside_the_strongest(m, facts.digits(found)), *more)
-    if any(e["training_rows"] for e in found["inventory"]):
-        return "The file stores training rows as they are.", tuple(more)
     if found["verdict"] == NO_LEAK:
         return "The attacks disclosed no single row.", tuple(more)
-    if rebuilt is not None and rebuilt["share_proved_rows"]:
-        said = f"{percent(rebuilt['share_proved_rows'])} of the rows are proved by the file alone."
+    if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
+        said = f"{percent(proved)} of the rows are proved by the file alone."
         return said, tuple(more)
     if rebuilt is not None and rebuilt["n_rows"]:
         wrong = rebuilt["expected_error"]
@@ -161,9 +161,9 @@ def _tiles(found: Doc) -> Iterator[Tile]:
         if rebuilt["expected_error"] is not None:
             wrong = percent(rebuilt["expected_error"], 1)
             yield Tile(wrong, "expected error", "the attack's own estimate")
-    if rebuilt is not None and rebuilt["n_rows"] and not facts.likely(rebuilt):
+    if found["exposure"] is not None and rebuilt["n_rows"] and not facts.likely(rebuilt):
         said = "alone or with others like them"
-        proved = percent(rebuilt["share_proved_rows"])
+        proved = percent(found["exposure"]["recovered"]["proved"])
         on_what = "of rows proved, on every value that the model's splits distinguish"
         yield Tile(proved, on_what, said)
     if left is not None and left["dist_g"] is not None:
