@@ -819,6 +819,16 @@ def test_no_input_is_overwritten_even_if_forced(folder):
     assert (model.read_bytes(), train.read_bytes()) == before
 
 
+def test_two_results_need_two_files(folder, tmp_path):
+    model, place = folder / "model.skops", tmp_path / "new"
+    for command in (
+        ["audit", model, "--json", place, "--sacro-report", place],
+        ["harden", model, "--out", place, "--json", place],
+    ):
+        assert "named twice" in refused(*command)
+    assert not place.exists()
+
+
 def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path):
     X, _, _ = compas
     out = tmp_path / "rows.csv"

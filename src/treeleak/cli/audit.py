@@ -18,6 +18,7 @@ from treeleak.cli.files import (
     BAD_INPUT,
     NO_ANSWER,
     VIOLATED,
+    check_different,
     check_place,
     console,
     make_paths,
@@ -203,8 +204,7 @@ def _check_places(
             check_place(place, *given)
     if report is not None and report.suffix.lower() not in ("", ".html", ".htm", ".pdf"):
         raise BadInput(f"{report}: a report is HTML or PDF: name it {report.stem}.html, or .pdf")
-    if json is not None and report is not None and json.resolve() == report.resolve():
-        raise BadInput(f"{report}: named twice, for the JSON and for the report")
+    check_different(json, report, sacro)
 
 
 def _status(result: Audit, model: Path, clock: Clock) -> int:

@@ -59,6 +59,15 @@ def check_place(path: Path, *inputs: Path | None) -> None:
         raise BadInput(f"{path}: is read by the same command, and would be overwritten")
 
 
+def check_different(*places: Path | None) -> None:
+    """Refuse one place for two results."""
+    named: set[Path] = set()
+    for place in filter(None, places):
+        if place.resolve() in named:
+            raise BadInput(f"{place}: named twice, and both results cannot be in one file")
+        named.add(place.resolve())
+
+
 def check_free(path: Path, force: bool, *inputs: Path | None) -> None:
     """Refuse to overwrite unless told to."""
     check_place(path, *inputs)

@@ -10,7 +10,15 @@ import typer
 
 from treeleak.cli import options as opt
 from treeleak.cli.application import app
-from treeleak.cli.files import check_free, check_place, console, progress_shown, say, status_of
+from treeleak.cli.files import (
+    check_different,
+    check_free,
+    check_place,
+    console,
+    progress_shown,
+    say,
+    status_of,
+)
 from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
 from treeleak.core.clock import Clock
@@ -79,7 +87,8 @@ def harden(
     check_options(time_limit, "auto")
     check_free(out, force, model, schema, train, rows)
     if json is not None:
-        check_place(json, model, schema, train, rows, out)
+        check_place(json, model, schema, train, rows)
+    check_different(out, json)
     known = read_schema(schema)
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])

@@ -9,7 +9,7 @@ import typer
 
 from treeleak.cli import options as opt
 from treeleak.cli.application import app
-from treeleak.cli.files import check_free, progress_shown, say, status_of
+from treeleak.cli.files import check_different, check_free, progress_shown, say, status_of
 from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
 from treeleak.core.clock import Clock
@@ -84,8 +84,7 @@ def reconstruct(
     check_free(out, force, model, schema, members, *beside.files)
     if members_out is not None:
         check_free(members_out, force, model, schema, members, *beside.files)
-        if members_out.resolve() == out.resolve():
-            raise BadInput(f"{out}: is named by both --out and --members-out")
+    check_different(out, members_out)
     clock = Clock.of(time_limit)
     with clock.enforced():
         known = read_schema(schema)

@@ -34,18 +34,19 @@ def schema(
     quiet: opt.Quiet = False,
 ) -> None:
     """Write a starting schema, for you to correct: what a row can be."""
-    from treeleak.release import RuleList, read_model, to_release
+    from treeleak.release import RuleList
     from treeleak.release.infer_schema import suggest_rule_schema, suggest_schema
 
     if out is not None:
         check_free(out, force, model, train)
-    rows, _ = training_rows(Tables(model, None, label, trust_pickle), train, ())
-    content = read_model(model, trust_pickle)
+    tables = Tables(model, None, label, trust_pickle)
+    rows, _ = training_rows(tables, train, ())
+    content = tables.content
     try:
         if isinstance(content, RuleList):
             suggested, remarks = suggest_rule_schema(content, rows)
         else:
-            suggested, remarks = suggest_schema(to_release(model, trust_pickle), rows)
+            suggested, remarks = suggest_schema(content, rows)
     except BadInput as error:
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
