@@ -94,6 +94,14 @@ class Rate:
         return {"share": self.share, "n": self.n, **self.interval._asdict()}
 
 
+def newcombe(a: Rate, b: Rate) -> Interval:
+    """Bound by how much one rate is above another (Newcombe's interval from Wilson's)."""
+    gain = a.share - b.share
+    below = math.hypot(a.share - a.interval.low, b.interval.high - b.share)
+    above = math.hypot(a.interval.high - a.share, b.share - b.interval.low)
+    return Interval(gain - below, gain + above)
+
+
 @dataclass(frozen=True)
 class Risk:
     """An attack's success beyond a baseline without the model.
@@ -135,10 +143,7 @@ class Risk:
         a, b = self.success, self.beside
         if b.share == 1.0:
             return Interval(0.0, 0.0)
-        gain = a.share - b.share
-        below = math.hypot(a.share - a.interval.low, b.interval.high - b.share)
-        above = math.hypot(a.interval.high - a.share, b.share - b.interval.low)
-        ends = ((gain - below) / (1.0 - b.share), (gain + above) / (1.0 - b.share))
+        ends = (end / (1.0 - b.share) for end in newcombe(a, b))
         return Interval(*(min(max(end, 0.0), 1.0) for end in ends))
 
     def to_dict(self) -> dict[str, Any]:

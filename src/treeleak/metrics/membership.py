@@ -12,7 +12,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Kind
 from treeleak.core.private import dataclass
-from treeleak.metrics.inference import LEVEL, Interval, wilson
+from treeleak.metrics.inference import LEVEL, Interval, Rate, newcombe
 
 FALSE_POSITIVES = (0.01, 0.001)
 """Shares of the other people that are taken for members, at which members are counted."""
@@ -178,10 +178,7 @@ def advantage(members: FloatArray, others: FloatArray, rng: np.random.Generator)
     marks = np.unique(np.concatenate(tuned))
     above = [1.0 - np.searchsorted(np.sort(own), marks, "left") / len(own) for own in tuned]
     mark = marks[(above[0] - above[1]).argmax()]
-    a, b = ((int((own >= mark).sum()), len(own)) for own in held)
-    p, q = a[0] / a[1], b[0] / b[1]
-    of_a, of_b = wilson(*a), wilson(*b)
-    gain = p - q
-    low = gain - math.hypot(p - of_a.low, of_b.high - q)
-    high = gain + math.hypot(of_a.high - p, q - of_b.low)
-    return Bounded(max(gain, 0.0), Interval(max(low, 0.0), min(max(high, 0.0), 1.0)))
+    a, b = (Rate(int((own >= mark).sum()), len(own)) for own in held)
+    low, high = newcombe(a, b)
+    bounds = Interval(max(low, 0.0), min(max(high, 0.0), 1.0))
+    return Bounded(max(a.share - b.share, 0.0), bounds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.linking import linked
+from treeleak.auditing.assessors.linking import FEWEST_PEOPLE, linked
 from treeleak.auditing.assessors.people import attribute_of, labels_of
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
@@ -37,8 +37,6 @@ NEAR = 0.05
 """Share of its range by which a guessed number may be off."""
 MOST_PAIRS = 100_000_000
 """Pairs of people and rebuilt rows that are compared for one column."""
-FEWEST_PEOPLE = 500
-"""People that are tried, however many rebuilt rows there are."""
 
 NO_ROWS = own_words(
     "there are no rebuilt rows that could be compared with the training rows", "article29_no_rows"
