@@ -177,11 +177,11 @@ def counts(found: Doc) -> Section:
 def _of_size(counts: Doc) -> Stack:
     total, unit, threshold = counts["total"], counts["unit"], counts["threshold"]
     leaves, small, single = (total[k] or 0 for k in ("leaves", "small", "single"))
-    parts: list[tuple[str, int, Tone]] = [
-        (f"a single {unit[:-1]}", single, "leak"),
-        (f"2 to {threshold - 1} {unit}", small - single, "open"),
-        (f"{threshold} {unit} or more", leaves - small, "grey"),
-    ]
+    parts: list[tuple[str, int, Tone]] = [(f"{threshold} {unit} or more", leaves - small, "grey")]
+    if threshold > 2:
+        parts.insert(0, (f"2 to {threshold - 1} {unit}", small - single, "open"))
+    if threshold > 1:
+        parts.insert(0, (f"a single {unit[:-1]}", single, "leak"))
     return Stack(
         f"{facts.capital(counts['of'])} by the number of their {unit}",
         f"of {leaves:,} {counts['of']}",

@@ -126,7 +126,7 @@ def _line(n: NDArray[Any], by_class: NDArray[Any] | None, threshold: int) -> dic
     # A leaf without rows says nothing of anybody.
     used = n > 0
     line: dict[str, Any] = {
-        "leaves": len(n),
+        "leaves": int(used.sum()),
         "small": int((used & (n < threshold)).sum()),
         "single": int((n == 1).sum()),
         "smallest": int(n[used].min(initial=n.max())),
