@@ -71,7 +71,8 @@ def test_time_threat_readers_and_review_are_told(told):
     assert made.utcoffset() == datetime.timedelta(0)
     assert source["threat_model"] == (
         "An adversary who holds the model (white box) and knows the possible values of a "
-        "row. The attack did not get the training rows; they only measured its result."
+        "row. The attack got none of the training rows, at most their number; they only measured "
+        "its result."
     )
     assert source["review"].startswith("by 2999-01-02, as the policy states")
     assert "the report holds no row" in source["readers"]

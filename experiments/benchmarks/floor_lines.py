@@ -36,8 +36,10 @@ def judged(
 def expected_over_true(runs: pd.DataFrame) -> str:
     """Say how far all runs together are as wrong as they state."""
     both = runs[runs.expected.notna() & runs.error.notna()]
-    ratio = both.expected.sum() / both.error.sum() if both.error.sum() else float("nan")
-    said = f"expected over true error, in sums: {number(ratio, 3) or '-'}"
+    if not both.error.sum():
+        return f"expected over true error, in sums: no errors in {len(both)} runs"
+    ratio = both.expected.sum() / both.error.sum()
+    said = f"expected over true error, in sums: {number(ratio, 3)}"
     return f"{said} {within(ratio, *_ERROR)}, {len(both)} runs"
 
 

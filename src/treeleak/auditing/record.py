@@ -84,6 +84,7 @@ def threat_model(given: Given) -> str:
     measured = (
         ""
         if given.X is None
-        else " The attack did not get the training rows; they only measured its result."
+        else " The attack got none of the training rows, at most their number; they only measured "
+        "its result."
     )
     return f"An adversary who holds the model (white box){beside}{lacks}.{measured}"

@@ -212,7 +212,10 @@ def _of_boosted(told: str, least: str, own: Mapping[str, Any]) -> list[Point]:
 def _of_columns(n_rows: int | None, n_columns: int | None) -> list[Point]:
     if not n_rows or not n_columns or 2 ** min(n_columns, 60) > n_rows:
         return []
-    says = f"{n_columns} columns of 0 and 1 have {2**n_columns:,} values: many rows share one"
+    says = (
+        f"if all {n_columns} columns hold 0 and 1 only, there are {2**n_columns:,} possible rows, "
+        "and many people share one; columns of numbers have far more"
+    )
     return [Point(f"{n_rows:,} rows", False, says)]
 
 

@@ -50,7 +50,7 @@ def headline(entries: Sequence[Mapping[str, Any]]) -> str:
     parts = [f"{n:,} {said.split(' (')[0]}" for said, n in counted.items()]
     unmet = sum(entry["policy_met"] is False for entry in entries)
     parts += [f"policy not met: {unmet:,}"] if unmet else []
-    return f"{len(entries):,} models: {'; '.join(parts)}."
+    return f"{len(entries):,} model{'s' * (len(entries) != 1)}: {'; '.join(parts)}."
 
 
 def verdict_of(entry: Mapping[str, Any]) -> str:

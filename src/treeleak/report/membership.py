@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from treeleak.core.percent import percent
 from treeleak.report.blocks import Facts, Prose, Section
-from treeleak.report.facts import Doc, Fact, capital
+from treeleak.report.facts import Doc, Fact
+from treeleak.report.sections import reasons
 
 TITLE = "Membership: who is in the training set"
 
@@ -42,9 +43,7 @@ def remark(told: Doc) -> str:
 def membership(found: Doc) -> Section | None:
     """Whether the model tells who is in the training set."""
     if (told := found["membership"]) is None:
-        why = [p["reason"] for p in found["not_assessed"] if p["part"] == "membership"]
-        said = [Prose(f"{capital(reason)}.", lead="Not assessed:") for reason in why]
-        return Section.of("membership", TITLE, said)
+        return Section.of("membership", TITLE, reasons(found, "membership"))
     asks = Prose(
         "An adversary has a row, and asks whether it is in the training set. Each training "
         "row and each row of other people gets a score from the rebuilt rows."

@@ -37,7 +37,7 @@ _ROOM = 0.09
 
 
 def plot_recovered(audit: Audit, ax: Axes | None = None) -> Axes:
-    """Draw which shares of the rebuilt rows are proved, probable and not recovered.
+    """Draw which shares of the rebuilt rows are proved, probable, and neither.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def plot_recovered(audit: Audit, ax: Axes | None = None) -> Axes:
     parts = (
         ("proved", "proved", BLUE, "white", ""),
         ("probable", "probable", ORANGE, INK, "//"),
-        ("open", "not recovered", PALE, INK, ""),
+        ("open", "neither", PALE, INK, ""),
     )
     for key, name, colour, ink, hatch in parts:
         share = recovered[key]
