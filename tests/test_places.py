@@ -35,13 +35,13 @@ SCHEMA = Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(COLUMNS)])
 class Forest:
     """A default forest on numbers, and its training set."""
 
-    def __init__(self, n_rows: int, n_trees: int, seed: int) -> None:
+    def __init__(self, n_rows: int, n_trees: int, seed: int, schema: Schema = SCHEMA) -> None:
         rng = np.random.default_rng(seed)
         self.X = rng.normal(size=(n_rows, COLUMNS)).astype(np.float32)
         self.y = (self.X[:, 0] + rng.normal(size=n_rows) > 0.5).astype(np.int64)
         model = RandomForestClassifier(n_trees, random_state=seed).fit(self.X, self.y)
         release = to_release(model)
-        geometry = Geometry.of(release, SCHEMA)
+        geometry = Geometry.of(release, schema)
         self.evidence = KnownDraws(geometry, known_draws(release).counts)
         start = geometry.leaf_start
         self.leaves = np.column_stack(
@@ -93,6 +93,16 @@ def test_places_are_found_and_no_surer_than_they_are_right(forest):
     assert right > 4 * before[0]
     assert right > 0.5
     assert stated == pytest.approx(right, abs=0.06)
+
+
+@pytest.mark.slow
+def test_columns_without_ends_are_believed_in_as_well(forest):
+    """Without training rows, inferred schemas bound no column."""
+    endless = Forest(150, 60, 0, Schema([Numeric(f"x{i}") for i in range(COLUMNS)]))
+    bounded, right = (
+        own.sure(places_by_leaves(own.beliefs(), Clock(60.0)))[0] for own in (forest, endless)
+    )
+    assert right == pytest.approx(bounded, abs=0.05)
 
 
 @pytest.mark.slow

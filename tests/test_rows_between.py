@@ -11,8 +11,10 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from helpers.raw_tables import leaning, schema_of
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run
+from treeleak.attacks.known_draws import run, walking
 from treeleak.attacks.known_draws.walking import rows_between
+from treeleak.core.errors import TimeUp
+from treeleak.partition.cells import GridTooLarge
 from treeleak.release import to_release
 from treeleak.verification.counts import check_rows
 
@@ -73,6 +75,21 @@ def test_values_are_right_as_often_as_is_said(rebuilt):
         right.append(((found.lower <= X) & (found.upper >= X)).to_numpy().mean())
         said.append(found.confidence.to_numpy().mean())
     assert abs(np.mean(right) - np.mean(said)) < 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RowConstraints", "_within_leaves"])
+@pytest.mark.parametrize("error", [GridTooLarge("too many masks"), TimeUp("the time is up")])
+def test_where_rows_cannot_walk_they_stay(name, error, monkeypatch):
+    def fails(*_):
+        raise error
+
+    X, _, model = six_columns(0)
+    broken = SimpleNamespace(of_known=fails) if name == "RowConstraints" else fails
+    monkeypatch.setattr(walking, name, broken)
+    found = treeleak.reconstruct(model, schema_of(X), seed=0, time_limit=20)
+    assert found.status == "feasible"
+    assert found.misfit == 0
 
 
 @pytest.mark.parametrize(

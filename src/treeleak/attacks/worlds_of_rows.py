@@ -41,7 +41,7 @@ def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
     """Atoms of rows that are in every dataset, each attribute from 0; the class is the last."""
     fixed = [own.values[own.fixed] for own in rows if own.fixed is not None]
     none = np.zeros((0, len(values.start) - 1), dtype=np.int64)
-    return np.asarray(values.atom_of[np.concatenate([none, *fixed])] - values.atom_start[:-1])
+    return values.places(np.concatenate([none, *fixed]))
 
 
 def _drawn(own: Rows, values: Values, most: int) -> IntArray:

@@ -70,11 +70,16 @@ def around(atoms: Any, start: Any, open_: Any, drawn: Any) -> Any:
     n_rows, n_attributes = atoms.shape
     n_trees, n_words = open_.shape[1], open_.shape[2]
     out = np.empty((2, n_rows, n_attributes), dtype=np.int64)
-    others, leaf = np.empty((2, n_trees, n_words), dtype=np.uint64)
+    # Leaves that the attributes before one leave open, and those from each on.
+    before, others, leaf = np.empty((3, n_trees, n_words), dtype=np.uint64)
+    behind = np.full((n_attributes + 1, n_trees, n_words), ~np.uint64(0))
     for i in range(n_rows):
+        before[:] = ~np.uint64(0)
+        for a in range(n_attributes - 1, 0, -1):
+            behind[a] = behind[a + 1] & open_[start[a] + atoms[i, a]]
         for a in range(n_attributes):
-            _open_but_for(a, atoms[i], start, open_, others)
             own = start[a] + atoms[i, a]
+            others[:] = before & behind[a + 1]
             leaf[:] = others & open_[own]
             for side in range(2):
                 k, last = own, start[a + side] - side
@@ -82,16 +87,8 @@ def around(atoms: Any, start: Any, open_: Any, drawn: Any) -> Any:
                 while k != last and _same_leaves(leaf, others & open_[k + step], drawn[i]):
                     k += step
                 out[side, i, a] = k - start[a]
+            before &= open_[own]
     return out
-
-
-@njit()
-def _open_but_for(a: Any, atoms: Any, start: Any, open_: Any, out: Any) -> None:
-    """Leaves that all other attributes of a row leave open; in place."""
-    out[:] = ~np.uint64(0)
-    for b in range(len(atoms)):
-        if b != a:
-            out &= open_[start[b] + atoms[b]]
 
 
 @njit()

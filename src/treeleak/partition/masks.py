@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.cells import Geometry
+from treeleak.partition.cells import Geometry, GridTooLarge
 from treeleak.partition.mask_kernels import around, close_leaves, leaves_of, number_leaves
 
 MAX_MASKS = 2**28
@@ -54,13 +53,13 @@ class Masks:
     def of(cls, geometry: Geometry) -> Masks:
         """Lay out the trees of a geometry.
 
-        Raises NotCovered if that takes more than 2 GiB.
+        Raises GridTooLarge if that takes more than 2 GiB.
         """
         start = np.append(0, np.cumsum(geometry.radix)).astype(np.int64)
         n_leaves = np.diff(geometry.leaf_start)
         words = max(int(-(-n_leaves.max(initial=1) // 64)), 1)
         if int(start[-1]) * len(n_leaves) * words > MAX_MASKS:
-            raise NotCovered(
+            raise GridTooLarge(
                 f"{start[-1]:,} intervals and values times {geometry.leaf_start[-1]:,} leaves take "
                 f"more than {8 * MAX_MASKS / 2**30:.0f} GiB"
             )

@@ -162,6 +162,10 @@ class Values:
             out[:, part.columns] = self.table(a)[chosen[:, a] - self.start[a]]
         return out
 
+    def places(self, chosen: IntArray) -> IntArray:
+        """Atoms of rows of values, from 0 in each attribute; the class last."""
+        return np.asarray(self.atom_of[chosen] - self.atom_start[:-1])
+
     def prior(self, atom_marginal: FloatArray) -> FloatArray:
         """Probability of each value given its atom, from the marginals of the atoms.
 

@@ -52,7 +52,7 @@ def by_order(
     rows, values = answer.rows[0], answer.values
     if splitting is None or rows.misfit or rows.unique or clock.stopped:
         return answer
-    atoms = values.atom_of[rows.values] - values.atom_start[:-1]
+    atoms = values.places(rows.values)
     table = values.rows(rows.values[:, :-1], release.n_features)
     y = _targets(geometry, table, rows, draws, atoms[:, -1])
     leaf = geometry.trace_atoms(atoms[:, :-1]).astype(np.int64)

@@ -41,7 +41,7 @@ def proved_of(walked: Rows, domains: Domains, values: Values) -> Rows:
 
     Raises GridTooLarge if that takes too large a table.
     """
-    atoms = values.atom_of[walked.values] - values.atom_start[:-1]
+    atoms = values.places(walked.values)
     label = atoms[:, -1]
     leaf = domains.evidence.geometry.trace_atoms(atoms[:, :-1])
     closed = domains.closed(label, np.zeros(len(label), dtype=bool))
@@ -51,7 +51,7 @@ def proved_of(walked: Rows, domains: Domains, values: Values) -> Rows:
 
 def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
     """Which rows, in some leaves, are proved if these are the ones that are left."""
-    settled = domains.evidence.drawn & (domains.open_leaves == 0)
+    settled = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
     out = np.zeros(len(settled), dtype=bool)
     out[settled] = domains.boxes.within_one(leaf[settled], domains.draws.T[settled] > 0)
     return out

@@ -31,11 +31,15 @@ MAX_TABLE = 2**27
 
 
 class Unmet(Exception):
-    """No rows meet the counts; ``equation`` is where that shows, -1 if nowhere in particular."""
+    """No rows meet the counts.
 
-    def __init__(self, equation: int = -1) -> None:
+    ``equation`` is where that shows, -1 if nowhere in particular; ``whole``: in all classes of its
+    leaf together.
+    """
+
+    def __init__(self, equation: int = -1, whole: bool = False) -> None:
         super().__init__(equation)
-        self.equation = equation
+        self.equation, self.whole = equation, whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.coordinates import Coordinates
-from treeleak.attacks.known_draws.softmax import Softmax, scores
+from treeleak.attacks.known_draws.softmax import Softmax, even, scores
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
@@ -219,7 +219,7 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     var_d = np.zeros(n_equations // n_classes)
     spread = var_n, cov, var_d
     out = np.empty(len(u))
-    edges = _even(problem.start)
+    shares = even(np.arange(problem.n_open), np.diff(problem.start))
     b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
     with threads() as pool:
         jobs = [
@@ -235,14 +235,7 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
         else:
             gain = 0.5 * b**2 / var_n
         jobs = [
-            partial(kernels.reaction, edges[i], edges[i + 1], rows, u, gain, _MOST_REACTION, out)
-            for i in range(THREADS)
+            partial(kernels.reaction, own, rows, u, gain, _MOST_REACTION, out) for own in shares
         ]
         run_all(jobs, pool=pool)
     return out
-
-
-def _even(start: IntArray) -> list[int]:
-    """Cut the rows into runs of about as many candidates."""
-    cuts = np.searchsorted(start, np.linspace(0, start[-1], THREADS + 1)[1:-1])
-    return [0, *(int(c) for c in cuts), len(start) - 1]

@@ -64,13 +64,14 @@ def ends_of(geometry: Geometry) -> FloatArray:
 
 
 def _ends(part: AttributeAtoms) -> FloatArray:
-    out = np.zeros((2, len(part)))
     if len(part.columns) > 1:
-        return out
+        return np.zeros((2, len(part)))
     listed = np.unique(np.concatenate([atom.values[:, 0] for atom in part.atoms]))
     apart = np.diff(listed[~np.isnan(listed)]).min(initial=np.inf) / 2
-    for i, atom in enumerate(part.atoms):
-        low, high = atom.interval or (atom.values[:, 0].min(), atom.values[:, 0].max())
-        more = 0.0 if atom.interval and low < high else apart
-        out[:, i] = low - more, high + more
-    return out
+    (low, high), point = part.spans.T, part.representatives[:, 0]
+    # An interval without an end reaches as far beyond its point as its threshold is before it.
+    first = np.where(np.isinf(low), 2 * point - high, low)
+    last = np.where(np.isinf(high), 2 * point - low, high)
+    wide = [atom.interval is not None and np.ptp(atom.interval) > 0 for atom in part.atoms]
+    more = np.where(wide, 0.0, apart)
+    return np.stack([first - more, last + more])

@@ -105,7 +105,7 @@ def listed(domains: Domains, clock: Clock) -> Listing:
                 break
             clash = domains.narrow(clock, changed)
         if clash >= 0:
-            raise Unmet(clash * domains.evidence.n.shape[1])
+            raise Unmet(clash * domains.evidence.n.shape[1], whole=True)
         if listing is None or listing.complete.all() or listing.complete.mean() < _MOST_LISTED:
             break
     return _listed(domains, 0, clock)[0] if listing is None else listing

@@ -247,9 +247,7 @@ def spread(trees: Any, rows: Candidates, u: Any, var_n: Any, cov: Any, var_d: An
 
 
 @njit()
-def reaction(
-    begin: int, end: int, rows: Candidates, u: Any, gain: Any, most: float, out: Any
-) -> None:
+def reaction(own: Any, rows: Candidates, u: Any, gain: Any, most: float, out: Any) -> None:
     """Add up, per candidate, ``gain[b, e]`` (2 p - 1): p is the row's probability to be in e."""
     start, column, equation, first, draws, _ = rows
     n_trees = len(draws)
@@ -257,7 +255,7 @@ def reaction(
     for t in range(n_trees):
         widest = max(widest, first[t + 1] - first[t])
     inside = np.zeros(widest, dtype=np.float64)
-    for k in range(begin, end):
+    for k in own:
         for q in range(start[k], start[k + 1]):
             out[q] = 0.0
         for t in range(n_trees):

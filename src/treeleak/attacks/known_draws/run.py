@@ -95,7 +95,7 @@ def known_draws(
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except Unmet as unmet:
-        clash = _located(evidence, geometry, unmet.equation)
+        clash = _located(evidence, geometry, unmet)
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
 
 
@@ -258,17 +258,19 @@ def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> Floa
     return np.asarray(np.maximum(n_rows * share, _LEAST))
 
 
-def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contradiction:
-    if equation < 0:
+def _located(evidence: KnownDraws, geometry: Geometry, unmet: Unmet) -> Contradiction:
+    if unmet.equation < 0:
         why = "no rows under this schema meet the counts of all trees, given these draws"
         return Contradiction(0, 0, why)
-    row, label = divmod(equation, evidence.n.shape[1])
+    row, label = divmod(unmet.equation, evidence.n.shape[1])
     names = geometry.release.classes
-    what = f"draws of class {names[label]!r}" if names else "draws"
+    n, what = evidence.n[row, label], f"draws of class {names[label]!r}" if names else "draws"
+    if unmet.whole:
+        n, what = evidence.n[row].sum(), "draws"
     if evidence.d is not None:
         what += f" and {evidence.d[row]} distinct rows"
     why = (
-        f"no rows under this schema put {evidence.n[row, label]} {what} there, given the draws, "
+        f"no rows under this schema put {n} {what} there, given the draws, "
         "and meet the counts of the other trees"
     )
     return Contradiction(*geometry.leaf_of_row(row), why)

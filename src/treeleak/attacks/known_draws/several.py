@@ -103,7 +103,7 @@ def several_datasets(
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, parts, clock)
     density = given.density(geometry)
     prior = population_prior(density, target)
-    at = values.atom_of[rows.values] - values.atom_start[:-1]
+    at = values.places(rows.values)
 
     def walk(start: IntArray | None, wanted: Plan) -> list[Walked]:
         plan = affordable(wanted, target, prior, clock, seed)

@@ -71,7 +71,7 @@ class Softmax:
         size = np.diff(self.problem.start)
         columns, trees = len(self.problem.pair), len(self.problem.draws)
         few = (size * _LOOKED_UP < columns) | (columns * 2 * trees > _MOST_MET)
-        return _even(np.flatnonzero(few), size), _even(np.flatnonzero(~few), size)
+        return even(np.flatnonzero(few), size), even(np.flatnonzero(~few), size)
 
     @cached_property
     def _leaf(self) -> NDArray[np.int32]:
@@ -120,7 +120,7 @@ def scores(problem: RowProblem, x: NDArray[Any]) -> NDArray[Any]:
     return score
 
 
-def _even(rows: IntArray, size: IntArray) -> list[IntArray]:
+def even(rows: IntArray, size: IntArray) -> list[IntArray]:
     """Cut rows into runs of about as many candidates."""
     total = np.append(0, np.cumsum(size[rows]))
     cuts = np.searchsorted(total, np.linspace(0, total[-1], THREADS + 1)[1:-1])

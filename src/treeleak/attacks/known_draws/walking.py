@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.known_draws.beliefs import (
@@ -81,20 +80,27 @@ def rows_between(
     parts = evidence.geometry.parts
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
-    values, (rows,) = answer.values, answer.rows
-    places = _places(rows, values)
+    between = answer
+    with suppress(GridTooLarge), clock.cut_short():
+        between = _between(answer, evidence, domains, given.parts, clock)
+    return between
+
+
+def _between(
+    answer: Answer, evidence: KnownDraws, domains: Domains, parts: KnownParts | None, clock: Clock
+) -> Answer:
+    values, (rows,), far = answer.values, answer.rows, answer.expected_distance
+    places = values.places(rows.values).astype(np.int32)
     label, known = places[:, -1].astype(np.int64), np.zeros(len(places), dtype=bool)
-    constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, given.parts)
+    constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, parts)
     if not say_more(constraints):
         return answer
-    between, far = None, answer.expected_distance
-    with suppress(GridTooLarge), clock.cut_short():
-        constraints = walled(constraints, domains, rows.proved, places[:, :-1])
-        walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
-        found = Found.of(walkers, walkers[0], 0)
-        between = settled_between(found, values, constraints, clock, "rebuilding the rows")
-    if between is not None:
-        nearer, far = between
+    constraints = walled(constraints, domains, rows.proved, places[:, :-1])
+    walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
+    found = Found.of(walkers, walkers[0], 0)
+    moved = settled_between(found, values, constraints, clock, "rebuilding the rows")
+    if moved is not None:
+        nearer, far = moved
         # Cold walks are surer than they may be. By the counts alone, another value has at most
         # what the value before leaves.
         same = values.atom_of[nearer.values] == values.atom_of[rows.values]
@@ -105,11 +111,6 @@ def rows_between(
     return replace(answer, rows=(rows,), expected_distance=far)
 
 
-def _places(rows: Rows, values: Values) -> NDArray[np.int32]:
-    """Atoms of rows, from 0 in each attribute; the class last."""
-    return (values.atom_of[rows.values] - values.atom_start[:-1]).astype(np.int32)
-
-
 def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> Rows:
     """Say how often other datasets that meet the counts have a value where a row's leaves leave it.
 
@@ -117,7 +118,7 @@ def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> R
     """
     if rows.worlds is None:
         return rows
-    atoms = np.ascontiguousarray(_places(rows, values)[:, :-1])
+    atoms = np.ascontiguousarray(values.places(rows.values)[:, :-1], dtype=np.int32)
     low, high = constraints.masks.around(atoms, constraints.draws > 0)
     others = rows.worlds[..., :-1] - values.atom_start[:-2]
     there = ((others >= low) & (others <= high)).sum(axis=0)
@@ -130,10 +131,10 @@ def _led(
     clock: Clock,
 ) -> RowConstraints:  # fmt: skip
     """Let rows begin where they probably lie, by what every leaf counts."""
-    part = clock.part(_PLACES * clock.left)
     beliefs = _beliefs(domains, parts, classes.possible(domains.classes), clock)
     if beliefs is None:
         return constraints
+    part = clock.part(_PLACES * clock.left)
     if constraints.closed is not None and constraints.span is not None:
         beliefs = beliefs.within(constraints.closed, constraints.span, classes.label, part)
     probable = places_by_leaves(beliefs, part)

@@ -53,9 +53,6 @@ class FixedPoint:
     """Sum of |A m - n|, and what no histogram over all cells falls below."""
     proved: bool
     """Whether no further cell lowers the misfit."""
-    rounds: int
-    exact: int
-    """Times that the program was solved, and proofs that were asked of branch and bound."""
 
     @property
     def contradiction(self) -> bool:
@@ -101,7 +98,7 @@ def fixed_point(
     """
     master = _Master(boxes, target, open_leaves)
     rng = np.random.default_rng(seed)
-    lower, proved, exact = 0.0, False, 0
+    lower, proved = 0.0, False
     while True:
         weight = master.solve()
         # Fractions of rows that meet every count: nothing is below zero.
@@ -122,7 +119,6 @@ def fixed_point(
                 boxes, master.closed(weight, c), clock, master.fee + _TOLERANCE,
                 seed=int(rng.integers(2**31)), enough=_ENOUGH,
             )  # fmt: skip
-            exact += 1
             most, sure = max(most, found.upper), sure and found.proved
             if found.value > master.fee + _TOLERANCE:
                 added += master.add(np.append(found.others, found.atoms[None], axis=0), c)
@@ -141,8 +137,6 @@ def fixed_point(
         value=master.value,
         lower=lower,
         proved=proved,
-        rounds=master.rounds,
-        exact=exact,
     )
 
 
@@ -160,7 +154,6 @@ class _Master:
         self.n_rows = int(target[: geometry.leaf_start[1]].sum())
         self.label: list[int] = []
         self.atoms = [np.zeros((0, len(geometry.radix)), dtype=np.int32)]
-        self.rounds = 0
         self._seen: set[tuple[bytes, int]] = set()
         model = mathopt.Model()
         self._counted = np.flatnonzero(target > 0)
@@ -197,7 +190,6 @@ class _Master:
     def solve(self) -> FloatArray:
         """Solve; the weight of every leaf."""
         found = self._solver.solve(params=_PARAMETERS)
-        self.rounds += 1
         weight = np.zeros(len(self.target))
         weight[self._counted] = found.variable_values(self._weights)
         self.fee = float(found.variable_values(self._fee))

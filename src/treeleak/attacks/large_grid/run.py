@@ -19,11 +19,11 @@ from treeleak.attacks.large_grid.learned_prior import learned
 from treeleak.attacks.large_grid.middles import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.settling import settled
+from treeleak.attacks.large_grid.settling import settled, unweighed
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
@@ -150,7 +150,10 @@ def by_walking(
     if not seen:
         raise TimeUp(clock.said)
     found = seen[-1]
-    rows, far = settled(found, values, constraints, clock, stage)
+    likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
+    rows, far = unweighed(likeliest, found.misfit, values), None
+    with clock.cut_short(GRACE):
+        rows, far = settled(found, values, constraints, clock, stage)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
         "grid_points": constraints.geometry.n_points,
@@ -160,7 +163,6 @@ def by_walking(
     if rows.misfit:
         numbers["missed_by_walk"] = found.misfit
     beside = rows.misfit > 0 and not found.misfit
-    likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     return Answer(
         "likely" if beside else "unknown" if rows.misfit else "feasible",
         values,
@@ -245,6 +247,7 @@ def _walked_until_met(
             solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
                 walkers[0] = Walker.started(constraints, seed, solved)
+                clock.record(walkers[0].misfit)
                 return Found.of(walkers, walkers[0], done)
         style += 1
         fixed, begin, held = _agreed(walkers, constraints), walkers[0].places, fixed

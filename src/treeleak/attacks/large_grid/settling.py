@@ -161,6 +161,8 @@ def _drawn(
             walkers = taught(walkers, likes)
             drawn = []
         for _ in range(_PER_FIT if fitting else 1):
+            if drawn and clock.stopped:
+                break
             sweeps = _BETWEEN if fitting else _APART
             walkers = all_walked(walkers, sweeps, _SAMPLE)
             drawn += [w.atoms for w in walkers]
