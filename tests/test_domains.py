@@ -36,8 +36,8 @@ from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
 from treeleak.attacks.known_draws.search import search
 from treeleak.attacks.known_draws.spans import spans
+from treeleak.attacks.large_grid.attempts import SEARCH
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import _SEARCH
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import bits_set
 from treeleak.core.clock import Clock, OutOfTime
@@ -437,7 +437,7 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
     anywhere = free(domains, label)
     held = replace(anywhere, closed=closed, span=span, settled=settled)
     seen = replace(anywhere, closed=closed, span=span)
-    how_to = _SEARCH._replace(price=0.5)
+    how_to = SEARCH._replace(price=0.5)
     walkers = [Walker.started(s, 3).walked(40, how_to)[0] for s in (held, seen)]
     for walker in walkers:
         assert (walker.atoms >= span[0]).all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
-from functools import partialmethod
 
 import numpy as np
 import pandas as pd
@@ -25,8 +24,7 @@ from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import run as large_grid
-from treeleak.attacks.large_grid import settling
+from treeleak.attacks.large_grid import attempts, settling
 from treeleak.core import clock as clock_module
 from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
@@ -343,7 +341,7 @@ def test_an_interrupt_keeps_the_best_rows_so_far():
 @pytest.mark.slow
 def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
     case, turns = impossible(), []
-    on = large_grid.all_walked
+    on = attempts.all_walked
 
     def slower(*given):
         turns.append(True)
@@ -353,8 +351,9 @@ def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
                 pass
         return on(*given)
 
-    monkeypatch.setattr(large_grid, "all_walked", slower)
-    monkeypatch.setattr(Clock, "cut_short", partialmethod(Clock.cut_short, 0.1))
+    monkeypatch.setattr(attempts, "all_walked", slower)
+    short = Clock.cut_short
+    monkeypatch.setattr(Clock, "cut_short", lambda own, *_: short(own, 0.1))
     clock = Clock(0.5)
     with clock.enforced():
         answer = walked(case, clock)

@@ -16,7 +16,7 @@ from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid import run as large_grid_run
+from treeleak.attacks.large_grid import attempts
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
@@ -194,7 +194,7 @@ def test_walks_begin_where_rows_probably_lie_and_may_forget_that(forest):
 
 @pytest.mark.parametrize("most", [np.inf, 0.0])
 def test_long_walks_are_led(monkeypatch, forest, most):
-    monkeypatch.setattr(large_grid_run, "_LONG", most)
+    monkeypatch.setattr(attempts, "_LONG", most)
     begun = []
 
     def walks(constraints, values, clock, *given, **more):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from helpers.cases import Stated
+from treeleak.attacks.large_grid import attempts
 from treeleak.attacks.large_grid import run as module
+from treeleak.attacks.large_grid.attempts import _STAYED, Recent
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import _STAYED, _Recent, _walked_until_met
+from treeleak.attacks.large_grid.run import _walked_until_met
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
 from treeleak.partition.values import values_of
@@ -21,7 +23,7 @@ CHEAP, DEAR = 0.9 * _STAYED, 1.1 * _STAYED
 
 
 def _never_left(s: RowConstraints, *noted: tuple[float, list[Walker]]) -> np.ndarray:
-    recent = _Recent(False, [], [], [])
+    recent = Recent(False, [], [], [])
     for price, walkers in noted:
         recent.note(walkers, s, price)
     return recent.never_left(s)
@@ -69,7 +71,7 @@ def test_other_means_are_tried_only_where_walls_no_longer_close_in(monkeypatch, 
         clock.stop()
 
     monkeypatch.setattr(module, "_solved", solve)
-    monkeypatch.setattr(module, "_SWEEPS", 20)
+    monkeypatch.setattr(attempts, "_SWEEPS", 20)
     values = values_of(s.geometry.parts, case.n_classes)
     found = _walked_until_met(s, values, clock, "", 0, doubt, narrow, [])
     assert found.misfit > 0

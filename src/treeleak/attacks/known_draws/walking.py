@@ -22,9 +22,10 @@ from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_cl
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.spans import walled
+from treeleak.attacks.large_grid.attempts import takes_long
 from treeleak.attacks.large_grid.middles import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import Narrow, by_walking, takes_long, unchanged
+from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
 from treeleak.attacks.large_grid.settling import settled_between
 from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import BoolArray, IntArray
