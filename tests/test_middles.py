@@ -17,10 +17,11 @@ import treeleak
 from helpers.examples import examples, spread
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid import middles
+from treeleak.attacks.large_grid import between_thresholds
+from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.medians import medians as medians_of
 from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
-from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
+from treeleak.attacks.large_grid.middles import Middles
 from treeleak.attacks.large_grid.name_kernels import rename
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.settling import settled
@@ -361,8 +362,8 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
 def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
     case = Known(5, 60, 60)
     walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
-    hot = replace(middles._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
-    monkeypatch.setattr(middles, "_MISSING", hot)
+    hot = replace(between_thresholds._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
+    monkeypatch.setattr(between_thresholds, "_MISSING", hot)
     clock = stopping(3)
     assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 

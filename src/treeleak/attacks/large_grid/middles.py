@@ -1,27 +1,16 @@
-"""Datasets that thresholds lie halfway in, once rows are near the counts.
-
-Many datasets meet the counts of a forest, or nearly. But a splitter that looks at all values puts a
-threshold in the middle of two of them, and every node says so of its own rows: thousands of
-equations, of which rows of other datasets break a third or more. So rows walk on from where they
-meet the counts, or miss the fewest, now to where tests are not broken either.
-"""
+"""What thresholds say of rows, laid out for walks: each is the middle of two of their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.large_grid.middle_kernels import Splits, Standing, stand, walk_between
-from treeleak.attacks.large_grid.name_kernels import rename
+from treeleak.attacks.large_grid.middle_kernels import Splits, Standing, stand
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.clock import Clock
-from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -29,45 +18,10 @@ from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
 """Words of rows as bits, over all nodes, and numbers of what is probable: 512 MiB a walk."""
-_COLD = 0.8
-"""Share of a walk after which it cools no more: datasets are noted then."""
-_NOTED = 20
-"""Datasets of each walk that are noted."""
-_AT_ONCE, _NAMES = 20_000, 4
-"""Moves of a step, at most; and steps between two looks at the names of values."""
 _DOUBT, _OWN = 2.0, 0.8
 """Rows' worth of doubt in what rows of a class are like; the share of it that all rows decide."""
-_SHARE = 0.6
-"""Of the time that is left for a walk from where rows meet the counts, at most."""
-_AS_LONG, _BRIEF = 1.0, 10.0
-"""Of the time until every count was met, and seconds: longer, rows that have places hardly walk."""
 _ROUNDED = 1e-6
 """Part of a threshold by which the middle of two values may miss it."""
-_MISSED, _TRUSTED = 0.0025, 0.1
-"""Shares of all counts that may be missed, and of tests that may be broken, in the end. With more,
-the walk is not where the training rows are, or thresholds are no such middles."""
-
-
-@dataclass(frozen=True)
-class _Cooling:
-    """How a walk cools down."""
-
-    price: tuple[float, float]
-    """Of a missed count, as it begins and when it is cold."""
-    breach: tuple[float, float]
-    """Of a broken test."""
-    steps: float
-    """At most."""
-    moves: int
-    """Of each step, for each row that moves."""
-
-
-_MET = _Cooling((1.0, 2.5), (0.2, 2.0), 100, 100)
-"""More moves break tests at first, and still rows leave the counts by little."""
-_IN_PLACE = _Cooling((2.5, 10.0), (0.6, 4.0), 400, 100)
-"""Where rows have places, few other datasets are near, and walks end where every count is met."""
-_MISSING = _Cooling((0.6, 1.5), (0.3, 1.0), np.inf, 20)
-"""From where rows miss counts: warmer or colder, they come less near to the training set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +124,6 @@ class Middles:
         atoms = [np.argsort(r)[own] for r, own in zip(self.rank, s.rank.T, strict=True)]
         return np.column_stack([*atoms, s.label]) + self.values.atom_start[:-1]
 
-    def energy(self, s: Standing) -> float:
-        """How unlikely rows are for a cold walk, but for what rows are like."""
-        return _MET.price[1] * float(s.total[0]) + _MET.breach[1] * float(s.total[1])
-
     def misfit(self, places: IntArray, constraints: RowConstraints) -> int:
         """Counts that rows miss which are given as finer atoms."""
         own = self.atoms(places)
@@ -199,92 +149,6 @@ def say_more(constraints: RowConstraints) -> bool:
         and constraints.n_rows
         and words <= _MOST_MEMBERS
     )
-
-
-def drawn_between(
-    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
-) -> list[IntArray]:
-    """Let rows that meet the counts walk to where thresholds lie halfway between their values.
-
-    Returns datasets that walks saw when they were cold, the most likely first: finer atoms,
-    numbered over all attributes, the class last. They miss a few counts where rows may change
-    places. None where thresholds are no such middles, or the time is too short.
-    """
-    states, drawn = _standing(middles, walkers), list[tuple[float, IntArray]]()
-    # Where rows have places, they miss no count, and break fewer tests than before.
-    cooling, missed, broken = _IN_PLACE, 0.0, float(states[0].total[1] - 1)
-    limit = max(_AS_LONG * clock.seconds, _BRIEF)
-    if constraints.exchangeable:
-        cooling, broken, limit = _MET, _TRUSTED * middles.tests, np.inf
-        missed = _MISSED * constraints.n_rows * len(middles.splits.root)
-    part, due = clock.part(min(_SHARE * clock.left, limit)), _COLD
-    for done in _walked(middles, states, constraints, cooling, part):
-        if done > due:
-            due += (1 - _COLD) / _NOTED
-            near = [s for s in states if constraints.exchangeable or not s.total[0]]
-            drawn += [(middles.energy(s), middles.places(s)) for s in near]
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
-    drawn.sort(key=lambda own: own[0])
-    places = [own for _, own in drawn]
-    there = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
-    return places if there and places and middles.misfit(places[0], constraints) <= missed else []
-
-
-def nearer(
-    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
-) -> list[IntArray]:
-    """Let rows that miss counts walk on, now to where thresholds lie halfway between their values.
-
-    Returns the rows of each walker, those first that miss least: finer atoms, numbered over all
-    attributes, the class last. None where no more tests are met than before.
-    """
-    begun = [Walker.started(constraints, k, w.rows.best) for k, w in enumerate(walkers)]
-    states = _standing(middles, begun)
-    before = [int(s.total[1]) for s in states]
-    for done in _walked(middles, states, constraints, _MISSING, clock):
-        least = min(int(s.total[0]) for s in states)
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
-    if any(s.total[1] > own for s, own in zip(states, before, strict=True)):
-        return []
-    return [middles.places(s) for s in sorted(states, key=middles.energy)]
-
-
-def _standing(middles: Middles, walkers: list[Walker]) -> list[Standing]:
-    return [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
-
-
-def _walked(
-    middles: Middles,
-    states: list[Standing],
-    constraints: RowConstraints,
-    cooling: _Cooling,
-    clock: Clock,
-) -> Iterator[float]:
-    """Let datasets walk while they cool down; say after each step how much is done."""
-    known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
-    flat = middles.log_share(states[0], constraints.n_classes)
-    clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
-    named = middles.listed if constraints.exchangeable else middles.listed[:0]
-    if len(named):
-        clock.once(partial(rename, middles.splits, states[0], named[:0], 1.0, 1.0))
-    wanted, step = cooling.moves * len(states[0].open), 0
-    moves = min(wanted, _AT_ONCE)
-    begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
-    while done < 1.0 and not clock.stopped:
-        cooled = min(done / _COLD, 1.0)
-        law = [a * (b / a) ** cooled for a, b in (cooling.price, cooling.breach)]
-        walks = []
-        for s in states:
-            likes = (known, rows)
-            if known is None:
-                likes = (middles.log_share(s, constraints.n_classes), s.label)
-            walks.append(partial(walk_between, middles.splits, s, *likes, moves, *law))
-        run_all(walks)
-        if len(named) and step % _NAMES == 0:
-            run_all([partial(rename, middles.splits, s, named, *law) for s in states])
-        yield done
-        step += 1
-        done = max(step * moves / (cooling.steps * wanted), (clock.seconds - begin) / limit)
 
 
 def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
+from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.medians import medians
-from treeleak.attacks.large_grid.middles import Middles, drawn_between, nearer
+from treeleak.attacks.large_grid.middles import Middles
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.two_walks import by_two_walks
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
