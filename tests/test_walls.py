@@ -47,6 +47,23 @@ def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts
     assert (_never_left(s, (CHEAP, [one])) == -1).all()
 
 
+@pytest.mark.parametrize("n", [1, 16, 17, 100])
+def test_few_looks_at_all_walkers_are_kept_evenly_apart(n):
+    s = Stated(COLUMNS, 0, "distinct", 8).constraints
+    walkers, recent = [Walker.started(s, i) for i in (0, 100)], Recent(False, [], [], [])
+    for k in range(n):
+        for w in walkers:
+            w.rows.leaves[:] = k
+        recent.note(walkers, s, 2.0)
+    assert 1 <= len(recent.leaves) <= 16
+    assert all(len(look) == len(walkers) for look in recent.leaves)
+    seen = [int(look[0, 0, 0]) for look in recent.leaves]
+    assert all((look == k).all() for look, k in zip(recent.leaves, seen, strict=True))
+    assert len(set(np.diff(seen))) <= 1
+    assert seen[0] == 0
+    assert n - seen[-1] <= recent.apart
+
+
 @pytest.mark.parametrize(("share", "asked"), [(0.5, False), (1.0, True)])
 def test_other_means_are_tried_only_where_walls_no_longer_close_in(monkeypatch, share, asked):
     case = Stated(COLUMNS, 1, "distinct", 8)

@@ -44,8 +44,8 @@ _HEARD = 40
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer; and of
 the leaves open to rows that must go, or other means are tried."""
-_SEEN = 0.7
-"""Price from which on it is noted where rows are."""
+_SEEN, _LOOKS = 0.7, 16
+"""Price from which on it is noted where rows are, and how often at most."""
 _STAYED = 0.4
 """Price from which on a row must have stayed in a leaf for it to be taken for right. Where missed
 counts are dear, rows stay in wrong leaves, too."""
@@ -93,10 +93,13 @@ class Recent:
     labels: list[IntArray]
     """Shape (n_rows,)."""
     leaves: list[NDArray[np.int32]]
-    """Shape (n_rows, n_trees). While missed counts were dear."""
+    """Shape (n_walkers, n_rows, n_trees). While missed counts were dear: looks evenly apart."""
     stayed: NDArray[np.int32] | None = None
     """Shape (n_rows, n_trees). The leaf that a row never left since missed counts had a price; -1
     where it did."""
+    looks: int = 0
+    apart: int = 1
+    """Looks while missed counts were dear, and of how many one is kept."""
 
     def never_left(self, constraints: RowConstraints) -> IntArray:
         """The leaf (row of A) in which a row was all the time in a tree that drew it; else -1."""
@@ -111,7 +114,12 @@ class Recent:
     ) -> list[Walker]:
         """Note where rows are, and tell them now and then what rows are like."""
         if price > _SEEN and not constraints.exchangeable:
-            self.leaves.extend(w.rows.leaves for w in walkers)
+            if self.looks % self.apart == 0:
+                self.leaves.append(np.stack([w.rows.leaves for w in walkers]))
+            self.looks += 1
+            if len(self.leaves) > _LOOKS:
+                del self.leaves[1::2]
+                self.apart *= 2
         if price > _STAYED and not constraints.exchangeable:
             for w in walkers:
                 if self.stayed is None:

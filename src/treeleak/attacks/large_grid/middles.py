@@ -18,6 +18,8 @@ from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
 """Words of rows as bits, over all nodes, and numbers of what is probable: 512 MiB a walk."""
+_MOST_TESTED = 2**26
+"""Pairs of a test and an atom of its column: 17 bytes each, and twice as much while laid out."""
 _DOUBT, _OWN = 2.0, 0.8
 """Rows' worth of doubt in what rows of a class are like; the share of it that all rows decide."""
 _ROUNDED = 1e-6
@@ -101,7 +103,8 @@ class Middles:
 
         None if that is not known, or there is no room.
         """
-        if constraints.probable is None or constraints.probable.size > _MOST_MEMBERS:
+        numbers = constraints.n_rows * int(self.splits.radix.sum())
+        if constraints.probable is None or numbers > _MOST_MEMBERS:
             return None
         known, begin = constraints.likely.log_share, constraints.masks.start
         parts = zip(self.rank, self.atom, begin, strict=False)
@@ -148,6 +151,7 @@ def say_more(constraints: RowConstraints) -> bool:
         and not any(isinstance(part.attribute, Joint) for part in geometry.parts)
         and constraints.n_rows
         and words <= _MOST_MEMBERS
+        and len(geometry.compiled[-1]) <= _MOST_TESTED
     )
 
 

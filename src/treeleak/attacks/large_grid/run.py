@@ -35,8 +35,6 @@ _SOLVE = 3e-6
 _DOUBTED, _DOUBT_SHARE = 2, 0.2
 """Attempts after which it is asked whether the counts can be met at all, and its share of the time.
 """
-_VISITS = 24
-"""Leaves of rows while missed counts were dear that the solver hears of, at most."""
 _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
@@ -213,8 +211,7 @@ def _solved(
     drawn = constraints.draws > 0
     leaves = [w.rows.leaves for w in walkers]
     alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
-    thinned = recent.leaves[:: max(-(-len(recent.leaves) // _VISITS), 1)]
-    seen = constraints.masks.row[np.stack(thinned + leaves)]
+    seen = constraints.masks.row[np.concatenate([*recent.leaves, leaves])]
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)

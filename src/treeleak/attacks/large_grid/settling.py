@@ -37,8 +37,8 @@ _UNWEIGHED = 0.5
 _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
 _MOST_SHARES, _LATE = 2**27, 2**20
-"""Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB; and once the time is
-up, when more would take longer than a step may go on, and the rows would be lost."""
+"""Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
+time is up, when more would take longer than a step may go on."""
 
 
 def settled(
@@ -107,8 +107,8 @@ def settled_between(
 
 
 def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:
-    widest = int(np.diff(values.start).max(initial=1))
-    return max(constraints.n_rows * values.n_values, widest**2) > most
+    pairs = int(np.square(np.diff(values.start)).sum())
+    return max(constraints.n_rows * values.n_values, pairs) > most
 
 
 def _shares(
