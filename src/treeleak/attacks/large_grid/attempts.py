@@ -44,7 +44,7 @@ _HEARD = 40
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer; and of
 the leaves open to rows that must go, or other means are tried."""
-_SEEN, _LOOKS = 0.7, 16
+_SEEN, _LOOKS = 0.7, 100
 """Price from which on it is noted where rows are, and how often at most."""
 _STAYED = 0.4
 """Price from which on a row must have stayed in a leaf for it to be taken for right. Where missed
