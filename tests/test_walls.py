@@ -48,7 +48,8 @@ def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts
 
 
 @pytest.mark.parametrize("n", [1, 16, 17, 100])
-def test_few_looks_at_all_walkers_are_kept_evenly_apart(n):
+def test_few_looks_at_all_walkers_are_kept_evenly_apart(n, monkeypatch):
+    monkeypatch.setattr(attempts, "_LOOKS", 16)
     s = Stated(COLUMNS, 0, "distinct", 8).constraints
     walkers, recent = [Walker.started(s, i) for i in (0, 100)], Recent(False, [], [], [])
     for k in range(n):

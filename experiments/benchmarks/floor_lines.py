@@ -36,10 +36,10 @@ def judged(
 def expected_over_true(runs: pd.DataFrame) -> str:
     """Say how far all runs together are as wrong as they state."""
     both = runs[runs.expected.notna() & runs.error.notna()]
-    if not both.error.sum():
+    if len(both) and not both.error.sum():
         return f"expected over true error, in sums: no errors in {len(both)} runs"
-    ratio = both.expected.sum() / both.error.sum()
-    said = f"expected over true error, in sums: {number(ratio, 3)}"
+    ratio = both.expected.sum() / both.error.sum() if len(both) else float("nan")
+    said = f"expected over true error, in sums: {number(ratio, 3) or '-'}"
     return f"{said} {within(ratio, *_ERROR)}, {len(both)} runs"
 
 
