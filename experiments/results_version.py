@@ -301,6 +301,12 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Raw numbers where all trees saw all rows: all values of a column get other names at "
             "once where thresholds say so, and a share of the time is left for thresholds.",
         ),
+        48: (
+            ("known_raw",),
+            "Known draws on grids too large to list: columns without ends (every schema inferred "
+            "from a model alone) no longer ruin what is believed of rows, and the solver hears of "
+            "more leaves that rows were in.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

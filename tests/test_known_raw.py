@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,6 +95,21 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     asked = line.assign(claim="verified", seconds=1e-9)
     assert known_raw.floor_table(asked, [kept]) == 1
     assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_schema_is_told_only_if_it_is_asked_for(told, monkeypatch):
+    given = []
+
+    def note(model, schema, **_):
+        given.append(schema)
+        raise TimeUp("enough")
+
+    monkeypatch.setattr(known_raw.treeleak, "reconstruct", note)
+    line = known_raw.lines(["cancer"], [40], quick=True)
+    (case,) = known_raw.cases(line, [0], 1.0, told)
+    known_raw.run(replace(case, n_trees=2))
+    assert (given[0] is not None) == told
 
 
 def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys):

@@ -19,6 +19,8 @@ diabetes, credit and binary need the shared tables; the others travel with packa
 The mixed table, behind a ColumnTransformer, is rebuilt in the columns that enter it. Binary is
 adult in columns of 0 and 1: it holds grids that can be listed to their time.
 
+``--no-schema`` gives the attack the model and nothing else: no column then has an end.
+
 ``--side-by-side`` holds the two ways to candidates against each other on columns of 0 and 1: the
 grid of all points, and domains of leaves.
 """
@@ -80,6 +82,7 @@ class Case:
     time_limit: float
     n_trees: int = 100
     warm: bool = False
+    told: bool = True
 
 
 def floors() -> pd.DataFrame:
@@ -97,13 +100,15 @@ def lines(tables: Iterable[str], rows: Iterable[int] | None, quick: bool) -> pd.
     return every[every.rows <= SMALL] if quick else every
 
 
-def cases(chosen: pd.DataFrame, seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
+def cases(
+    chosen: pd.DataFrame, seeds: Iterable[int], limit: float | None, told: bool = True
+) -> Iterator[Case]:
     """All runs of some lines."""
     for line in chosen.itertuples():
         own = _LIMIT if isinstance(line.claim, str) else _UNJUDGED
         own = _MARGIN * line.seconds if line.seconds > 0 else own
         for seed in seeds:
-            yield Case(line.table, int(line.rows), seed, limit or own)
+            yield Case(line.table, int(line.rows), seed, limit or own, told=told)
 
 
 def present(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -129,6 +134,7 @@ def warm(case: Case) -> Case:
 def run(case: Case) -> Record:
     """Train, attack, measure."""
     data = sample(case.table, case.n_rows, case.seed, case.n_trees)
+    schema = data.told if case.told else None
     outcome: Record = dict.fromkeys(_FIGURES) | {
         "status": "refused", "misfit": None, "proved": 0.0, "listed": 0.0, "numbers": {},
         "cells": "not looked for", "notes": [],
@@ -137,7 +143,7 @@ def run(case: Case) -> Record:
         start = time.perf_counter()
         try:
             found = treeleak.reconstruct(
-                data.model, data.told, time_limit=case.time_limit, seed=case.seed, space=data.space
+                data.model, schema, time_limit=case.time_limit, seed=case.seed, space=data.space
             )
         except (NotCovered, TimeUp) as why:
             found = None
@@ -268,6 +274,7 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--rows", type=int, nargs="+", help="so many rows, with a floor or without")
     parser.add_argument("--quick", action="store_true", help=f"lines of up to {SMALL} rows only")
     parser.add_argument("--time-limit", type=float, help="instead of each line's own")
+    parser.add_argument("--no-schema", action="store_true", help="infer it from the model alone")
     parser.add_argument("--side-by-side", action="store_true", help="grids that can be listed")
     given = parser.parse_args(args)
     if given.side_by_side:
@@ -275,6 +282,6 @@ def main(args: Sequence[str]) -> None:
         return
     chosen = present(lines(given.table, given.rows, given.quick))
     if len(chosen):
-        todo = cases(chosen, given.seeds, given.time_limit)
+        todo = cases(chosen, given.seeds, given.time_limit, not given.no_schema)
         store = Records("known_raw", given.fresh, given.out)
         print_missed(floor_table(chosen, store.collect(todo, run, warm)))
