@@ -72,6 +72,6 @@ def _ends(part: AttributeAtoms) -> FloatArray:
     # An interval without an end reaches as far beyond its point as its threshold is before it.
     first = np.where(np.isinf(low), 2 * point - high, low)
     last = np.where(np.isinf(high), 2 * point - low, high)
-    wide = [atom.interval is not None and np.ptp(atom.interval) > 0 for atom in part.atoms]
+    wide = (low < high) & [atom.interval is not None for atom in part.atoms]
     more = np.where(wide, 0.0, apart)
     return np.stack([first - more, last + more])

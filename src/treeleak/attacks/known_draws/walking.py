@@ -81,10 +81,9 @@ def rows_between(
     parts = evidence.geometry.parts
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
-    between = answer
     with suppress(GridTooLarge), clock.cut_short():
-        between = _between(answer, evidence, domains, given.parts, clock)
-    return between
+        return _between(answer, evidence, domains, given.parts, clock)
+    return answer
 
 
 def _between(

@@ -111,9 +111,10 @@ def by_walking(
         raise TimeUp(clock.said)
     found = seen[-1]
     likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    rows, far = unweighed(likeliest, found.misfit, values), None
+    weighed = None
     with clock.cut_short(GRACE):
-        rows, far = settled(found, values, constraints, clock, stage)
+        weighed = settled(found, values, constraints, clock, stage)
+    rows, far = weighed or (unweighed(likeliest, found.misfit, values), None)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
         "grid_points": constraints.geometry.n_points,

@@ -47,27 +47,26 @@ def settled(
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
-) -> tuple[Rows, float | None]:
+) -> tuple[Rows, float] | None:
     """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
 
-    Where thresholds say more than counts, it is the dataset that suits both best. Says how far the
-    rows are from the training set, where they miss counts.
+    Where thresholds say more than counts, it is the dataset that suits both best. Says how far it
+    is from the training set. None where that takes too large tables, or too long.
     """
     if found.misfit and constraints.n_rows:
         return _missing(found, values, constraints, clock, stage)
-    atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     if _too_many(constraints, values, _MOST_SHARES):
-        return unweighed(atoms, found.misfit, values), None
+        return None
     # Where rows have places, thresholds have their say in the end.
     if constraints.exchangeable:
         between = settled_between(found, values, constraints, clock, stage)
         if between is not None:
             return between
-    samples = [atoms]
+    samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
     if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
     if clock.stopped and _too_many(constraints, values, _LATE):
-        return unweighed(atoms, found.misfit, values), None
+        return None
     share, aligned = _shares(samples, values, found, constraints, clock)
     atoms, cost = aligned[0], values.expected_cost(share)
     if len(samples) > 1:

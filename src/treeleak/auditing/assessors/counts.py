@@ -37,10 +37,11 @@ class Counts:
         What is counted: different rows wherever the model tells, else draws (a row may count
         twice).
     trees : DataFrame
-        Per tree: ``leaves``, ``small``, ``single`` (leaves with one row), ``smallest`` (rows in
-        the smallest leaf), ``excludes_class`` (leaves that lack a class), ``one_class`` (leaves
-        whose rows all have one class). The last two are missing where the model counts no
-        classes. Of rules there is one line, in which each rule is a leaf, and the default is one.
+        Per tree: ``leaves`` (that hold rows), ``small``, ``single`` (leaves with one row),
+        ``smallest`` (rows in the smallest leaf), ``excludes_class`` (leaves that lack a class),
+        ``one_class`` (leaves whose rows all have one class). The last two are missing where the
+        model counts no classes. Of rules there is one line, in which each rule is a leaf, and the
+        default is one.
     of : {"leaves", "rules"}
     """
 
