@@ -154,6 +154,35 @@ def test_many_need_a_folder(models, tmp_path):
     assert "not an index" in run("audit", *files, "--report", tmp_path).stderr
 
 
+@pytest.mark.parametrize("name", ["deep.json", "deep.html", "index.html"])
+def test_a_batch_overwrites_nothing_but_results(models, tmp_path, ran, name):
+    (tmp_path / name).write_text('{"learner": {}, "version": [3, 0, 0]}')
+    done = run("audit", models / "deep.skops", "--report", tmp_path)
+    assert done.exit_code == 2
+    assert f"{tmp_path / name}: is no result of treeleak" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert not ran
+
+
+def test_a_batch_overwrites_no_file_that_it_reads(models, tmp_path, ran):
+    (tmp_path / "deep.skops").write_bytes((models / "deep.skops").read_bytes())
+    inputs = [tmp_path / "deep.skops", tmp_path / "deep.json"]
+    for text in ('{"learner": {}}', '{"format": "treeleak-audit"}'):
+        inputs[1].write_text(text)
+        done = run("audit", *inputs, "--report", tmp_path)
+        assert f"{inputs[1]}: is read by the same command" in done.stderr
+        assert inputs[1].read_text() == text
+    assert not ran
+
+
+def test_results_that_no_index_lists_are_replaced(models, tmp_path, ran):
+    command = ["audit", models / "stump.skops", "--report", tmp_path, "--time-limit", 5]
+    assert run(*command).exit_code == 0
+    (tmp_path / "index.json").unlink()
+    assert run(*command).exit_code == 0
+    assert len(ran) == 2
+
+
 def test_models_of_one_name_have_files_of_their_own():
     paths = [Path("a/m.skops"), Path("b/m.skops"), Path("t/target.yaml"), Path("index.skops")]
     assert index.names_for(paths) == ["m", "m-2", "t", "index-2"]

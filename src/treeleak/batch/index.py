@@ -20,6 +20,9 @@ FINISHED = (0, 3, 4)
 """Exit statuses of audits that would end the same way again."""
 _WORST = (130, 143, 129, 1, 2, 4, 3, 0)
 """Exit statuses, the worst first; any other is a bug, too."""
+_MARKS = (b'"format": "treeleak-audit"', "– treeleak</title>".encode())
+_MARKED = 1 << 14
+"""What documents and pages of treeleak have in so many of their first bytes, and no model has."""
 _SEVERITY = {"leak shown": 0, "possible leak": 2, "not assessed": 3}
 
 Entry = dict[str, Any]
@@ -129,6 +132,19 @@ def is_done(entry: Entry | None, key: str, folder: Path) -> bool:
         return False
     files = (entry.get("html"), entry.get("json"))
     return all(isinstance(f, str) and (folder / f).is_file() for f in files)
+
+
+def is_result(place: Path) -> bool:
+    """Whether a file is the document or the page of an audit, whichever command wrote it.
+
+    An index does not tell: what was interrupted, or left out later, is in none.
+    """
+    try:
+        with place.open("rb") as file:
+            head = file.read(_MARKED)
+    except OSError as error:
+        raise BadInput(f"{place}: {cause(error)}") from error
+    return any(mark in head for mark in _MARKS)
 
 
 def _read(place: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from treeleak.cli.files import say
+from treeleak.cli.files import check_place, say
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
@@ -53,6 +53,8 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
         for k, (name, key) in enumerate(zip(names, keys, strict=True))
         if how.again or not index.is_done(kept.get(name), key, folder)
     ]
+    pages = [folder / f"{names[k]}{ending}" for k in todo for ending in (".json", ".html")]
+    _check_results([folder / "index.html", *pages], [*models, *files])
     if len(todo) < len(models) and not how.quiet:
         say(
             f"treeleak: {len(models) - len(todo)} of {len(models)} audits are done already "
@@ -101,6 +103,18 @@ def _folder(given: dict[str, Any]) -> Path:
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise BadInput(f"{folder}: no folder, or you cannot write in it: name another")
     return folder
+
+
+def _check_results(places: Sequence[Path], inputs: Sequence[Path]) -> None:
+    """Refuse to overwrite what is no result of an audit: models are JSON files, too."""
+    from treeleak.batch import index
+
+    for place in places:
+        check_place(place, *inputs)
+        if place.exists() and not index.is_result(place):
+            raise BadInput(
+                f"{place}: is no result of treeleak, and would be overwritten: name another folder"
+            )
 
 
 def options_of(ctx: typer.Context) -> tuple[list[str], list[Path]]:
