@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
 from helpers.cli import keep, run
@@ -829,13 +829,26 @@ def test_two_results_need_two_files(folder, tmp_path):
     assert not place.exists()
 
 
-def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path):
+def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path, monkeypatch):
     X, _, _ = compas
     out = tmp_path / "rows.csv"
-    assert "--label" in refused(
-        "reconstruct", folder / "model.skops", "--out", out, "--label", X.columns[0]
-    )
+    monkeypatch.setattr(treeleak, "reconstruct", lambda *_, **__: pytest.fail("an attack"))
+    told = refused("reconstruct", folder / "model.skops", "--out", out, "--label", X.columns[0])
+    assert f"{folder / 'model.skops'}: the model itself has a column {X.columns[0]!r}" in told
+    assert "--label" in told
     assert not out.exists()
+
+
+def test_targets_stand_beside_a_column_of_their_name(tmp_path):
+    X = pd.DataFrame({"target": [0, 0, 1, 1] * 3, "target_": [0, 1, 0, 1] * 3})
+    y = X["target"] * 4.0 + X["target_"]
+    model = keep(tmp_path, DecisionTreeRegressor(random_state=0).fit(X, y), X, y, None)
+    out = tmp_path / "rows.csv"
+    result = run("reconstruct", model, "--out", out, "--time-limit", 10)
+    assert result.exit_code == 0, result.stderr
+    assert "Column 'target__' holds the targets: the model has a column 'target'" in result.stderr
+    found = pd.read_csv(out)
+    assert (found["target__"] == found["target"] * 4.0 + found["target_"]).all()
 
 
 def test_contradicting_counts_give_no_rows(tmp_path):

@@ -14,9 +14,12 @@ from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
+from treeleak.core.listed import free_name
 from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from treeleak.reconstruction import Reconstruction
 
 METHODS = ("auto", "reference-cp", "reference-milp")
@@ -89,6 +92,7 @@ def reconstruct(
     with clock.enforced():
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
+        tables.check_name()
         given = beside.read(tables)
         records = None if members is None else read_records(members, tables)
     with progress_shown(quiet) as progress, beside.named(), schema_named(schema):
@@ -105,20 +109,15 @@ def reconstruct(
             )
         say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
         raise typer.Exit(status_of(result))
-    table = result.X
+    table, name = result.X, ""
     if (outcomes := result.outcomes) is not None:
-        label = label or str(outcomes.name)
-        if label in result.X:
-            what = "labels" if result.labelled else "targets"
-            raise BadInput(
-                f"the model has a column {label!r}: give the {what} another name (--label)"
-            )
-        table = result.X.assign(**{label: outcomes.to_numpy()})
+        name = label or free_name(str(outcomes.name), result.X)
+        table = result.X.assign(**{name: outcomes.to_numpy()})
     write_file(out, table.to_csv(index=False), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
         _say_order(result)
-        _say_outcomes(result)
+        _say_outcomes(result, result.X, name)
         for note in result.notes:
             say(f"Note: {note}.")
     if result.misfit:
@@ -135,12 +134,16 @@ def reconstruct(
     raise typer.Exit(status_of(result))
 
 
-def _say_outcomes(result: Reconstruction) -> None:
+def _say_outcomes(result: Reconstruction, X: pd.DataFrame, column: str) -> None:
     if result.outcomes is None:
         say("Without labels or targets: the evidence that the attack used discloses none.")
-    elif not result.labelled:
+        return
+    if not result.labelled:
         told = int(result.outcomes.notna().sum())
         say(f"Targets: leaves disclose those of {told:,} of {result.n_rows:,} rows.")
+    if (usual := str(result.outcomes.name)) in X:
+        what = "labels" if result.labelled else "targets"
+        say(f"Column {column!r} holds the {what}: the model has a column {usual!r} itself.")
 
 
 def _say_order(result: Reconstruction) -> None:

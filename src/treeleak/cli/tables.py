@@ -103,6 +103,16 @@ class Tables:
         came_in = () if content.inputs is None else content.inputs.names
         return (*content.feature_names, *came_in)
 
+    def check_name(self) -> None:
+        """Refuse a label of the name of a column, before any work."""
+        # Of a model that is not covered, the command itself says so.
+        with suppress(NotCovered):
+            if self.label is not None and self.label in self.columns:
+                raise BadInput(
+                    f"{self.model}: the model itself has a column {self.label!r}: name another "
+                    "one for the labels (--label)"
+                )
+
     def check(self, path: Path, rows: pd.DataFrame, labels: Any = None) -> None:
         """Refuse training rows of other columns or labels than the model's, before any work."""
         from treeleak.release import RuleList

@@ -1,4 +1,4 @@
-"""Lists that a sentence has no room for, and the one item of a list that was meant."""
+"""Lists that a sentence has no room for, the item that was meant, and names that none has."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ def meant(word: object, known: Iterable[str], most: int = 0) -> str:
     if near := get_close_matches(str(word), words, 1):
         return f"; did you mean {near[0]!r}?"
     return f"; known: {listed(words, most)}" if most else ""
+
+
+def free_name(wanted: str, taken: Iterable[object]) -> str:
+    """Choose the wanted name, or one like it that nothing has."""
+    known = set(taken)
+    while wanted in known:
+        wanted += "_"
+    return wanted
 
 
 def unknown_keys(unknown: Iterable[object], known: Iterable[str]) -> str:

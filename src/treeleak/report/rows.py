@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import Audit, Exposure, NearLeaf
+from treeleak.core.listed import free_name
 from treeleak.core.percent import percent
 from treeleak.core.plain import plain, shortened
 from treeleak.reconstruction import Reconstruction
@@ -30,7 +31,7 @@ def most_exposed(audit: Audit) -> Section | None:
         return None
     X = rebuilt.X
     if (y := rebuilt.outcomes) is not None:
-        X = X.assign(**{_label(X, str(y.name)): y})
+        X = X.assign(**{free_name(str(y.name), X): y})
     true = None if audit.truth is None else audit.truth.X
     values, codes, true_codes = _coded(X, true)
     told = _places(audit, rebuilt, exposure)
@@ -80,14 +81,6 @@ def most_exposed(audit: Audit) -> Section | None:
 def _named(leaf: NearLeaf) -> tuple[str, str]:
     rows = f"{leaf.rows:,} row{'s' * (leaf.rows != 1)}"
     return f"tree {leaf.tree}, leaf {leaf.leaf}: {rows}", shortened(leaf.conditions, LONGEST_PLACE)
-
-
-def _label(X: pd.DataFrame, called: str) -> str:
-    """A name for the column of labels or targets that no other has."""
-    name = called
-    while name in X:
-        name += " "
-    return name
 
 
 def _coded(
