@@ -294,6 +294,11 @@ LIGHTGBM_LIES = [
     ((r"max_feature_idx=3", "max_feature_idx=999999999"), "max_feature_idx"),
     ((r"Tree=1", "Tree=7"), "Tree=1 was due"),
     ((r"shrinkage=1\n", "shrinkage=1\nleaf_value=3\n"), "appears twice in tree 0"),
+    # What would be read past could hold rows.
+    ((r"end of trees\n", "end of trees 3 1 4\n"), "'end of trees 3 1 4', 'end of trees' was due"),
+    ((r"\nnum_class=", "\ntrees=3 1 4\nnum_class="), "the head holds a key 'trees'"),
+    ((r"\nnum_class=", "\nimportances=3 1 4\nnum_class="), "the head holds a key 'importances'"),
+    ((r"\n(pandas_categorical:)", r"\n\1[[3, 1, 4]]\n\1"), "'pandas_categorical' appears twice"),
 ]
 
 

@@ -18,7 +18,7 @@ from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
-from treeleak.release.readers.lightgbm_text import NUMBERS, booster_from_text
+from treeleak.release.readers.lightgbm_text import END, NUMBERS, booster_from_text
 
 HEAD = (
     "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
@@ -27,7 +27,6 @@ HEAD = (
 )  # fmt: skip
 OF_TREE = ("Tree", *NUMBERS, "leaf_const", "num_features", "leaf_features", "leaf_coeff")
 _SEEDS = r"[a-z_]*seed"
-_END = "end of trees"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Text:
             raise BadModel(f"{path}: {error}") from error
         lines = text.split("\n")
         begins = [i for i, line in enumerate(lines) if line.startswith("Tree=")]
-        end = lines.index(_END)
+        end = lines.index(END)
         bounds = [*(i for i in begins if i < end), end]
         blocks = pairwise(bounds)
         return cls(
@@ -146,7 +145,7 @@ def _known_tail(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
         line
         for line, own in zip(lines, known, strict=True)
-        if own or not line.strip() or line == _END or line.startswith("pandas_categorical:")
+        if own or not line.strip() or line == END or line.startswith("pandas_categorical:")
     )
 
 

@@ -36,6 +36,12 @@ NUMBERS = (
 )  # fmt: skip
 """Keys of a tree that hold numbers; what stands under any other is kept as text."""
 
+END = "end of trees"
+_BEHIND = "pandas_categorical"
+_OURS = (
+    "trees", "parameters", "behind", _BEHIND, "importances", "other lines", "handle", "_handle",
+)  # fmt: skip
+"""What the reader, and the inventory after it, put beside the keys of the head."""
 _HEAD = re.compile(rb"tree\s*\r?\nversion=v\d")
 _PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]$")
 
@@ -59,6 +65,9 @@ def booster_from_text(text: str) -> StoredObject:
     if first != "tree":
         raise BadModel(f"line {number}: a model of LightGBM begins with the word tree")
     state: dict[str, Any] = dict(lines.keys("the head"))
+    for key in _OURS:
+        if key in state:
+            raise BadModel(f"the head holds a key {key!r}, which is none of LightGBM's")
     trees: list[dict[str, Any]] = []
     while lines.starts("Tree="):
         number, begun = lines.next()
@@ -66,9 +75,11 @@ def booster_from_text(text: str) -> StoredObject:
             raise BadModel(f"line {number}: {begun!r:.40}, Tree={len(trees)} was due")
         at_most(MOST_TREES, len(trees) + 1, "trees")
         trees.append(dict(_numbers(lines, f"tree {len(trees)}")))
-    if not lines.starts("end of trees"):
+    if not lines.starts(END):
         raise BadModel(f"line {lines.number}: neither a tree nor the end of trees: cut short")
-    lines.next()
+    number, ended = lines.next()
+    if ended != END:
+        raise BadModel(f"line {number}: {ended!r:.40}, {END!r} was due")
     return StoredObject(BOOSTER, state | {"trees": trees} | dict(_behind(lines)))
 
 
@@ -116,7 +127,7 @@ class _Lines:
     def keys(self, where: str) -> Iterator[tuple[str, str]]:
         """Take the lines that give keys their values, up to a tree or the end of trees."""
         seen: set[str] = set()
-        while self.left and not self.starts("Tree=") and not self.starts("end of trees"):
+        while self.left and not self.starts("Tree=") and not self.starts(END):
             number, line = self.next()
             key, _, value = line.partition("=")
             if key in seen:
@@ -142,15 +153,20 @@ def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
     """Read what stands behind the trees."""
     parameters: dict[str, str] = {}
     others: list[str] = []
+    categories: str | None = None
     while lines.left:
         number, line = lines.next()
-        if line.startswith("pandas_categorical:"):
-            yield "pandas_categorical", line.partition(":")[2]
+        if line.startswith(f"{_BEHIND}:"):
+            if categories is not None:
+                raise BadModel(f"line {number}: {_BEHIND!r} appears twice")
+            categories = line.partition(":")[2]
         elif found := _PARAMETER.match(line):
             if found[1] in parameters:
                 raise BadModel(f"line {number}: the parameter {found[1]!r:.40} appears twice")
             parameters[found[1]] = found[2]
         elif line not in ("feature_importances:", "parameters:", "end of parameters"):
             others.append(line)
+    if categories is not None:
+        yield _BEHIND, categories
     yield "parameters", parameters
     yield "behind", others
