@@ -234,6 +234,24 @@ def test_no_part_of_a_file_is_unknown(path):
     assert counts in leaks
 
 
+@pytest.mark.parametrize(("n", "more", "unknown"), [(300, 0, []), (300, 1, ["importances"])])
+def test_importances_of_all_columns_are_known_and_no_more(n, more, unknown, tmp_path):
+    text = (STORED / "lightgbm-4.7.0" / "regression.txt").read_text()
+    names = [f"c{k}" for k in range(n)]
+    told = "".join(f"{name}=1\n" for name in (names * 2)[: n + more])
+    for pattern, new in {
+        r"max_feature_idx=.*": f"max_feature_idx={n - 1}",
+        r"feature_names=.*": f"feature_names={' '.join(names)}",
+        r"feature_infos=.*": f"feature_infos={' '.join(['none'] * n)}",
+        r"(feature_importances:\n)([^\n]+\n)*": rf"\1{told}",
+    }.items():
+        text, found = re.subn(pattern, new, text)
+        assert found == 1
+    (tmp_path / "wide.txt").write_text(text)
+    entries = inventory_of(tmp_path / "wide.txt")
+    assert [name for e in entries if e.unknown for name in e.names] == unknown
+
+
 @pytest.mark.parametrize("path", sorted(STORED.glob("sklearn-*/*.skops")), ids=id_of)
 def test_leaves_speak_of_targets_where_there_are_targets(path):
     found = inventory_of(path)

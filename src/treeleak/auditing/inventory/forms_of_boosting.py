@@ -71,7 +71,7 @@ _MOST_OF_SETTING = 4096
 
 
 def of_tree(value: Any, owner: StoredObject) -> bool:
-    """Numbers, no more than the trees of a library have places for."""
+    """Numbers, no more than the trees of a library have places for, or a model has columns."""
     held = numbers_in(value)
     return held is not None and held.ndim <= 2 and held.size <= most_in(owner)
 
@@ -89,7 +89,10 @@ def all_zero(value: Any, context: Any) -> bool:  # noqa: ARG001
 
 
 def most_in(owner: StoredObject) -> int:
-    """Most numbers of one kind that a tree can hold."""
+    """Most numbers of one kind that a tree can hold, or the text of a model beside its trees."""
+    columns = owner.get("feature_names")
+    if owner.name == "Booster" and isinstance(columns, str):
+        return len(columns.split())
     left, leaves = owner.get("left_children"), owner.get("num_leaves")
     n = len(left) if isinstance(left, np.ndarray) else 0
     if isinstance(leaves, np.ndarray) and leaves.size == 1 and leaves[0] < 2**31:
