@@ -237,7 +237,7 @@ def test_no_part_of_a_file_is_unknown(path):
 @pytest.mark.parametrize(("n", "more", "unknown"), [(300, 0, []), (300, 1, ["importances"])])
 def test_importances_of_all_columns_are_known_and_no_more(n, more, unknown, tmp_path):
     text = (STORED / "lightgbm-4.7.0" / "regression.txt").read_text()
-    names = [f"c{k}" for k in range(n)]
+    names = [f"town={k}" for k in range(n)]
     told = "".join(f"{name}=1\n" for name in (names * 2)[: n + more])
     for pattern, new in {
         r"max_feature_idx=.*": f"max_feature_idx={n - 1}",
@@ -250,6 +250,14 @@ def test_importances_of_all_columns_are_known_and_no_more(n, more, unknown, tmp_
     (tmp_path / "wide.txt").write_text(text)
     entries = inventory_of(tmp_path / "wide.txt")
     assert [name for e in entries if e.unknown for name in e.names] == unknown
+
+
+def test_importances_of_columns_that_there_are_not_are_unknown_and_dropped(tmp_path):
+    text = (STORED / "lightgbm-4.7.0" / "regression.txt").read_text()
+    given = tmp_path / "given.txt"
+    given.write_text(text.replace("feature_importances:\n", "feature_importances:\nAnn 34=70000\n"))
+    assert len([e for e in inventory_of(given) if e.unknown]) == 1
+    assert hardened(given, tmp_path / "out.txt", "unknown").read_text() == text
 
 
 @pytest.mark.parametrize("path", sorted(STORED.glob("sklearn-*/*.skops")), ids=id_of)

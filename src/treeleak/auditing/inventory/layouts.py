@@ -30,7 +30,7 @@ _XGBOOST_PARTS: Mapping[str, Any] = {
 }
 """By the name of a part: its kind. In objects of the same kind names mean the same."""
 _HOLDERS = ("Snapshot", "Learner", "Booster", "Model", "Tree", "Settings")
-_IMPORTANCE = re.compile(r"[^=]{0,128}=([-+.\deE]{1,40})")
+_IMPORTANCE = re.compile(r"(.*)=([-+.\deE]{1,40})")
 _VIEWS = ("float_features", "categorical_features", "text_features", "embedding_features")
 
 
@@ -90,8 +90,9 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         told = {**seeds, **({"parameters": others} if others else {})}
         state["parameters"] = StoredObject(f"{PARTS}LightGBMParameters", told)
     behind = state.pop("behind", None) or []
-    found = [_IMPORTANCE.fullmatch(line) for line in behind]
-    state["importances"] = np.array([_number(match[1]) for match in found if match])
+    columns = set(str(state.get("feature_names", "")).split())
+    found = [m if m and m[1] in columns else None for m in map(_IMPORTANCE.fullmatch, behind)]
+    state["importances"] = np.array([_number(match[2]) for match in found if match])
     if not len(state["importances"]):
         del state["importances"]
     if other := [line for line, match in zip(behind, found, strict=True) if not match]:

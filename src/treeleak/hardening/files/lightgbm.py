@@ -132,21 +132,32 @@ def _no_parameters(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines[:start] + lines[stop:]
 
 
-def _known_tail(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Keep what LightGBM writes behind the trees."""
-    known = [False] * len(lines)
-    for begin, end, form in (
-        ("feature_importances:", "", r"[^=]*=[-+.\deE]+"),
-        ("parameters:", "end of parameters", r"\[[a-z_0-9]+: ?[^\[\]]{0,300}\]"),
+def _known_lines(text: Text) -> Text:
+    """Keep what LightGBM writes."""
+    names = next((t for t in text.head if t.startswith("feature_names=")), "").partition("=")[2]
+    columns = frozenset(names.split())
+
+    def importance(line: str) -> bool:
+        column, _, value = line.rpartition("=")
+        return column in columns and bool(re.fullmatch(r"[-+.\deE]{1,40}", value))
+
+    def parameter(line: str) -> bool:
+        return bool(re.fullmatch(r"\[[a-z_0-9]+: ?[^\[\]]{0,300}\]", line))
+
+    lines, known = text.tail, [False] * len(text.tail)
+    for begin, end, written in (
+        ("feature_importances:", "", importance),
+        ("parameters:", "end of parameters", parameter),
     ):
         start, stop = _section(lines, begin, end)
         for i in range(start, stop):
-            known[i] = lines[i] in (begin, end) or bool(re.fullmatch(form, lines[i]))
-    return tuple(
+            known[i] = lines[i] in (begin, end) or written(lines[i])
+    tail = tuple(
         line
         for line, own in zip(lines, known, strict=True)
         if own or not line.strip() or line == END or line.startswith("pandas_categorical:")
     )
+    return _changing(_with_only(HEAD), _with_only(OF_TREE), lambda _: tail)(text)
 
 
 STEPS: tuple[Step, ...] = (
@@ -164,6 +175,5 @@ STEPS: tuple[Step, ...] = (
          _changing(tail=_no_seeds)),
     Step("parameters", "all other parameters of the training", "training on from this model",
          _changing(tail=_no_parameters)),
-    Step("unknown", "lines that no rule knows", NOTHING,
-         _changing(_with_only(HEAD), _with_only(OF_TREE), _known_tail)),
+    Step("unknown", "lines that no rule knows", NOTHING, _known_lines),
 )  # fmt: skip
