@@ -27,6 +27,8 @@ from treeleak.core.errors import NotCovered
 _FILE = 0.4
 """Share of the time that the file may take where models are trained again: there are a dozen."""
 
+_NOT_ASSESSED = "treeleak: what another training would save was not assessed: {}"
+
 
 @app.command()
 def harden(
@@ -93,7 +95,7 @@ def harden(
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])
     clock, others = Clock.of(time_limit), None
-    again = retrain and X is not None and y is not None
+    again = retrain and X is not None and y is not None and _trained_again(model)
     own = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
@@ -110,10 +112,25 @@ def harden(
                     progress=progress,
                 )  # fmt: skip
             except NotCovered as why:
-                say(f"treeleak: what another training would save was not assessed: {why}")
+                say(_NOT_ASSESSED.format(why))
             else:
                 result = replace(result, retraining=tried)
     if json is not None:
         result.to_json(json)
     render_hardened(result, console())
     raise typer.Exit(status_of(result.audit.reconstruction))
+
+
+def _trained_again(model: Path) -> bool:
+    """Whether treeleak can train such a model, before any time is set aside for it."""
+    from treeleak.hardening.formats import format_of
+    from treeleak.hardening.ways import settings_of
+
+    # Refuses what no step can change, in words of its own.
+    format_of(model)
+    try:
+        settings_of(model, trust_pickle=False)
+    except NotCovered as why:
+        say(_NOT_ASSESSED.format(why))
+        return False
+    return True
