@@ -315,6 +315,32 @@ def test_what_is_known_beside_the_model_stands_in_the_answer(hidden, tmp_path):
         assert found[[train.columns[0], LABEL]].equals(train[[train.columns[0], LABEL]])
 
 
+def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
+    X = pd.DataFrame({"a": [0, 0, 1, 1] * 3, "b": [0, 1, 0, 1] * 3})
+    y = X["a"] * 4.0 + X["b"]
+    model = keep(tmp_path, DecisionTreeRegressor(random_state=0).fit(X, y), X, y, None)
+    (tmp_path / "shares.json").write_text(json.dumps({"a": 0.5, "label": {"0": 0.25, "4": 0.75}}))
+    given = {"known_rows": "train.csv", "known_columns": "train.csv", "population": "train.csv"}
+    seen = []
+
+    def note(*_, **more):
+        seen.append({name: list(more[name]) for name in given})
+        raise treeleak.errors.BadInput("enough")
+
+    monkeypatch.setattr(treeleak, "reconstruct", note)
+    for files in (given, given | {"population": "shares.json"}):
+        options = [o for k, f in files.items() for o in (f"--{k.replace('_', '-')}", tmp_path / f)]
+        run("reconstruct", model, "--out", tmp_path / "o.csv", *options, "--label", "label")
+    assert seen == [
+        {name: ["a", "b"] for name in given},
+        {name: ["a", "b"] for name in given} | {"population": ["a"]},
+    ]
+    monkeypatch.undo()
+    known = ["--known-rows", tmp_path / "train.csv", "--label", "label"]
+    result = run("reconstruct", model, "--out", tmp_path / "o.csv", *known)
+    assert result.exit_code == 0, result.stderr
+
+
 def test_a_model_s_own_column_row_is_no_position(tmp_path):
     X = pd.DataFrame({"row": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
     model = save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3)

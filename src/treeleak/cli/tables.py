@@ -211,7 +211,7 @@ class Beside:
             table = tables.read(self.known_rows)
             if "row" in table and "row" not in names:
                 table = table.set_index("row")
-            if label is not None:
+            if label is not None and tables.content.classes:
                 check_label(self.known_rows, table, label)
             given["known_rows"] = table
         if self.known_columns is not None:
@@ -227,6 +227,9 @@ class Beside:
                     f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
                     f"labels, which --label names{meant(other[0], names)}"
                 )
+            # Attacks take labels of known rows, and no targets.
+            if label in given[key] and label not in names and not tables.content.classes:
+                given[key].pop(label)
         return given
 
     def named(self) -> AbstractContextManager[None]:
