@@ -1,7 +1,9 @@
 """Files are written whole or not at all, and a process that is told to end leaves nothing."""
 
 import ast
+import csv
 import errno
+import io
 import json
 import os
 import resource
@@ -17,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import experiments
 import treeleak
@@ -24,6 +27,7 @@ from helpers.cli import keep, run
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
+from treeleak.core.spreadsheets import csv_text, unmarked
 from treeleak.release import DecisionRule, RuleList, to_release, write_rules
 from treeleak.release.readers.release_file import write_release
 
@@ -418,3 +422,48 @@ def test_workers_end_with_it(folder, ended, tmp_path, blocked):
     found = ended(tmp_path, ["audit", folder / "model.skops"], before=before)
     assert found[0][0] == 143
     assert found[0][3] is False
+
+
+# ------------------------------------------------------------------------------------ spreadsheets
+
+FORMULAS = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "\na", "'=a", "''-1", "-1-1", "=a\r=b"]
+HARMLESS = ["a=1", "-1", "+2.5", "-1e3", "'a", "a", " =a", "-inf", "a\r=b"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(FORMULAS + HARMLESS), st.text("'=+-@\t1a")), min_size=1))
+def test_a_spreadsheet_runs_nothing_of_a_table_and_reading_gives_back_what_was_written(texts):
+    names = [*dict.fromkeys(texts)]
+    table = pd.DataFrame([[*reversed(names)]] * 2, columns=names, dtype=object)
+    cells = list(csv.reader(io.StringIO(csv_text(table), newline="")))
+    for cell in (cell for line in cells for cell in line):
+        assert cell[:1] not in "=+-@\t\r\n" or cell == "" or float(cell) is not None
+    read = unmarked(pd.DataFrame(cells[1:], columns=cells[0], dtype=object))
+    assert list(read) == names
+    assert read.to_numpy().tolist() == table.to_numpy().tolist()
+
+
+def test_texts_get_a_mark_only_if_spreadsheets_would_run_them():
+    table = pd.DataFrame([[1.5, None, "no"]] * 2, columns=["=n", "-", "-1"])
+    assert csv_text(table) == "'=n,'-,-1\n1.5,,no\n1.5,,no\n"
+    for text in FORMULAS + HARMLESS:
+        written = csv_text(pd.DataFrame({"a": [text]}))
+        assert (f"'{text}" in written) == (text in FORMULAS)
+
+
+def test_rows_of_a_hostile_model_run_nowhere_and_are_read_back(tmp_path):
+    X = pd.DataFrame({"=cmd()": [0, 0, 1, 1] * 3, "@b": [0, 1, 0, 1] * 3})
+    y = np.array(["-no", "=yes()"])[X["=cmd()"] ^ X["@b"]]
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    path = keep(tmp_path, model, X, y, None)
+    command = ["reconstruct", path, "--label", "+y", "--out"]
+    first = run(*command, tmp_path / "rows.csv")
+    assert first.exit_code == 0, first.stderr
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0] == "'=cmd(),'@b,'+y"
+    assert {line.split(",")[2] for line in lines[1:]} == {"'-no", "'=yes()"}
+    again = run(*command, tmp_path / "again.csv", "--known-rows", tmp_path / "rows.csv")
+    assert again.exit_code == 0, again.stderr
+    assert sorted((tmp_path / "again.csv").read_text().splitlines()) == sorted(lines)
+    (tmp_path / "twice.csv").write_text("=cmd(),'=cmd(),'@b,+y\n0,0,0,-no\n")
+    refused = run("audit", path, "--known-rows", tmp_path / "twice.csv", "--label", "+y")
+    assert f"{tmp_path / 'twice.csv'}: the names of two columns" in refused.stderr

@@ -22,6 +22,7 @@ from treeleak.core.errors import BadInput, cause
 from treeleak.core.output import write_file
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.core.spreadsheets import csv_text
 from treeleak.datasets import load_compas
 from treeleak.metrics import exact_row_share, random_rows
 from treeleak.reconstruction import Reconstruction
@@ -85,7 +86,7 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     for part in (forest, *forest.estimators_):
         part.random_state = None
     write_file(seedless, skops.io.dumps(forest))
-    write_file(train, X.assign(**{LABEL: y}).to_csv(index=False))
+    write_file(train, csv_text(X.assign(**{LABEL: y})))
     write_file(schema, data.schema.to_toml())
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
     searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)

@@ -16,6 +16,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.core.listed import free_name
 from treeleak.core.output import write_file
+from treeleak.core.spreadsheets import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ def reconstruct(
     if (outcomes := result.outcomes) is not None:
         name = label or free_name(str(outcomes.name), result.X)
         table = result.X.assign(**{name: outcomes.to_numpy()})
-    write_file(out, table.to_csv(index=False), private=True, overwrite=force)
+    write_file(out, csv_text(table), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
         _say_order(result)
@@ -126,7 +127,7 @@ def reconstruct(
         with named({"the records": members}):
             chance = result.membership(records)
         table = records.assign(membership=chance)
-        write_file(members_out, table.to_csv(index=False), private=True, overwrite=force)
+        write_file(members_out, csv_text(table), private=True, overwrite=force)
         say(
             f"{members_out}: {len(table)} records; {chance.sum():.1f} of them are expected to be "
             "in the training set."

@@ -38,6 +38,8 @@ class Tables:
         """
         import pandas as pd
 
+        from treeleak.core.spreadsheets import unmarked
+
         try:
             table = pd.read_csv(path)
             whole = bool(table.notna().all(axis=None))
@@ -45,8 +47,12 @@ class Tables:
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: {_table_cause(error)}") from error
         _check_finite(path, table)
+        table = unmarked(table)
+        if not table.columns.is_unique:
+            raise BadInput(f"{path}: the names of two columns differ only in an apostrophe")
         if whole:
             return table
+        written.columns = table.columns
         for column, texts in self.texts.items():
             if column in table:
                 lost = table[column].isna() & written[column].isin(texts)

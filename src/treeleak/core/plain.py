@@ -1,7 +1,8 @@
 """Texts of unknown origin, made fit to be shown: nothing in them acts.
 
 Terminal, pages, logs and errors show no name, label or note of a file but through :func:`plain`.
-Tables and schemas keep texts as they are, for names have to match.
+Schemas keep texts as they are, for names have to match. Tables keep them but for a mark, which
+:mod:`treeleak.core.spreadsheets` puts in front of formulas and takes off again.
 """
 
 from __future__ import annotations
