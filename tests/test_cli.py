@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ import treeleak
 from helpers.cli import keep, run
 from helpers.models import without_seeds
 from helpers.tables import compas_sample
-from treeleak.release import DecisionRule, RuleList, write_rules
+from treeleak.release import DecisionRule, RuleList, registry, write_rules
 from treeleak.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("short_walks")
@@ -374,6 +375,41 @@ def test_records_get_their_probability_of_membership(hidden, tmp_path):
     found = pd.read_csv(members)
     assert found["membership"].tolist() == pytest.approx(expected.tolist())
     assert found.drop(columns="membership").equals(pd.read_csv(hidden / "records.csv"))
+
+
+def reading(monkeypatch, then):
+    """Call something with the path of each model file that was read."""
+
+    def watched(known):
+        def read(path, trust_pickle):
+            content = known.read(path, trust_pickle)
+            then(path)
+            return content
+
+        return replace(known, read=read)
+
+    monkeypatch.setattr(registry, "_FORMATS", [watched(known) for known in registry._FORMATS])
+
+
+@pytest.mark.parametrize("command", ["audit", "reconstruct"])
+def test_a_command_reads_its_model_once(hidden, tmp_path, monkeypatch, command):
+    reads = []
+    reading(monkeypatch, reads.append)
+    given = ["--known-columns", hidden / "columns.csv", "--label", LABEL]
+    members = ["--members", hidden / "records.csv", "--members-out", tmp_path / "m.csv"]
+    own = {
+        "audit": ["--train", hidden / "train.csv", "--json", tmp_path / "a.json"],
+        "reconstruct": ["--out", tmp_path / "o.csv", *members],
+    }
+    run(*of_hidden(command, hidden, *given, *own[command]))
+    assert reads == [hidden / "model.skops"]
+
+
+def test_a_model_that_changes_while_it_is_read_is_refused(hidden, tmp_path, monkeypatch):
+    model = tmp_path / "model.skops"
+    model.write_bytes((hidden / "model.skops").read_bytes())
+    reading(monkeypatch, lambda path: os.utime(path, ns=(0, 0)))
+    assert f"{model}: changed while it was read" in refused("audit", model)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -26,14 +24,13 @@ from treeleak.release import (
     Release,
     RuleList,
     StoredObject,
-    read_model,
     snapshot,
     to_release,
 )
 from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.registry import with_steps
+from treeleak.release.registry import Opened, with_steps
 from treeleak.verification.columns import in_model_columns
 
 _NOT_OF_RULES = (
@@ -46,10 +43,9 @@ def opened(
 ) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
     """Read a model; of a file, give its name and its hash, too."""
     if isinstance(model, (str, os.PathLike)):
-        content = read_model(model, trust_pickle)
-        with Path(model).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return os.fspath(model), digest, content
+        model = Opened.read(model, trust_pickle)
+    if isinstance(model, Opened):
+        return model.file, model.sha256, model.content
     rules = getattr(model, "rule_list_", model)
     if isinstance(rules, (StoredObject, Release, RuleList)):
         return None, None, rules

@@ -144,14 +144,14 @@ def audit(
                 tables.check(train, rows, labels)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
-        given = beside.read(tables)
+        given, source = beside.read(tables), tables.opened
     given_files = (model, schema, train, control, policy, *beside.files)
     _check_places(json, report, sacro_report, given_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
     with progress_shown(quiet) as progress, beside.named(), named(names), schema_named(schema):
         result = treeleak.audit(
-            model,
+            source,
             rows,
             labels,
             schema=known,

@@ -46,14 +46,15 @@ def informed(
     from treeleak.report import render_informed
 
     known = read_schema(schema)
-    table = Tables(model, known, label, trust_pickle).read(train)
+    tables = Tables(model, known, label, trust_pickle)
+    table = tables.read(train)
     check_label(train, table, label)
     rows, labels = table.drop(columns=label), table[label]
     if json is not None:
         check_place(json, model, schema, train)
     with progress_shown(quiet) as progress, named({"the training rows": train}):
         result = treeleak.informed_audit(
-            model,
+            tables.opened,
             rows,
             labels,
             known,

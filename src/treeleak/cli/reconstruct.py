@@ -94,11 +94,11 @@ def reconstruct(
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
         tables.check_name()
-        given = beside.read(tables)
+        given, source = beside.read(tables), tables.opened
         records = None if members is None else read_records(members, tables)
     with progress_shown(quiet) as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
-            model, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
+            source, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
             use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
         )  # fmt: skip

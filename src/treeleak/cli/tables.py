@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from treeleak.release import Release, RuleList
+    from treeleak.release.registry import Opened
     from treeleak.schema import Schema
 
 SHOWN = 5
@@ -61,14 +62,19 @@ class Tables:
         return table
 
     @cached_property
+    def opened(self) -> Opened:
+        """The file of the model, read once for all that needs it."""
+        from treeleak.release.registry import Opened
+
+        return Opened.read(self.model, self.trust_pickle)
+
+    @cached_property
     def content(self) -> Release | RuleList:
         """The model."""
-        from treeleak.release import Release, RuleList, read_model, to_release
+        from treeleak.release import RuleList, to_release
 
-        content = read_model(self.model, self.trust_pickle)
-        if isinstance(content, (Release, RuleList)):
-            return content
-        return to_release(self.model, self.trust_pickle)
+        content = self.opened.content
+        return content if isinstance(content, RuleList) else to_release(self.opened)
 
     @property
     def texts(self) -> dict[str, set[str]]:
@@ -161,7 +167,7 @@ def read_records(path: Path, tables: Tables) -> pd.DataFrame:
     table = tables.read(path)
     if "membership" in table:
         raise BadInput(f"{path}: column 'membership' is there already")
-    read_columns(to_release(tables.model, tables.trust_pickle), table, str(path))
+    read_columns(to_release(tables.opened), table, str(path))
     return table
 
 

@@ -6,6 +6,7 @@ A new format is a function under :func:`reader`, a new kind of model a function 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,12 +24,44 @@ from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 
-Model = Estimator | Place | StoredObject | Release | RuleList
-"""What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 AnyReader = TypeVar("AnyReader", bound=Reader)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A model file that was read, so that nobody has to read it again."""
+
+    file: str
+    sha256: str
+    content: StoredObject | Release | RuleList
+
+    @classmethod
+    def read(cls, path: Place, trust_pickle: bool = False) -> Opened:
+        """Read a file and take its hash; raises BadModel, also if it changed between the two."""
+        place = Path(path)
+        with located(f"{place}: "):
+            try:
+                before = _state(place)
+                content = read_model(place, trust_pickle)
+                with place.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if _state(place) != before:
+                    raise BadModel("changed while it was read: try again")
+            except OSError as error:
+                raise BadModel(cause(error)) from error
+        return cls(os.fspath(path), digest, content)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    now = path.stat()
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+
+
+Model = Estimator | Place | Opened | StoredObject | Release | RuleList
+"""What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 
 HEAD_BYTES = 4096
 NO_TREES = Kind("no_known_trees", "{what:foreign} is not a tree model that treeleak knows")
@@ -157,6 +190,9 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
     if isinstance(model, (str, os.PathLike)):
         origin = f"{os.fspath(model)}: "
         model = read_model(model, trust_pickle)
+    elif isinstance(model, Opened):
+        origin = f"{model.file}: "
+        model = model.content
     if isinstance(model, Release):
         return model
     if isinstance(model, RuleList):
