@@ -184,8 +184,7 @@ ALLOWED = {
     ("hardening/run.py", "write_bytes"): 2,
     ("release/readers/catboost_json.py", "write_bytes"): 1,
     ("report/pdf.py", "TemporaryDirectory"): 1,
-    ("demo.py", "to_csv"): 1,
-    ("cli/reconstruct.py", "to_csv"): 2,
+    ("core/spreadsheets.py", "to_csv"): 2,
 }
 WRITES = {
     "write_text", "write_bytes", "to_csv", "savefig", "TemporaryDirectory", "NamedTemporaryFile",
