@@ -12,6 +12,7 @@ import pytest
 import skops.io
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -22,8 +23,10 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     IsolationForest,
+    RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
@@ -32,7 +35,9 @@ import treeleak
 from helpers.cli import run
 from helpers.documents import valid
 from helpers.examples import examples
+from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.measurement import measure
+from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.metrics.targets import right_targets
@@ -225,11 +230,65 @@ def test_audits_of_all_kinds(name, tmp_path):
         told = " ".join(f.text for f in audit.findings if f.part == "reconstruction")
         labelled = audit.reconstruction.y is not None
         assert ("class" in told) <= (labelled and hasattr(model, "classes_"))
-        if "boosted" in name or "histogram" in name:
-            open_ = dict(audit.not_assessed).get("reconstruction", "")
-            assert bool(open_) == (audit.reconstruction.status != "unique")
+        open_, y_told = dict(audit.not_assessed), audit.reconstruction.outcomes
+        all_told = audit.reconstruction.status == "unique" and y_told.notna().all()
+        assert ("reconstruction" in open_) == (name != "isolation" and not all_told)
         if beside:
             assert audit.measurement is not None
+
+
+BOOSTED_ON_OTHERS = GradientBoostingClassifier(
+    n_estimators=3, max_depth=2, init=LogisticRegression(), random_state=0
+)
+WITH_MORE = {
+    "boosting that starts from another model": BOOSTED_ON_OTHERS,
+    "weights of classes": AdaBoostClassifier(n_estimators=3),
+    "means": DecisionTreeRegressor(max_depth=2),
+    "means of draws": RandomForestRegressor(3, max_depth=2, random_state=0),
+    "medians": DecisionTreeRegressor(max_depth=1, criterion="absolute_error"),
+    "clipped means": DecisionTreeRegressor(max_depth=2, monotonic_cst=[1, 0, 0, 0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_MORE)
+@pytest.mark.usefixtures("short_walks")
+def test_no_leak_is_not_said_where_the_file_holds_evidence_that_was_not_used(kind):
+    X, y = people(60)
+    classed = "boosting" in kind or "classes" in kind
+    model = WITH_MORE[kind].fit(X, y > y.median() if classed else y)
+    audit = treeleak.audit(model, schema=BITS, time_limit=20)
+    assert audit.reconstruction.status in ("feasible", "likely")
+    assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
+    assert audit.verdict != NO_LEAK
+    gate = {check.key: check.state for check in judge(audit, Policy("any", limits={"leak_shown": False})).checks}
+    assert gate["ended"] == "not assessed"
+
+
+def test_counts_of_classes_are_all_there_is_in_a_forest():
+    X, y = people(60)
+    forest = RandomForestClassifier(3, max_depth=2, bootstrap=False, random_state=0)
+    forest.fit(X, y > y.median())
+    audit = treeleak.audit(forest, schema=BITS, time_limit=20)
+    assert "reconstruction" not in dict(audit.not_assessed)
+
+
+@pytest.mark.parametrize("kind", ["means", "medians"])
+def test_the_only_rows_possible_say_nothing_of_targets_that_were_not_rebuilt(kind):
+    X, y = people(200)
+    X = X[["a", "b"]]
+    model = clone(WITH_MORE[kind]).set_params(max_depth=2).fit(X, 3 * X["a"] + X["b"] + y / 7)
+    audit = treeleak.audit(model, schema=Schema([Binary("a"), Binary("b")]), time_limit=20)
+    assert audit.reconstruction.status == "unique"
+    assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
+    assert audit.verdict != NO_LEAK
+
+
+def test_classes_that_no_tree_counts_are_not_made_up():
+    X, y = people(60)
+    model = clone(BOOSTED_ON_OTHERS).fit(X, y > y.median())
+    found = treeleak.reconstruct(model, BITS, time_limit=20)
+    assert found.y is None
+    assert any("without labels" in note for note in found.notes)
 
 
 @pytest.mark.slow

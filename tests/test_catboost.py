@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import treeleak
 from helpers.examples import seeds
+from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -187,14 +189,18 @@ def test_models_that_shrink_hold_no_plain_steps(kind):
         assert (to_release(model).ensemble.fitting is None) == bool(own)
 
 
-def test_targets_of_several_numbers():
-    X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
+def test_several_numbers_in_a_leaf_are_not_read_and_no_leak_is_not_said():
+    X = np.random.default_rng(1).integers(0, 2, (60, 2)).astype(float)
     model = catboost.CatBoostRegressor(
         iterations=2, loss_function="MultiRMSE", verbose=0, allow_writing_files=False
     )
     release = to_release(model.fit(X, X))
     assert release.n_rows == 60
     assert any("2 numbers each" in note for note in release.notes)
+    audit = treeleak.audit(release, time_limit=20)
+    assert audit.reconstruction.status in ("unique", "feasible")
+    assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
+    assert audit.verdict != NO_LEAK
 
 
 def test_a_damaged_binary_model_is_refused(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 import treeleak
 from helpers.examples import seeds
+from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, NotCovered
@@ -436,3 +437,17 @@ def test_rows_of_a_classifier_follow_where_only_the_sums_of_hessians_are_strippe
         for X, y in ((answer.X, answer.y), (ROWS, CLASS))
     )
     assert next(cells) == next(cells)
+
+
+def test_the_only_rows_possible_say_nothing_of_medians_that_were_not_used():
+    """The leaves of an absolute loss store targets of single people."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({c: rng.integers(0, 2, 201) for c in "ab"})
+    model = xgboost.XGBRegressor(
+        objective="reg:absoluteerror", n_estimators=3, max_depth=2, n_jobs=1
+    ).fit(X, 3 * X["a"] + 2 * X["b"] * (1 - X["a"]) + rng.normal(size=201))
+    schema = treeleak.Schema([treeleak.Binary(c) for c in X])
+    audit = treeleak.audit(model, schema=schema, time_limit=20)
+    assert audit.reconstruction.status == "unique"
+    assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
+    assert audit.verdict != NO_LEAK

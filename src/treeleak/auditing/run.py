@@ -31,9 +31,10 @@ from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.evidence import LeafSteps, LossSums
+from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Model, Release, RuleList, StoredObject
-from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
+from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, STEP, VALUE, VARIANCE, WEIGHTS
 from treeleak.schema import Schema
 
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
@@ -49,7 +50,7 @@ _NEEDS_ROWS = (
     "groups without training rows: give X with groups",
     "control rows without training rows: give X with control",
 )
-_REAL = (VALUE, STEP, HESSIAN, GRADIENT)
+_REAL = (VALUE, STEP, HESSIAN, GRADIENT, MEAN, VARIANCE)
 OnMismatch = Literal["raise", "report"]
 
 
@@ -206,19 +207,31 @@ def _rebuilt(case: Case) -> Case:
     )  # fmt: skip
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
-    if _holds_more(release) and rebuilt.status != "unique":
+    if _holds_more(release) and not _all_told(rebuilt):
         summed = rebuilt.evidence.startswith((LossSums.kind, LeafSteps.kind))
         return case.without("reconstruction", wording.LEFT_OPEN if summed else wording.HOLDS_MORE)
     return case
 
 
 def _holds_more(release: Release) -> bool:
-    """Whether a boosted model tells more of its rows than the counts that the attack goes by."""
-    return release.ensemble is not None and any(
-        tree.statistics.get(*_REAL, per_class=each) is not None
+    """Whether a model tells more of its rows than the counts that attacks go by.
+
+    So does a boosted model even if what its leaves add was not read, and so do weights of classes:
+    the attack asks only whether there are any.
+    """
+    return release.ensemble is not None or any(
+        tree.statistics.get(*_REAL) is not None
+        or tree.statistics.get(*_REAL, WEIGHTS, per_class=True) is not None
         for tree in release.trees
-        for each in (False, True)
     )
+
+
+def _all_told(rebuilt: Reconstruction) -> bool:
+    """Whether the rows are the only ones possible, with their classes or all of their targets."""
+    y = rebuilt.outcomes
+    if rebuilt.status != "unique" or y is None:
+        return False
+    return rebuilt.labelled or bool(y.notna().all())
 
 
 def _not_built(case: Case) -> Case:

@@ -198,7 +198,7 @@ def _answered(
             return _said(question.answer(use_distinct, clock), ensemble)
         except GridTooLarge as too_large:
             why = str(too_large)
-    if alone and ensemble is not None:
+    if alone:
         release, told = _by_counts(question.release, alone=True)
         question = replace(question, release=release, notes=(*question.notes, *told))
     try:
@@ -240,7 +240,7 @@ def _said(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
 
 
 def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ...]]:
-    """Leave the counts of a boosted model alone, and say what is lost.
+    """Leave the counts of a model alone, and say what is lost.
 
     ``alone``: nothing else tells its classes apart.
     """
@@ -270,10 +270,9 @@ def _sums_of_classes(release: Release) -> bool:
 
 
 def _labels_open(release: Release) -> bool:
-    """Whether the rows of a boosted model have classes, and no tree tells them apart."""
+    """Whether the rows of a model have classes, and no tree tells them apart."""
     counts = any(tree.counts is not None for tree in release.trees)
-    boosted = release.ensemble is not None and not release.not_covered
-    return boosted and bool(release.classes) and not counts
+    return bool(release.classes) and not release.not_covered and not counts
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:

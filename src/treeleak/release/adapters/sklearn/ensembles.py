@@ -209,8 +209,9 @@ def release_of(
         counted, more = counts_of(nodes, sums, training, classes)
     else:
         counted, more = without_classes(nodes, training)
-    if says == "targets" and not clipped and not_covered is None:
-        counted = [with_targets(*own) for own in zip(trees, nodes, counted, strict=True)]
+    if says == "targets" and not_covered is None:
+        each = zip(trees, nodes, counted, strict=True)
+        counted = [with_targets(*own, clipped=clipped) for own in each]
     return Release(
         trees=tuple(counted),
         feature_names=names,

@@ -9,7 +9,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.release.adapters.sklearn.nodes import Nodes
 from treeleak.release.bounds import MOST_REAL
-from treeleak.release.statistics import MEAN, VARIANCE, NodeStatistic, Quantity, Statistics
+from treeleak.release.statistics import MEAN, VALUE, VARIANCE, NodeStatistic, Quantity, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
@@ -19,16 +19,22 @@ _ROUNDED = 1e-14
 """Mean absolute error, as a part of the target, that rounding leaves of zero."""
 
 
-def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 0.0) -> Tree:
+def with_targets(
+    stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 0.0, *, clipped: bool = False
+) -> Tree:
     """Add the mean and the variance of the targets, as far as the criterion tells them.
 
-    ``stored``: the tree, with its criterion. ``tree``: the same with counts. ``shift``: what was
-    taken off each target before the tree was fitted.
+    Where leaves hold something else, medians or means that were ``clipped``, that is added as it
+    is. ``stored``: the tree, with its criterion. ``tree``: the same with counts. ``shift``: what
+    was taken off each target before the tree was fitted.
     """
     mean, criterion = nodes.value[:, 0, 0] + shift, stored.get("criterion")
     impurity = nodes.impurity
     if nodes.value.shape[1:] != (1, 1):
         return tree
+    held = (VALUE, np.where(tree.is_leaf, mean, 0.0), tree.is_leaf)
+    if clipped:
+        return _with(tree, held)
     if criterion in SQUARED:
         return _with(tree, (MEAN, mean, None), (VARIANCE, impurity, None))
     if criterion in ABSOLUTE:
@@ -36,10 +42,10 @@ def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 
         alike = nodes.reached == 1
         if impurity is not None:
             alike |= impurity <= _ROUNDED * np.abs(mean)
-        return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike))
+        return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike), held)
     if criterion == "poisson":
         return _with(tree, (MEAN, mean, None))
-    return tree
+    return _with(tree, held)
 
 
 def with_statistic(
