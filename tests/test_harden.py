@@ -42,7 +42,7 @@ from helpers.older import sklearn_since
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
-from treeleak.hardening import DEFAULT, STEPS, parse_steps
+from treeleak.hardening import DEFAULT, STEPS, Leak, parse_steps
 from treeleak.hardening import run as hardening_run
 from treeleak.hardening.answers import compare, random_rows
 from treeleak.hardening.archive import Archive
@@ -756,3 +756,35 @@ def test_borders_and_scores_of_boosting_are_gone(tmp_path, name):
         assert len(hidden) > 100
         assert not any(np.float64(b).tobytes() in raw for b in hidden)
         assert to_release(out).borders == {}
+
+
+@pytest.fixture
+def stopped_early(tmp_path):
+    """A model that held rows back; its file, and all rows that it was given."""
+    rows, labels = data(60)
+    table = pd.DataFrame(rows, columns=list("abcdef"))
+    model = HistGradientBoostingClassifier(
+        max_iter=2, early_stopping=True, random_state=0, min_samples_leaf=5
+    ).fit(table, labels)
+    path = tmp_path / "stopped.skops"
+    skops.io.dump(model, path)
+    return path, table, labels
+
+
+def test_rows_that_early_stopping_held_back_are_left_out_after_every_step(stopped_early, tmp_path):
+    path, table, labels = stopped_early
+    clock = Clock(10_000.0)
+    found = treeleak.harden(
+        path, tmp_path / "out.skops", "seeds", table, labels, time_limit=clock
+    )
+    assert all(state.leak.measured for state in found.states)
+    assert len(found.audit.truth.X) == to_release(path).n_rows < len(table)
+    assert any("held 6 of the 60 rows back" in note for note in found.audit.notes)
+
+
+def test_a_state_that_was_not_compared_with_the_training_rows_says_why(stopped_early):
+    path, table, _ = stopped_early
+    audit = treeleak.audit(path, table[:50], time_limit=5, on_mismatch="report")
+    leak = Leak.of(audit)
+    assert not leak.measured
+    assert leak.why == audit.mismatch

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import comparison
@@ -18,7 +20,8 @@ from treeleak.auditing.case import Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
-from treeleak.core.message import message_of
+from treeleak.core.given import Labels, Rows
+from treeleak.core.message import Message, message_of
 from treeleak.release import (
     Model,
     Release,
@@ -115,21 +118,34 @@ def _put_through(case: Case, release: Release) -> Case:
 
 
 def _fitted_part(case: Case, release: Release) -> Case:
-    """Leave out of the training rows those that early stopping kept from the trees."""
-    given, held = case.given, getattr(release.sampling, "held_back", None)
-    if given.X is None or held is None or len(given.X) == release.n_rows:
-        return case
-    n = len(given.X)
-    y = None if given.y is None else np.ravel(np.asarray(given.y, dtype=object))
+    given = case.given
+    X, y, said = fitted_part(release, given.X, given.y)
+    return case if said is None else replace(case, given=replace(given, X=X, y=y)).noting(said)
+
+
+def fitted_part(
+    release: Release, X: Rows | None, y: Labels | None
+) -> tuple[Any, Any, Message | None]:
+    """Leave out of the training rows those that early stopping kept from the trees.
+
+    Returns the rows and labels that are left, and what is to be said of it; None where they stay as
+    they are, and nothing is to be said.
+    """
+    held = getattr(release.sampling, "held_back", None)
+    if X is None or held is None or len(X) == release.n_rows:
+        return X, y, None
+    n = len(X)
+    labels = None if y is None else np.ravel(np.asarray(y, dtype=object))
     try:
-        own = np.sort(fitted_rows(held, n, None if y is None else release.class_numbers(y)))
+        numbers = None if labels is None else release.class_numbers(labels)
+        own = np.sort(fitted_rows(held, n, numbers))
     except BadInput as error:
-        return case.noting(wording.HELD_BACK_FITTED(why=message_of(error)))
+        return X, y, wording.HELD_BACK_FITTED(why=message_of(error))
     if len(own) != release.n_rows:
-        return case
-    X = given.X.iloc[own].reset_index(drop=True) if hasattr(given.X, "iloc") else given.X[own]
-    case = replace(case, given=replace(given, X=X, y=None if y is None else y[own]))
-    return case.noting(wording.HELD_BACK(held=n - len(own), rows=n))
+        return X, y, None
+    rows = X.iloc[own].reset_index(drop=True) if isinstance(X, pd.DataFrame) else np.asarray(X)[own]
+    left = None if labels is None else labels[own]
+    return rows, left, wording.HELD_BACK(held=n - len(own), rows=n)
 
 
 def _with_control(case: Case, release: Release) -> Case:

@@ -53,7 +53,7 @@ class Leak(Described):
     def of(cls, found: Audit) -> Leak:
         """Sum an audit up."""
         rebuilt, m = found.reconstruction, found.measurement
-        why = found.reason("reconstruction") or None
+        why = found.mismatch or found.reason("reconstruction") or None
         if why is None and found.verdict == OPEN:
             said = (f.told(Reader(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
             why = next(said, None)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import Audit, audit
+from treeleak.auditing.beginning import fitted_part
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
@@ -127,6 +128,10 @@ def harden(
             f"{source}: step {lossy[0]} changes the values of leaves. treeleak can bound "
             "the effect on predictions only for single trees, forests and baggings"
         )
+    held_back = None
+    if release is not None:
+        # Once the seed is gone, no state tells which rows early stopping kept from the trees.
+        X, y, held_back = fitted_part(release, X, y)
     if n_rows is None:
         n_rows = len(X) if X is not None else None if release is None else release.n_rows
     for own in chosen:
@@ -153,13 +158,14 @@ def harden(
         _check_known(source, found)
     write_file(target, content, overwrite=force)
     source_of = replace(found.provenance, file=os.fspath(target))
+    notes = found.notes if held_back is None else (*found.notes, held_back)
     return Hardened(
         file=os.fspath(source),
         out=os.fspath(target),
         sha256=hashlib.sha256(content).hexdigest(),
         states=states,
         answers=answers,
-        audit=replace(found, provenance=source_of),
+        audit=replace(found, provenance=source_of, notes=tuple(dict.fromkeys(notes))),
         still_there=tuple(e for e in found.inventory if e.mark == "leaks"),
     )
 
