@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import skops.io
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.console import Console
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -40,9 +42,11 @@ from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.core.percent import percent
 from treeleak.metrics.targets import right_targets
 from treeleak.reconstruction.targets import told_targets
 from treeleak.release import snapshot, to_release
+from treeleak.report import render, render_html
 from treeleak.schema import Binary, Schema
 
 COLUMNS = list("abcdef")
@@ -237,6 +241,19 @@ def test_audits_of_all_kinds(name, tmp_path):
             assert audit.measurement is not None
 
 
+@pytest.mark.usefixtures("short_walks")
+@pytest.mark.parametrize(
+    ("name", "with_targets", "why"),
+    [("tree", False, "no target was rebuilt"), ("ada", True, "the model has classes, not targets")],
+)
+def test_a_limit_on_targets_closes_the_gate_where_none_were_measured(name, with_targets, why):
+    model, X, y = fitted(name)
+    audit = treeleak.audit(model, X, y if with_targets else None, schema=BITS, time_limit=8)
+    checks = {c.key: c for c in judge(audit, Policy("p", {"exact_targets": 1.0})).checks}
+    assert checks["exact_targets"].state == "not assessed"
+    assert checks["exact_targets"].found.startswith(why)
+
+
 BOOSTED_ON_OTHERS = GradientBoostingClassifier(
     n_estimators=3, max_depth=2, init=LogisticRegression(), random_state=0
 )
@@ -313,6 +330,18 @@ def test_targets_are_measured_beside_their_rows():
         [f.text for f in found.findings]
     )
     assert valid(json.loads(found.to_json("releasable")))["measurement"]["targets"] > 0
+    share, what = found.measurement.targets, "rebuilt with their exact target"
+    checks = {c.key: c for c in judge(found, Policy("p", {"exact_targets": 0.0})).checks}
+    assert checks["exact_targets"].state == "violated"
+    assert checks["exact_targets"].found == percent(share, 1)
+    # Rows have their own limits.
+    assert "leak_shown" in checks
+    console = Console(record=True, width=100)
+    render(found, console)
+    shown = console.export_text()
+    assert re.search(f"{what} +{re.escape(percent(share))}", shown)
+    assert re.search(f"Targets that leaves disclose +{re.escape(percent(told))}", shown)
+    assert what in render_html(found, "internal")
     # Other targets than those of training are none of them.
     rebuilt = found.reconstruction
     other = replace(rebuilt, y=rebuilt.y + 1000)

@@ -53,6 +53,10 @@ NEEDS_GROUPS = own_words(
     "the training rows have no groups (in Python y or groups, else --label or --groups)",
     "limits_needs_groups",
 )
+NO_TARGETS = own_words(
+    "no target was rebuilt, or the training rows have none (in Python y, else --label)",
+    "limits_no_targets",
+)
 
 OF_COLUMN = "inference."
 """Begins the key of a check of one sensitive column."""
@@ -270,6 +274,16 @@ def _of_measured(key: str) -> Callable[[Audit], float]:
     return share
 
 
+def _exact_targets(audit: Audit) -> float:
+    _rebuilt(audit)
+    m = _measured(audit)
+    if audit.release is not None and audit.release.classes:
+        raise NotCovered(own_words("the model has classes, not targets"))
+    if m.targets is None:
+        raise NotCovered(NO_TARGETS)
+    return m.targets
+
+
 def _over_guess(audit: Audit) -> float:
     _rebuilt(audit)
     m = _measured(audit).judged
@@ -326,6 +340,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "training rows rebuilt on every value that splits distinguish",
             _of_measured("located_rows"),
         ),
+        "exact_targets": Limit("training rows rebuilt with their exact target", _exact_targets),
         "advantage_over_guess": Limit(
             "how much smaller the error is than a baseline's", _over_guess, "score"
         ),

@@ -137,6 +137,9 @@ def _of_measured(m: Doc, digits: int) -> Iterator[Fact]:
     ):
         place = "" if order is None else f"{percent(order)} in their own place"
         yield what, percent(rows), place
+    if m.get("targets") is not None:
+        beside = "the target of the person, beside the rebuilt row"
+        yield "Training rows rebuilt with their exact target", percent(m["targets"]), beside
     scores = m["scores"]
     if scores["categories"] is not None:
         yield "Error of categories", percent(scores["categories"], digits), ""

@@ -180,6 +180,8 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         if rebuilt.in_earlier is not None:
             seen = int(rebuilt.in_earlier.sum())
             own.append(("Rows that the earlier model saw, too", f"{seen:,}"))
+        if (y := rebuilt.outcomes) is not None and not rebuilt.labelled:
+            own.append(("Targets that leaves disclose", percent(y.notna().mean())))
         if rebuilt.misfit:
             own.append((f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"))
         yield figures(own)
@@ -227,6 +229,8 @@ def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple
         yield "Training rows rebuilt on what splits distinguish", percent(m["located_rows"])
         if m["located_in_order"] is not None:
             yield "in their own place", percent(m["located_in_order"])
+    if m.get("targets") is not None:
+        yield "Training rows rebuilt with their exact target", percent(m["targets"])
     if individual and individual["all"]["worst"] is not None:
         yield "Error in the worst row", percent(individual["all"]["worst"])
     for what, error, more in facts.of_unlike(individual, digits):
