@@ -10,6 +10,7 @@ import pytest
 
 import treeleak
 from helpers.examples import seeds
+from treeleak.auditing.assessors.structure import count_parameters
 from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
@@ -197,6 +198,9 @@ def test_several_numbers_in_a_leaf_are_not_read_and_no_leak_is_not_said():
     release = to_release(model.fit(X, X))
     assert release.n_rows == 60
     assert any("2 numbers each" in note for note in release.notes)
+    splits = sum(tree.n_nodes - len(tree.leaves) for tree in release.trees)
+    leaves = sum(len(tree.leaves) for tree in release.trees)
+    assert count_parameters(release) == 2 * splits + 2 * leaves + len(release.trees)
     audit = treeleak.audit(release, time_limit=20)
     assert audit.reconstruction.status in ("unique", "feasible")
     assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]

@@ -3,7 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -78,6 +83,24 @@ def test_parameters_are_counted_by_hand():
     assert count_parameters(to_release(three)) == 2 + 2 * 2
     numbers = DecisionTreeRegressor(max_depth=1, random_state=0).fit(X, y)
     assert count_parameters(to_release(numbers)) == 2 + 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5),
+        GradientBoostingClassifier(n_estimators=2, max_depth=2),
+        GradientBoostingClassifier(n_estimators=2, max_depth=2, init=LogisticRegression()),
+    ],
+)
+def test_a_leaf_of_boosted_trees_learnt_the_one_number_that_it_adds(model):
+    X, y = table()
+    release = to_release(model.fit(X, y + X["c2"]))
+    leaves = sum(len(tree.leaves) for tree in release.trees)
+    splits = sum(tree.n_nodes for tree in release.trees) - leaves
+    weights = len(release.trees) * (release.ensemble is not None)
+    assert len(release.trees) == 2 * len(model.classes_) > 4
+    assert count_parameters(release) == 2 * splits + leaves + weights
 
 
 def test_degrees_of_freedom_are_rows_less_parameters():

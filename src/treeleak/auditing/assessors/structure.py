@@ -17,6 +17,8 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.formats.said import By
 from treeleak.release.release import Release
+from treeleak.release.statistics import VALUE
+from treeleak.release.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,9 +120,24 @@ def assess(case: Case) -> Case:
 
 def count_parameters(release: Release) -> int:
     """Count the numbers that a model learnt."""
-    per_leaf = max(release.n_classes - 1, 1)
-    trees = sum(2 * (t.n_nodes - len(t.leaves)) + per_leaf * len(t.leaves) for t in release.trees)
-    return trees + (0 if release.ensemble is None else len(release.trees))
+    held = sum(
+        2 * (t.n_nodes - len(t.leaves)) + _of_leaf(release, t) * len(t.leaves)
+        for t in release.trees
+    )
+    return held + (0 if release.ensemble is None else len(release.trees))
+
+
+def _of_leaf(release: Release, tree: Tree) -> int:
+    """Count the numbers that each leaf of a tree learnt: what it adds, or shares of classes."""
+    each = tree.statistics.get(VALUE, per_class=True)
+    if each is not None:
+        return int(each.values.shape[1])
+    if tree.statistics.get(VALUE) is not None:
+        return 1
+    if release.ensemble is not None:
+        # Several numbers in each leaf are not read.
+        return len(release.ensemble.base_scores) if tree.output is None else 1
+    return max(release.n_classes - 1, 1)
 
 
 def _groups(case: Case) -> tuple[Groups, ...]:
