@@ -3,7 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.ensemble import RandomForestClassifier as Forest
 from sklearn.linear_model import LogisticRegression
 
@@ -63,12 +69,38 @@ def test_a_number_for_a_seed_is_marked_where_rows_are_drawn():
 
 @pytest.mark.parametrize(
     "kind",
-    ["GradientBoostingRegressor", "XGBClassifier", "XGBRegressor", "LGBMClassifier", "CatBoost"],
+    ["GradientBoostingRegressor", "XGBClassifier", "XGBRegressor", "CatBoost"],
 )
 def test_boosted_models_are_known_by_name(kind):
     found = treeleak.check(kind)
     assert found.points[0].setting == "the file itself"
     assert all(p.leaks for p in found.points)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("LGBMClassifier", "min_child_samples=20"),
+        ("HistGradientBoostingRegressor", "min_samples_leaf=20"),
+    ],
+)
+def test_leaves_that_are_large_by_default_are_not_marked(kind, setting):
+    found = {p.setting: p.leaks for p in treeleak.check(kind).points}
+    assert found == {"the file itself": True, setting: False}
+    assert setting.replace("20", "5") in marked(
+        treeleak.check(kind, params={setting.partition("=")[0]: 5})
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GradientBoostingClassifier(), GradientBoostingRegressor(),
+        HistGradientBoostingClassifier(), HistGradientBoostingRegressor(),
+    ],
+)  # fmt: skip
+def test_names_of_boosted_models_have_the_defaults_of_the_library(model):
+    assert treeleak.check(type(model).__name__) == treeleak.check(model)
 
 
 def test_settings_that_are_none_are_the_library_s():

@@ -26,13 +26,20 @@ _FORESTS = {
 _TREES = (
     "DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor",
 )  # fmt: skip
-_BOOSTED: Mapping[str, tuple[str, str]] = {
-    "GradientBoosting": ("in each node, how many rows it has and their mean", "min_samples_leaf"),
-    "HistGradientBoosting": ("in each leaf, its value and the number of rows", "min_samples_leaf"),
-    "XGB": ("sums of hessians and gains in each node", "min_child_weight"),
-    "LGBM": ("in each leaf, its value, its weight and the number of rows", "min_child_samples"),
-    "CatBoost": ("leaf values and weights, and the borders between values", "depth"),
-}
+_BOOSTED: Mapping[str, tuple[str, str, int]] = {
+    "GradientBoosting": (
+        "in each node, how many rows it has and their mean", "min_samples_leaf", 1
+    ),
+    "HistGradientBoosting": (
+        "in each leaf, its value and the number of rows", "min_samples_leaf", 20
+    ),
+    "XGB": ("sums of hessians and gains in each node", "min_child_weight", 1),
+    "LGBM": (
+        "in each leaf, its value, its weight and the number of rows", "min_child_samples", 20
+    ),
+    "CatBoost": ("leaf values and weights, and the borders between values", "depth", 6),
+}  # fmt: skip
+"""What a file holds, and the setting of the size of leaves with the library's default."""
 _ENDINGS = ("Classifier", "Regressor", "Ranker")
 _NUMBERS = {"n_estimators", "max_depth", "min_samples_leaf", "max_leaf_nodes"}
 SMALL_LEAF = 10
@@ -127,9 +134,10 @@ def check(
         points = _of_counts(kind, own, n_rows)
         figure = _figure(kind, own, n_rows)
         return Checked(kind, (*points, *_of_columns(n_rows, n_columns)), figure)
-    for prefix, (told, least) in _BOOSTED.items():
+    for prefix, (told, least, default) in _BOOSTED.items():
         if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
-            return Checked(kind, (*_of_boosted(told, least, own), *_of_columns(n_rows, n_columns)))
+            points = _of_boosted(told, least, default, own)
+            return Checked(kind, (*points, *_of_columns(n_rows, n_columns)))
     raise NotCovered(
         f"{kind}: not a class that treeleak knows. It knows scikit-learn's trees, forests and "
         "gradient boosting, XGBoost, LightGBM and CatBoost, by the names of their classes"
@@ -196,15 +204,15 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
     return points
 
 
-def _of_boosted(told: str, least: str, own: Mapping[str, Any]) -> list[Point]:
+def _of_boosted(told: str, least: str, default: int, own: Mapping[str, Any]) -> list[Point]:
     says = f"its file holds {told}: these are sums over training rows, and attacks solve them"
     points = [Point("the file itself", True, says, "treeleak harden removes them if it can")]
-    value = own.get(least)
-    given = least if value is None else f"{least}={value!r}"
+    value = default if own.get(least) is None else own[least]
+    given = f"{least}={value!r}"
     if least == "depth":
         says = "deeper trees have fewer rows in a leaf, down to a single row"
         return [*points, Point(given, True, says, "a smaller depth")]
-    small = value is None or not isinstance(value, (int, float)) or value < SMALL_LEAF
+    small = not isinstance(value, (int, float)) or value < SMALL_LEAF
     says = "sums of small leaves are close to single rows"
     return [*points, Point(given, small, says, f"a larger {least}" if small else "")]
 
