@@ -1,15 +1,31 @@
 """Advice: what each change saves, as it was measured, and in which order."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import skops.io
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 import treeleak
 from helpers.tables import compas_sample
-from treeleak.auditing.findings.advice import HARDEN, HARDENING, LEAF_VALUES, OF_HARDENING, SAVED
+from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.findings.advice import (
+    HARDEN,
+    HARDENING,
+    LEAF_VALUES,
+    OF_HARDENING,
+    SAVED,
+    advise,
+)
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK
+from treeleak.auditing.result import Found
+from treeleak.release import to_release
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -75,6 +91,34 @@ def test_figures_of_forests_are_not_told_of_other_models(data):
     assert "default forest" not in told
     if "treeleak harden MODEL" in told:
         assert LEAF_VALUES in told
+
+
+@pytest.mark.parametrize(
+    ("origin", "setting"),
+    [
+        ("XGBoost 3.1", "min_child_weight"),
+        ("LightGBM 4.6", "min_child_samples=10"),
+        ("CatBoost 1.2", "depth"),
+        ("scikit-learn 1.7", "min_samples_leaf=10"),
+    ],
+)
+def test_larger_leaves_are_asked_for_in_the_words_of_the_library(origin, setting, data):
+    X, y, _ = data
+    boosted = GradientBoostingClassifier(n_estimators=2, random_state=0).fit(X, y)
+    release = replace(to_release(boosted), origin=origin)
+    told = advise(Found(release=release, counts=count_leaves(release)), NO_LEAK)
+    (larger,) = (text for text in told if text.startswith("Grow larger leaves"))
+    assert setting in larger
+    assert ("min_samples_leaf" in larger) == origin.startswith("scikit-learn")
+
+
+def test_figures_of_classifiers_are_not_told_of_regressions(data):
+    X, y, _ = data
+    for kind in (RandomForestClassifier, RandomForestRegressor):
+        release = to_release(kind(2, random_state=0).fit(X, y))
+        found = Found(release=release, counts=count_leaves(release))
+        measured = "default forests" in " ".join(advise(found, LEAK))
+        assert measured == (kind is RandomForestClassifier)
 
 
 @pytest.mark.slow

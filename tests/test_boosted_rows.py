@@ -254,6 +254,16 @@ def test_a_limit_on_targets_closes_the_gate_where_none_were_measured(name, with_
     assert checks["exact_targets"].found.startswith(why)
 
 
+@pytest.mark.usefixtures("short_walks")
+def test_rows_of_a_regression_in_order_have_no_class():
+    model, X, y = fitted("forest")
+    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    assert audit.measurement.judged.in_order is not None
+    page = render_html(audit, "internal")
+    assert "the usual values " in page
+    assert "usual values of the class" not in page
+
+
 BOOSTED_ON_OTHERS = GradientBoostingClassifier(
     n_estimators=3, max_depth=2, init=LogisticRegression(), random_state=0
 )

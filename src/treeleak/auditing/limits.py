@@ -50,7 +50,8 @@ NEEDS_CONTROL = own_words(
     "limits_needs_control",
 )
 NEEDS_GROUPS = own_words(
-    "the training rows have no groups (in Python y or groups, else --label or --groups)",
+    "the training rows have no groups (in Python groups, or y if the model has classes; else "
+    "--groups, or --label)",
     "limits_needs_groups",
 )
 NO_TARGETS = own_words(

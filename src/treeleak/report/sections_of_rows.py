@@ -72,7 +72,7 @@ def against_guesses(found: Doc) -> Section:
             lambda s: s["numbers"]["near"],
         ),
     ]  # fmt: skip
-    table = Facts(tuple(_of_measured(m, facts.digits(found))))
+    table = Facts(tuple(_of_measured(found, facts.digits(found))))
     beside = Grid(
         "Compared with",
         ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
@@ -124,7 +124,8 @@ def _of_yardstick(y: Doc, digits: int) -> tuple[str, ...]:
     return facts.capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
 
 
-def _of_measured(m: Doc, digits: int) -> Iterator[Fact]:
+def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
+    m = found["measurement"]
     verified = "Training file verified against the leaf counts"
     yield verified, m["compared"], "to check that these are its training rows"
     for what, rows, order in (
@@ -154,7 +155,9 @@ def _of_measured(m: Doc, digits: int) -> Iterator[Fact]:
         yield "Error of categories row by row, in their own place", in_place, ""
     judged = facts.judged(m)
     if (order := judged["in_order"]) is not None:
-        usual = f"the usual values of the class {percent(order['usual'], digits)}"
+        counts = found["counts"]
+        classed = counts is None or counts["total"].get("one_class") is not None
+        usual = f"the usual values{' of the class' * classed} {percent(order['usual'], digits)}"
         yield "Error in their own place", percent(order["error"], digits), usual
     for what, error, more in facts.of_unlike(m["individual"], digits):
         yield facts.capital(what), f"error {error}", more

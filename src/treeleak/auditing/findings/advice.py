@@ -123,6 +123,13 @@ _CHANGES: Mapping[str, str] = {
 }
 """In the order in which they are told. What saves little comes last."""
 
+_LARGER: Mapping[str, str] = {
+    "xgboost": "a larger min_child_weight",
+    "lightgbm": "min_child_samples=10 or more",
+    "catboost": "a smaller depth, or another grow_policy with min_data_in_leaf=10 or more",
+}
+"""How libraries call what the text of "leaves" calls as scikit-learn does."""
+
 
 def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
@@ -166,9 +173,12 @@ def _text(key: str, found: Found) -> str:
     own = release.origin.lower().startswith(_HARDENED)
     if key == "counts" and own:
         text = HARDEN
+    if key == "leaves":
+        named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))
+        text = next((f"Grow larger leaves ({how})." for how in named), text)
     if release.ensemble is not None:
         return text + LEAF_VALUES * (text is HARDEN)
-    if "RandomForest" not in release.origin or release.noise is not None:
+    if "RandomForestClassifier" not in release.origin or release.noise is not None:
         return text
     return text + (OF_HARDENING if text is HARDEN else str(SAVED.get(key, "")))
 
