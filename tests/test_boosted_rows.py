@@ -287,7 +287,10 @@ def test_no_leak_is_not_said_where_the_file_holds_evidence_that_was_not_used(kin
     assert audit.reconstruction.status in ("feasible", "likely")
     assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
     assert audit.verdict != NO_LEAK
-    gate = {check.key: check.state for check in judge(audit, Policy("any", limits={"leak_shown": False})).checks}
+    gate = {
+        check.key: check.state
+        for check in judge(audit, Policy("any", limits={"leak_shown": False})).checks
+    }
     assert gate["ended"] == "not assessed"
 
 

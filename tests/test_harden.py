@@ -774,9 +774,7 @@ def stopped_early(tmp_path):
 def test_rows_that_early_stopping_held_back_are_left_out_after_every_step(stopped_early, tmp_path):
     path, table, labels = stopped_early
     clock = Clock(10_000.0)
-    found = treeleak.harden(
-        path, tmp_path / "out.skops", "seeds", table, labels, time_limit=clock
-    )
+    found = treeleak.harden(path, tmp_path / "out.skops", "seeds", table, labels, time_limit=clock)
     assert all(state.leak.measured for state in found.states)
     assert len(found.audit.truth.X) == to_release(path).n_rows < len(table)
     assert any("held 6 of the 60 rows back" in note for note in found.audit.notes)
