@@ -323,3 +323,52 @@ def test_linear_trees_are_not_covered():
 def test_a_model_that_is_not_fitted_says_so():
     with pytest.raises(BadInput, match="not fitted"):
         to_release(lightgbm.LGBMClassifier())
+
+
+def on_two_machines(booster):
+    """The file that two machines write: numbers of rows are shares of the sums of hessians."""
+    text = booster.model_to_string().replace("[num_machines: 1]", "[num_machines: 2]")
+    trees = text.split("\nTree=")
+    for t, tree in enumerate(trees[1:], 1):
+        lines = dict(line.split("=", 1) for line in tree.splitlines() if "=" in line)
+        sums = np.array(lines["leaf_weight"].split(), dtype=float)
+        rows = np.rint(sums * len(ROWS) / sums.sum()).astype(int)
+        if rows.sum() == len(ROWS):
+            words = " ".join(map(str, rows))
+            trees[t] = tree.replace(f"leaf_count={lines['leaf_count']}", f"leaf_count={words}")
+    return "\nTree=".join(trees)
+
+
+@pytest.mark.parametrize(
+    ("y", "counted"), [(CLASS, 1), (THREE, 3), (NUMBER, 6)], ids=["two", "three", "number"]
+)
+def test_rows_that_several_machines_estimated_are_not_taken_for_counts(y, counted, tmp_path):
+    name = "LGBMRegressor" if y is NUMBER else "LGBMClassifier"
+    model = getattr(lightgbm, name)(n_estimators=6, verbose=-1, n_jobs=1).fit(ROWS, y)
+    (tmp_path / "model.txt").write_text(on_two_machines(model.booster_))
+    release = to_release(tmp_path / "model.txt")
+    assert release.n_rows == len(ROWS)
+    assert release.sampling.kind == "all"
+    assert release.ensemble.fitting is not None
+    assert release.not_covered is None
+    assert [tree.totals is not None for tree in release.trees] == [
+        t < counted for t in range(len(release.trees))
+    ]
+    for tree in release.trees[:counted]:
+        leaves = np.bincount(tree.apply(ROWS), minlength=tree.n_nodes)[tree.leaves]
+        np.testing.assert_array_equal(tree.totals[tree.leaves], leaves)
+
+
+def test_estimates_alone_say_nothing_of_rows(tmp_path):
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)
+    model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
+    (tmp_path / "model.txt").write_text(on_two_machines(model.booster_))
+    assert "holds no numbers of rows" in to_release(tmp_path / "model.txt").not_covered
+
+
+def test_draws_of_several_machines_are_not_known(tmp_path):
+    model = lightgbm.LGBMClassifier(
+        n_estimators=3, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
+    )
+    (tmp_path / "model.txt").write_text(on_two_machines(model.fit(ROWS, CLASS).booster_))
+    assert to_release(tmp_path / "model.txt").sampling.kind == "unknown"

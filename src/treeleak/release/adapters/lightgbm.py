@@ -7,7 +7,7 @@ What they do, found out from 3.3.5 and 4.7.0 and checked by training (a test):
   Of a test for categories the stored ones go left, and missing values right. What lies within 1e-35
   of zero is zero to it before any tree sees it.
 - ``leaf_count`` and ``internal_count`` count rows in every tree, whatever their weights: the rows
-  that the tree saw.
+  that the tree saw. Where several machines train, they are estimates.
 - Leaves hold what they add, and those of the first tree the start as well. What is said of inner
   nodes is rounded to six digits.
 - All parameters of the training stand behind the trees, with their seeds.
@@ -40,6 +40,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
     one_start,
     rate_of,
     with_first_rows,
+    without_estimates,
 )
 from treeleak.release.adapters.lightgbm_words import (
     AVERAGE,
@@ -127,6 +128,7 @@ def _release(stored: StoredObject) -> Release:
     parameters = stored.get("parameters", {})
     objective = stored.get("objective", "")
     fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
+    trees = without_estimates(trees, parameters, fitting)
     sampling = _sampling(parameters, trees)
     n_rows = None
     notes: tuple[str, ...] = ()
@@ -330,7 +332,8 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
     shares = [parameters.get(name, "1") for name in names]
     if parameters["bagging_freq"] != "0" and set(shares) != {"1"}:
         seed, by_query = parameters.get("bagging_seed", ""), parameters.get("bagging_by_query", "0")
-        if shares[1:] == ["1", "1"] and by_query == "0" and re.fullmatch(r"\d{1,9}", seed):
+        alone = parameters.get("num_machines", "1") == "1" and by_query == "0"
+        if shares[1:] == ["1", "1"] and alone and re.fullmatch(r"\d{1,9}", seed):
             rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
         return UnknownSampling(BAGGED(share=next(share for share in shares if share != "1")[:20]))

@@ -124,6 +124,27 @@ def _start(first: Tree, l2: float) -> float | None:
     return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
 
 
+def without_estimates(
+    trees: Sequence[Tree], parameters: Mapping[str, str], fitting: Fitting | None
+) -> list[Tree]:
+    """Drop numbers of rows that are estimates, as several machines make them.
+
+    They take a leaf's share of the sum of hessians for its share of the rows. That is right where
+    all rows have one second derivative: in the first round, if they start alike, and where leaves
+    sum up 1 for each row.
+    """
+    if parameters.get("num_machines", "1") == "1":
+        return list(trees)
+    alike = len(fitting.start) if fitting is not None and fitting.start is not None else 0
+    kept = []
+    for t, tree in enumerate(trees):
+        rows, hessian = tree.totals, tree.statistics.get(HESSIAN)
+        sums = np.zeros(0) if hessian is None or rows is None else hessian.values - rows
+        sure = t < alike or (sums.size > 0 and not sums[tree.leaves].any())
+        kept.append(tree if sure else tree.with_counts(totals=None))
+    return kept
+
+
 def with_first_rows(trees: list[Tree], fitting: Fitting | None) -> list[Tree]:
     """Count the rows of the first tree by its sums of hessians, if no tree counts any.
 
