@@ -19,7 +19,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
-from treeleak.evidence.predictions import fitted, steps, values_told
+from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_told
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Equal, Statements
 from treeleak.partition import Geometry
@@ -115,5 +115,4 @@ class LeafSteps:
 
     @cached_property
     def _right(self) -> FloatArray:
-        _, fitting = fitted(self.geometry.release)
-        return -self._steps[0][self._place >= 0] * fitting.l2
+        return (-self._steps[0] * l2_at_leaves(self.geometry.release))[self._place >= 0]

@@ -26,6 +26,7 @@ from treeleak.evidence.predictions import (
     chance,
     chances,
     fitted,
+    l2_at_leaves,
     margins,
     own_class,
     steps,
@@ -180,16 +181,17 @@ class LossSums:
         step, stepped = steps(self.geometry)
         given = ~np.isnan(at_leaves(release, HESSIAN))
         # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
-        size = np.abs(step) * (np.where(given, H, 0.0) + fitting.l2)
+        l2 = l2_at_leaves(release)
+        size = np.abs(step) * (np.where(given, H, 0.0) + l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
-        G = -step * (H + fitting.l2)
+        G = -step * (H + l2)
         yield self._of_leaves(GRADIENT, G, given & stepped, first, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
         silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
         other = ~given & stepped & ~silent
         both = Derivative(self.geometry, STEP, step)
-        yield self._of_leaves(GRADIENT, -step * fitting.l2, other, both, blur, scale)
+        yield self._of_leaves(GRADIENT, -step * l2, other, both, blur, scale)
         yield from self._of_splits(precise, rate)
 
     @cached_property

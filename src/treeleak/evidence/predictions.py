@@ -43,6 +43,12 @@ def at_leaves(release: Release, quantity: Quantity) -> FloatArray:
     return np.concatenate(said)
 
 
+def l2_at_leaves(release: Release) -> FloatArray:
+    """Say what is added to the sum of second derivatives in each leaf (rows of A)."""
+    _, fitting = fitted(release)
+    return np.concatenate([fitting.l2_at(tree)[tree.leaves] for tree in release.trees])
+
+
 def values_told(release: Release) -> bool:
     """Whether every leaf says what it adds, and none adds what no training comes to."""
     return bool((np.abs(at_leaves(release, VALUE)) <= _MOST).all())  # NaN is not

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.predictions import at_leaves, fitted, margins
+from treeleak.evidence.predictions import at_leaves, fitted, l2_at_leaves, margins
 from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
@@ -159,7 +159,7 @@ class _Said:
     """Shape (n_leaves,). Their mean, where l2 is 0; NaN where it is not told."""
     before: FloatArray
     """Shape (n_rows, n_trees). What trees before predicted; 0 in a forest."""
-    l2: float = 0.0
+    l2: FloatArray | float = 0.0
     of_sum: float = _DOUBLE * _STEPS
     of_row: float = 0.0
     """Share of a sum, and of each of its parts, by which they may be rounded."""
@@ -191,18 +191,18 @@ class _Said:
         begun, first = np.zeros(len(n)), np.arange(len(n)) < len(release.trees[0].leaves)
         if start is not None:
             begun[first] = start[0]
-        step = (at_leaves(release, VALUE) - begun) / rate
+        step, l2 = (at_leaves(release, VALUE) - begun) / rate, l2_at_leaves(release)
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean_left = step * (n + fitting.l2) / n
+            mean_left = step * (n + l2) / n
         single = fitting.margins == "float32"
         return cls(
             n,
             mean_left,
             margins(release, leaf).astype(float),
-            fitting.l2,
+            l2,
             _STEPS * (_SINGLE if single else _DOUBLE) * fitting.rough,
             (_SINGLE if fitting.derivatives == "float32" else _DOUBLE) * fitting.rough,
-            0.0 if start is None else first * (n + fitting.l2) / rate,
+            0.0 if start is None else first * (n + l2) / rate,
             2 * _SINGLE if fitting.targets == "float32" else 0.0,
         )
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
+from treeleak.release.statistics import L2
+from treeleak.release.tree import Tree
 
 MOST_STEPS = 1_000
 """Most steps that a leaf takes."""
@@ -29,7 +34,7 @@ class Fitting:
 
     loss: Loss
     l2: float = 0.0
-    """What is added to H."""
+    """What is added to H, where a node does not say otherwise."""
     steps: int = 1
     """Such steps that a leaf takes, one after the other."""
     start: tuple[float, ...] | None = None
@@ -49,6 +54,14 @@ class Fitting:
     """In which a row's derivatives are held before they are added up."""
     targets: Precision = "float64"
     """In which the targets of a regression are held."""
+
+    def l2_at(self, tree: Tree) -> FloatArray:
+        """Say what is added to H at each node of a tree."""
+        own = tree.statistics.get(L2)
+        out = np.full(tree.n_nodes, self.l2)
+        if own is not None:
+            out[own.held] = own.values[own.held]
+        return out
 
     @property
     def of_classes(self) -> bool:

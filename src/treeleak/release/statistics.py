@@ -72,11 +72,15 @@ VARIANCE = Quantity("variance", "target squared")
 GAIN = Quantity("gain", "")
 """By how much the node's test lowered the loss."""
 
+L2 = Quantity("l2", "")
+"""What is added to the sum of second derivatives where a leaf is fitted, if it is not the same
+everywhere."""
+
 COUNTS = (ROWS, DRAWS, WEIGHTS, LABELS, UNTOLD)
 """What a release may count of each class."""
 
 QUANTITIES = {
-    q.name: q for q in (*COUNTS, DISTINCT, HESSIAN, GRADIENT, VALUE, STEP, MEAN, VARIANCE, GAIN)
+    q.name: q for q in (*COUNTS, DISTINCT, HESSIAN, GRADIENT, VALUE, STEP, MEAN, VARIANCE, GAIN, L2)
 }
 """Every quantity by its name."""
 
@@ -107,6 +111,8 @@ class NodeStatistic:
             raise BadModel("distinct rows are whole numbers")
         if self.quantity not in (*COUNTS, DISTINCT) and (np.abs(self.values) > MOST_REAL).any():
             raise BadModel(f"{self.called} hold a number beyond {MOST_REAL:g}")
+        if self.quantity == L2 and (self.values < 0).any():
+            raise BadModel("l2 is below 0")
         if self.present is None:
             return
         if self.present.shape != (self.n_nodes,) or self.present.dtype != np.bool_:

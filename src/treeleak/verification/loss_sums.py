@@ -80,7 +80,7 @@ def _off(
     """Count the leaves of one tree, of output k, that the rows do not give."""
     n, fitting = tree.n_nodes, ensemble.fitting
     assert fitting is not None  # noqa: S101
-    held = np.bincount(leaf, times, n)
+    held, l2 = np.bincount(leaf, times, n), fitting.l2_at(tree)
     step = np.zeros(n)
     first_hessian = None
     for _ in range(fitting.steps):
@@ -93,7 +93,7 @@ def _off(
         H = fitting.curvature * np.bincount(leaf, times * p * (1 - p), n)
         first_hessian = H if first_hessian is None else first_hessian
         with np.errstate(invalid="ignore", divide="ignore"):
-            step -= np.where(held > 0, G / (H + fitting.l2), 0.0)
+            step -= np.where(held > 0, G / (H + l2), 0.0)
     wrong = np.zeros(n, dtype=bool)
     hessian, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
     own, off = tree.is_leaf & (held > 0), _OFF * fitting.rough
@@ -104,7 +104,7 @@ def _off(
     if value is not None and ensemble.learning_rate and stepped and first_hessian is not None:
         due = start + ensemble.learning_rate * step
         # Where rows are all but certain, little divides what rounding leaves of their sum.
-        least = np.maximum(first_hessian + fitting.l2, 1e-300)
+        least = np.maximum(first_hessian + l2, 1e-300)
         blur = ensemble.learning_rate * fitting.rough * _EACH * held / least
         wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due)) + blur
     return int((wrong & own).sum())

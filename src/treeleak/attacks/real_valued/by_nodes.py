@@ -34,7 +34,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import LossSums
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
-from treeleak.evidence.predictions import chances, fitted, margins, steps
+from treeleak.evidence.predictions import chances, fitted, l2_at_leaves, margins, steps
 from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
 from treeleak.release.tree import Tree
@@ -166,10 +166,11 @@ class ByNodes:
         """Count the rows of the second class: all rows of a leaf of the first tree are alike."""
         _, fitting = fitted(self.geometry.release)
         own = slice(0, int(self.geometry.leaf_start[1]))
+        l2 = l2_at_leaves(self.geometry.release)[own]
         n, step = self.evidence.n[own], steps(self.geometry)[0][own]
         p = float(chances(self.geometry, self.geometry.leaf_start[None, :-1])[0, 0])
         H = n * fitting.curvature * p * (1 - p)
-        return int(np.rint((n * p + step * (H + fitting.l2)).sum()))
+        return int(np.rint((n * p + step * (H + l2)).sum()))
 
     def _expanded(self, state: _State, level: _Level) -> list[_State] | None:
         """Split the groups by one tree more; None where its nodes do not say enough."""

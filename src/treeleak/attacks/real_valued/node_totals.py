@@ -74,14 +74,14 @@ def node_totals(
     follow from the predictions before the tree. ``first``: whether all rows are alike yet, but for
     their classes.
     """
-    leaf = tree.is_leaf
+    leaf, l2 = tree.is_leaf, fitting.l2_at(tree)
     entry = tree.statistics.get(HESSIAN)
     if entry is not None:
         H, blur = entry.values.astype(float), np.zeros(tree.n_nodes)
         if fitting.margins == "float64":
             # Of inner nodes, such files give a few digits only.
             H[~leaf] = np.nan
-    elif fitting.l2:
+    elif l2.any():
         H, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
     else:
         H, blur = node_hessians(tree, step)
@@ -92,15 +92,15 @@ def node_totals(
         H[0] = root.second
     share, beside = _DOUBLE[0], _ALIKE if first else _DOUBLE[1]
     exact = fitting.margins == "float64" or first
-    off = (share + blur) * (np.abs(H) + fitting.l2) + beside
+    off = (share + blur) * (np.abs(H) + l2) + beside
     if not exact:
         off = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
     if root is not None:
         off[0] += root.off_second
     H, off = _completed(tree, H, off)
     n, _ = _completed(tree, _rows(tree), np.zeros(tree.n_nodes))
-    size = np.abs(H) + fitting.l2
-    G = -step * (H + fitting.l2)
+    size = np.abs(H) + l2
+    G = -step * (H + l2)
     off_step = share * np.abs(step) + beside / np.sqrt(1.0 + np.nan_to_num(size))
     if not exact:
         off_step = np.where(leaf, 2.0, 1.0) * _HALF * np.spacing(np.abs(step).astype(np.float32))
@@ -109,7 +109,7 @@ def node_totals(
     if root is not None:
         G[0], off_first[0] = root.first, _ALL_OF_CLASS * n_rows + root.off_first
     G, off_first = _completed(tree, G, off_first)
-    return NodeTotals(n, H, G, off, off_first, step, -step * fitting.l2, off_step)
+    return NodeTotals(n, H, G, off, off_first, step, -step * l2, off_step)
 
 
 def _below_root(

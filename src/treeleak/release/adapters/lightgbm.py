@@ -39,6 +39,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
     fitting_of,
     one_start,
     rate_of,
+    with_category_l2,
     with_first_rows,
     without_estimates,
 )
@@ -125,9 +126,13 @@ def _release(stored: StoredObject) -> Release:
     trees = [
         _tree(t, own, n_columns, t % outputs if outputs > 1 else None) for t, own in enumerate(raw)
     ]
-    parameters = stored.get("parameters", {})
+    parameters, infos = stored.get("parameters", {}), stored.get("feature_infos", "")
+    infos = infos.split(" ") if isinstance(infos, str) else []
+    bent = with_category_l2(trees, parameters, infos)
+    trees = trees if bent is None else bent
     objective = stored.get("objective", "")
     fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
+    fitting = None if bent is None else fitting
     trees = without_estimates(trees, parameters, fitting)
     sampling = _sampling(parameters, trees)
     n_rows = None
@@ -174,7 +179,7 @@ def _release(stored: StoredObject) -> Release:
         not_covered=not_covered,
         maybe_missing=_maybe_missing(raw, names),
         levels=_levels(stored, parameters, names),
-        ranges=_ranges(stored, parameters, names, n_rows),
+        ranges=_ranges(infos, parameters, names, n_rows),
         # Its own bins end between neighbours; but for 1e-35, which parts zero from the rest.
         thresholds_are="unknown" if parameters.get("forcedbins_filename") else "neighbours",
         origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
@@ -364,12 +369,11 @@ def _levels(
 
 
 def _ranges(
-    stored: StoredObject, parameters: Mapping[str, str], names: Sequence[str], n_rows: int | None
+    words: Sequence[str], parameters: Mapping[str, str], names: Sequence[str], n_rows: int | None
 ) -> dict[str, tuple[float, float]]:
     """Read the ends of columns of numbers, where they are those of all rows."""
-    told, seen = stored.get("feature_infos", ""), parameters.get("bin_construct_sample_cnt", "")
+    seen = parameters.get("bin_construct_sample_cnt", "")
     all_seen = n_rows is not None and re.fullmatch(r"\d{1,9}", seen) and n_rows <= int(seen)
-    words = told.split(" ") if isinstance(told, str) else []
     if not all_seen or parameters.get("num_machines") != "1" or len(words) != len(names):
         return {}
     out = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.release.adapters.boosted import numbers, whole_sums
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
-from treeleak.release.statistics import HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.statistics import HESSIAN, L2, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.tree import Tree
 
 _STRAIGHT = {
@@ -36,7 +37,7 @@ def fitting_of(
     nothing, since the sum of all first derivatives is 0 there.
     """
     usual = all(parameters.get(key, value) == value for key, value in _STRAIGHT.items())
-    l2 = _real(parameters.get("lambda_l2", "0"))
+    l2 = l2_of(parameters)
     logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
     softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1
     squared = objective.split() == ["regression"] and outputs == 1
@@ -44,7 +45,7 @@ def fitting_of(
         return None
     if not trees or len(trees) % outputs:
         return None
-    starts = tuple(_start(tree, l2) for tree in trees[:outputs])
+    starts = tuple(_start(tree, Fitting("squared", l2)) for tree in trees[:outputs])
     told = None not in starts
     # Trees that are one leaf each say nothing of a start.
     untold = squared or any(tree.statistics.get(HESSIAN) for tree in trees)
@@ -60,6 +61,43 @@ def fitting_of(
     return Fitting(
         "softmax", l2, start=start, started=told, curvature=curvature, derivatives="float32"
     )
+
+
+def with_category_l2(
+    trees: Sequence[Tree], parameters: Mapping[str, str], infos: Sequence[str]
+) -> list[Tree] | None:
+    """Say what is added to H in leaves right below a test for categories: lambda_l2 and cat_l2.
+
+    Of columns with so few categories that each is tried alone, lambda_l2 only. ``infos``: what the
+    file says of each column, of categories all of them, as -1:3:1. None if it says nothing, and
+    the tests do not tell.
+    """
+    own, l2 = _real(parameters.get("cat_l2", "10")), l2_of(parameters)
+    few = parameters.get("max_cat_to_onehot", "4")
+    if not own or l2 is None or not re.fullmatch(r"\d{1,9}", few):
+        return list(trees)
+    several: set[int] = set()
+    for tree in trees:
+        if tree.categories is not None:
+            node, size = np.unique(tree.categories.node, return_counts=True)
+            several |= set(tree.feature[node[size > 1]].tolist())
+
+    kept = []
+    for tree in trees:
+        tested = np.zeros(tree.n_nodes, dtype=bool)
+        if tree.categories is not None:
+            tested[tree.categories.node] = True
+        for column in set(tree.feature[tested].tolist()):
+            told = infos[column] if column < len(infos) else ""
+            if ":" not in told and column not in several:
+                return None
+            if ":" in told and len(told.split(":")) <= int(few):
+                tested[tree.feature == column] = False
+        below = tree.is_leaf & tested[tree.parent] & (tree.parent >= 0)
+        entry = NodeStatistic(L2, np.where(below, l2 + own, 0.0), below)
+        statistics = Statistics((*tree.statistics, entry)) if below.any() else tree.statistics
+        kept.append(replace(tree, statistics=statistics))
+    return kept
 
 
 def one_start(trees: Sequence[Tree], fitting: Fitting, rate: float | None) -> bool:
@@ -80,7 +118,7 @@ def one_start(trees: Sequence[Tree], fitting: Fitting, rate: float | None) -> bo
     if fitting.loss != "squared" or rate is None or len(trees) < 2:
         return True
     # The mean is where all steps of the first tree, times their rows, would cancel out.
-    left, taken = _by_rows(trees[0], -start[0], 0.0), _by_rows(trees[1], 0.0, fitting.l2)
+    left, taken = _by_rows(trees[0], -start[0], None), _by_rows(trees[1], 0.0, fitting)
     off = abs(float(taken.sum() + rate * left.sum()))
     return off <= _SUMMED * float(np.abs(taken).sum() + rate * np.abs(left).sum())
 
@@ -95,13 +133,14 @@ def _second_derivative(fitting: Fitting, start: FloatArray, output: int) -> floa
     return float(fitting.curvature * p[output] * (1.0 - p[output]))
 
 
-def _by_rows(tree: Tree, shift: float, l2: float) -> FloatArray:
-    """Give what leaves add, shifted, times what each row, and l2, count in them."""
+def _by_rows(tree: Tree, shift: float, fitting: Fitting | None) -> FloatArray:
+    """Give what leaves add, shifted, times what each row, and l2 of ``fitting``, count in them."""
     value, hessian = (tree.statistics.get(q) for q in (VALUE, HESSIAN))
     if tree.n_nodes == 1 or value is None or hessian is None:
         return np.zeros(1)
     leaves = tree.leaves
-    return np.asarray((value.values[leaves] + shift) * (hessian.values[leaves] + l2))
+    weight = hessian.values[leaves] + (0.0 if fitting is None else fitting.l2_at(tree)[leaves])
+    return np.asarray((value.values[leaves] + shift) * weight)
 
 
 def rate_of(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> float | None:
@@ -115,12 +154,12 @@ def rate_of(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> 
     return rate if np.isfinite(rate) else None
 
 
-def _start(first: Tree, l2: float) -> float | None:
+def _start(first: Tree, fitting: Fitting) -> float | None:
     """Find the prediction before a first tree whose leaves hold it as well."""
     value, hessian = (first.statistics.get(q) for q in (VALUE, HESSIAN))
     if first.n_nodes == 1 or value is None or hessian is None:
         return None
-    weight = hessian.values[first.leaves] + l2
+    weight = (hessian.values + fitting.l2_at(first))[first.leaves]
     return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
 
 
@@ -161,6 +200,11 @@ def with_first_rows(trees: list[Tree], fitting: Fitting | None) -> list[Tree]:
         return trees
     counted = Statistics((NodeStatistic(ROWS, rows), *trees[0].statistics))
     return [replace(trees[0], statistics=counted), *trees[1:]]
+
+
+def l2_of(parameters: Mapping[str, str]) -> float | None:
+    """Give what is added to sums of hessians, but below tests for categories."""
+    return _real(parameters.get("lambda_l2", "0"))
 
 
 def _real(text: str) -> float | None:
