@@ -367,8 +367,9 @@ def test_rows_that_several_machines_estimated_are_not_taken_for_counts(y, counte
         np.testing.assert_array_equal(tree.totals[tree.leaves], leaves)
 
 
-def test_estimates_alone_say_nothing_of_rows(tmp_path):
-    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_estimates_alone_say_nothing_of_rows(rounds, tmp_path):
+    model = lightgbm.LGBMClassifier(n_estimators=rounds, verbose=-1, n_jobs=1)
     model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
     (tmp_path / "model.txt").write_text(on_two_machines(model.booster_))
     assert "holds no numbers of rows" in to_release(tmp_path / "model.txt").not_covered
@@ -438,3 +439,24 @@ def test_l2_below_tests_for_categories_goes_into_release_files(tmp_path):
     assert len(np.unique(l2)) == 2
     of_file = [again.ensemble.fitting.l2_at(tree) for tree in again.trees]
     np.testing.assert_array_equal(np.concatenate(of_file), l2)
+
+
+@pytest.mark.parametrize("y", [CLASS, THREE, NUMBER], ids=["two", "three", "number"])
+@pytest.mark.parametrize("how", ["one", "by round", "trained further"])
+def test_trees_of_learning_rates_of_their_own_are_seen(y, how, tmp_path):
+    kind = {id(CLASS): "binary", id(THREE): "multiclass"}.get(id(y), "regression")
+    params = {"objective": kind, "verbose": -1, "num_threads": 1, "learning_rate": 0.1}
+    params |= {"num_class": 3} if y is THREE else {}
+    data = lightgbm.Dataset(ROWS, label=y, free_raw_data=False)
+    by_round = lightgbm.reset_parameter(learning_rate=lambda k: 0.2 * 0.9**k)
+    model = lightgbm.train(params, data, 6, callbacks=[by_round] if how == "by round" else [])
+    if how == "trained further":
+        model = lightgbm.train(params | {"learning_rate": 0.3}, data, 3, init_model=model)
+    text = model.model_to_string()
+    release = to_release(lightgbm.Booster(model_str=text))
+    bare = text[: text.index("\nparameters:")] + text[text.index("\npandas_categorical:") :]
+    (tmp_path / "bare.txt").write_text(bare)
+    for each in (release, to_release(tmp_path / "bare.txt")):
+        assert (each.ensemble.fitting is None) == (how != "one")
+    assert any("rates of their own" in note for note in release.notes) == (how != "one")
+    assert release.n_rows == len(ROWS)

@@ -37,6 +37,7 @@ from treeleak.release.adapters.boosted import (
 )
 from treeleak.release.adapters.lightgbm_fitting import (
     fitting_of,
+    one_rate,
     one_start,
     rate_of,
     with_category_l2,
@@ -52,6 +53,7 @@ from treeleak.release.adapters.lightgbm_words import (
     GOSS,
     LINEAR,
     MISCOUNTED,
+    OWN_RATES,
     OWN_START,
     UNTOLD,
     VALUES_ALONE,
@@ -132,17 +134,20 @@ def _release(stored: StoredObject) -> Release:
     trees = trees if bent is None else bent
     objective = stored.get("objective", "")
     fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
+    notes: tuple[str, ...] = ()
+    if fitting is not None and not one_rate(raw, outputs, rate):
+        fitting, notes = None, (OWN_RATES,)
     fitting = None if bent is None else fitting
     trees = without_estimates(trees, parameters, fitting)
     sampling = _sampling(parameters, trees)
     n_rows = None
-    notes: tuple[str, ...] = ()
     if isinstance(sampling, AllRows):
         trees = with_first_rows(trees, fitting)
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
         if fitting is not None and not one_start(trees, fitting, rate):
             fitting, notes = None, (OWN_START,)
+            trees = without_estimates(trees, parameters, None)
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
     if any(tree.statistics.get(ROWS) is None for tree in trees):

@@ -24,6 +24,8 @@ _STRAIGHT = {
 """Parameters as they are where leaves are plain steps; but for the start, defaults."""
 
 
+_NAMED = 2e-5
+"""How far a rate may be off, as a share of it: files give six digits."""
 _SUMMED = 6e-6
 """How far sums of hessians may be off, as a share of them: those of inner nodes have six digits."""
 
@@ -152,6 +154,19 @@ def rate_of(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> 
     except ValueError:
         return None
     return rate if np.isfinite(rate) else None
+
+
+def one_rate(raw: Sequence[Mapping[str, Any]], outputs: int, rate: float | None) -> bool:
+    """Whether all trees were multiplied by the learning rate, as far as they say.
+
+    The first tree of an output holds the start as well, and says 1, as trees of one leaf do.
+    """
+    for t, own in enumerate(raw[outputs:], outputs):
+        if rate is None or "shrinkage" not in own or own["num_leaves"][0] < 2:
+            continue
+        if abs(float(numbers(own, "shrinkage", 1, f"tree {t}")[0]) - rate) > _NAMED * abs(rate):
+            return False
+    return True
 
 
 def _start(first: Tree, fitting: Fitting) -> float | None:

@@ -51,6 +51,11 @@ OWN_START = own_words(
     "are used.",
     "lightgbm_own_start",
 )
+OWN_RATES = own_words(
+    "The trees were multiplied by learning rates of their own, or by another than the file names. "
+    "Only numbers of rows are used.",
+    "lightgbm_own_rates",
+)
 EARLY = Kind(
     "stops_early",
     "Predictions may stop after round {round}, found best; the model holds later trees, too.",
