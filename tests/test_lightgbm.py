@@ -460,3 +460,24 @@ def test_trees_of_learning_rates_of_their_own_are_seen(y, how, tmp_path):
         assert (each.ensemble.fitting is None) == (how != "one")
     assert any("rates of their own" in note for note in release.notes) == (how != "one")
     assert release.n_rows == len(ROWS)
+
+
+def without_hessians(booster):
+    return re.sub(r"\n(leaf|internal)_weight=.*", "", booster.model_to_string())
+
+
+@pytest.mark.parametrize("y", [CLASS, THREE], ids=["two", "three"])
+def test_rows_of_files_without_hessians_meet_what_later_trees_say(y, tmp_path):
+    model = lightgbm.LGBMClassifier(n_estimators=8, verbose=-1, n_jobs=1).fit(ROWS, y)
+    (tmp_path / "model.txt").write_text(without_hessians(model.booster_))
+    release = to_release(tmp_path / "model.txt")
+    assert not release.ensemble.fitting.started
+    schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
+    evidence = evidence_for(release)(Geometry.of(release, schema))
+    leaf = rows_of_A(release, ROWS)
+    assert sum(own.by_label for own in evidence.statements()) == 1
+    assert all(own.met(leaf, y).all() for own in evidence.statements())
+    answer = treeleak.reconstruct(tmp_path / "model.txt", schema, time_limit=60)
+    assert answer.status in ("feasible", "unique")
+    assert check_rows(release, np.asarray(answer.X), None).ok
+    assert leaves_off(release, np.asarray(answer.X), np.asarray(answer.y)) == 0

@@ -105,12 +105,8 @@ class LeafSteps:
 
     @cached_property
     def _place(self) -> IntArray:
-        """Statement of each leaf; none where it is not known what was predicted before."""
-        start = self.geometry.leaf_start
-        ensemble, fitting = fitted(self.geometry.release)
-        told = self._steps[1].copy()
-        if not fitting.started:
-            told[: start[len(ensemble.base_scores)]] = False
+        """Statement of each leaf; none where it took no step that is known."""
+        told = self._steps[1]
         return np.where(told, np.cumsum(told) - 1, -1)
 
     @cached_property

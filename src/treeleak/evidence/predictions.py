@@ -69,7 +69,8 @@ def fitted(release: Release) -> tuple[Ensemble, Fitting]:
 def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     """Say what each leaf added before it was multiplied by the learning rate, and whether it did.
 
-    A tree that is one leaf, and adds nothing, took no step. The learning rate must be known.
+    A tree that is one leaf, and adds nothing, took no step. Of the first round, nothing is said
+    where predictions before it are not known. The learning rate must be known.
     """
     ensemble, fitting = fitted(geometry.release)
     begin, own = geometry.leaf_start, at_leaves(geometry.release, VALUE)
@@ -77,7 +78,10 @@ def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
         own[begin[t] : begin[t + 1]] -= start
     step = own / float(ensemble.learning_rate or np.nan)
     leaves = np.diff(begin)
-    return step, (np.repeat(leaves, leaves) > 1) | (step != 0)
+    stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
+    if not fitting.started:
+        stepped[: begin[len(ensemble.base_scores)]] = False
+    return step, stepped
 
 
 def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
