@@ -13,6 +13,7 @@ from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
 from treeleak.attacks.real_valued.by_nodes import ByNodes
 from treeleak.attacks.real_valued.layers import Bounds, met
 from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import chance, margins
@@ -146,3 +147,11 @@ def test_a_column_that_no_tree_tests_is_as_sure_as_such_columns_are():
     assert found.confidence.rare.min() > 0.6
     assert found.confidence.rare.max() < 0.98
     assert found.expected_error < 0.5 / X.shape[1]
+
+
+def test_two_classes_with_an_output_each_are_not_taken_for_one_output():
+    X, y = some_table(1, 80)
+    params = {"objective": "multi:softprob", "num_class": 2, "nthread": 1}
+    model = xgboost.train(params, xgboost.DMatrix(X, y), 12)
+    with pytest.raises(NotCovered, match="at most"):
+        treeleak.reconstruct(model, schema_of(X), time_limit=30)

@@ -17,6 +17,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
 from treeleak.evidence import LossSums
+from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
@@ -39,7 +40,15 @@ def raw_rows(
 
     ``why``: why cells are not enumerated.
     """
-    if len(geometry.release.classes) != 2 or geometry.schema.rules:
+    ensemble, fitting = fitted(geometry.release)
+    if (
+        len(geometry.release.classes) != 2
+        or len(ensemble.base_scores) != 1
+        or geometry.schema.rules
+        # The number of rows of a class follows from the first tree's steps; each leaf takes one.
+        or not fitting.started
+        or evidence.rough
+    ):
         return None
     clock.once(compile_loops)
     search = ByNodes(evidence, geometry, clock.part(_SHARE * clock.left))
