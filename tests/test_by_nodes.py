@@ -185,3 +185,14 @@ def test_rows_are_not_searched_for_where_the_first_tree_tells_no_classes(more, m
     monkeypatch.setattr(ByNodes, "found", None)
     evidence, values = LossSums(geometry), values_of(geometry.parts, 2)
     assert raw_rows.raw_rows(evidence, geometry, values, Clock.of(60), 0, "many") is None
+
+
+def test_rows_are_not_searched_for_where_they_are_too_many(monkeypatch):
+    X, y = leaning(3, 60)
+    geometry = Geometry.of(
+        to_release(HistGradientBoostingClassifier(max_iter=3).fit(X, y)), schema_of(X)
+    )
+    monkeypatch.setattr(raw_rows, "_MOST_ROWS", 59)
+    monkeypatch.setattr(ByNodes, "found", None)
+    evidence, values = LossSums(geometry), values_of(geometry.parts, 2)
+    assert raw_rows.raw_rows(evidence, geometry, values, Clock.of(60), 0, "many") is None

@@ -201,18 +201,23 @@ def _ways(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> _Ways:
     return _Ways(items, sums, blocks)
 
 
-@lru_cache(2**14)
 def _shared_out(room: tuple[int, ...], cap: int) -> IntArray | None:
     """List numbers of rows of parts that come to ``cap`` at most, shape (n_ways, n_parts).
 
     The first is no row of any part. Returns None if there are too many.
     """
+    # Of one part, ways are as many as rows: too much to keep.
+    return np.arange(min(*room, cap) + 1)[:, None] if len(room) == 1 else _of_several(room, cap)
+
+
+@lru_cache(2**14)
+def _of_several(room: tuple[int, ...], cap: int) -> IntArray | None:
     if cap == 1:
         return np.concatenate([np.zeros((1, len(room)), int), np.eye(len(room), dtype=int)])
     ways: list[tuple[int, ...]] = [()]
     for most in room:
         ways = [(*way, k) for way in ways for k in range(min(most, cap - sum(way)) + 1)]
-        if len(room) > 1 and len(ways) > _MOST_WAYS:
+        if len(ways) > _MOST_WAYS:
             return None
     return np.array(ways, dtype=np.int64)
 

@@ -21,6 +21,9 @@ from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
+_MOST_ROWS = 20_000
+"""Most rows. Before the first tree they are one group: choices of its nodes take time that grows
+with the square of them, between two looks at the clock, and are counted in 16 bits."""
 _SHARE = 0.75
 """Share of the time for the search."""
 _LATE = 0.2
@@ -45,6 +48,7 @@ def raw_rows(
         len(geometry.release.classes) != 2
         or len(ensemble.base_scores) != 1
         or geometry.schema.rules
+        or evidence.n_rows > _MOST_ROWS
         # The number of rows of a class follows from the first tree's steps; each leaf takes one.
         or not fitting.started
         or evidence.rough
