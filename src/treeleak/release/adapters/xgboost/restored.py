@@ -13,10 +13,11 @@ children of nearly one value stay open: how their rows part follows from nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE, NodeStatistic, Quantity
 from treeleak.release.tree import Tree
@@ -27,6 +28,8 @@ FEWEST_NODES = 5
 """With fewer, lambda does not follow from the equations."""
 SEARCHED = 3
 """Trees by which the learning rate is found."""
+MOST_SEARCHED = 100
+"""Nodes of each, at most, whose equations that takes: they are solved hundreds of times."""
 RATES = np.geomspace(0.001, 1.2, 120)
 _FINER, _STEPS = 8, 41
 _NEAR = 0.1
@@ -43,12 +46,26 @@ class _Equations:
 
     tree: Tree
     gain: FloatArray
-    """Of these nodes, over what each row counts."""
+    """Shape (n_nodes,). By what each row counts."""
+    own: IntArray
+    """Nodes with a test."""
+
+    def part(self) -> _Equations:
+        """Give the equations below one node, the nearest to the root of few nodes."""
+        tree, top = self.tree, 0
+        below = np.ones(tree.n_nodes, dtype=int)
+        for v in np.flatnonzero(~tree.is_leaf)[::-1]:
+            below[v] += below[tree.left[v]] + below[tree.right[v]]
+        while below[top] > MOST_SEARCHED:
+            top = max(int(tree.left[top]), int(tree.right[top]), key=below.__getitem__)
+        inside = np.arange(tree.n_nodes) == top
+        for v in self.own.tolist():
+            inside[[tree.left[v], tree.right[v]]] |= inside[v]
+        return replace(self, own=self.own[inside[self.own]])
 
     def matrix(self, rate: float) -> tuple[FloatArray, FloatArray]:
         """Write the equations down: for rows plus lambda of all nodes, and lambda as the last."""
-        tree, n = self.tree, self.tree.n_nodes
-        own = np.flatnonzero(~tree.is_leaf)
+        tree, n, own = self.tree, self.tree.n_nodes, self.own
         places = (tree.left[own], tree.right[own], own)
         value = np.where(tree.is_leaf, _of(tree, VALUE) / rate, _of(tree, STEP))
         left = np.zeros((3, len(own), n + 1))
@@ -60,13 +77,14 @@ class _Equations:
             for place, sign in zip(places, (1.0, 1.0, -1.0), strict=True):
                 left[power, np.arange(len(own)), place] = sign * value[place] ** power / scale
             if power == 2:
-                right[power] = self.gain / scale
+                right[power] = self.gain[own] / scale
         left[0, :, n] = -1.0
         return left.reshape(-1, n + 1), right.ravel()
 
     def solved(self, rate: float) -> tuple[FloatArray, float]:
-        """Solve for all, and say how well the equations are met."""
+        """Solve for all that is in them, and say how well the equations are met."""
         A, b = self.matrix(rate)
+        A = A[:, A.any(axis=0)]
         found = np.linalg.lstsq(A, b, rcond=None)[0]
         return np.asarray(found), float(np.sqrt(np.mean((A @ found - b) ** 2)))
 
@@ -82,7 +100,7 @@ class _Equations:
         # What no equation speaks of is not resolved, though a solution is chosen.
         resolved = np.abs(np.einsum("ij,ji->i", inverse, A) - 1) < RESOLVED
         known = (off < _NEAR) & resolved
-        inner = np.flatnonzero(~self.tree.is_leaf)
+        inner = self.own
         below = (self.tree.left[inner], self.tree.right[inner])
         told = known[inner] & known[below[0]] & known[below[1]]
         added = (rows[below[0]] + rows[below[1]])[told]
@@ -112,14 +130,18 @@ def restored_rows(trees: Sequence[Tree], units: Sequence[float]) -> list[NodeSta
     grown = [(tree, unit) for tree, unit in zip(trees, units, strict=True) if tree.n_nodes > 1]
     if any(tree.n_nodes > MOST_NODES or not _told(tree) for tree, _ in grown):
         return None
-    systems = [_Equations(tree, _of(tree, GAIN)[~tree.is_leaf] / unit) for tree, unit in grown]
+    systems = [
+        _Equations(tree, _of(tree, GAIN) / unit, np.flatnonzero(~tree.is_leaf))
+        for tree, unit in grown
+    ]
     large = [k for k, (tree, _) in enumerate(grown) if tree.n_nodes >= FEWEST_NODES]
     if not large:
         return None
-    rate, width = _best([systems[k] for k in large[:SEARCHED]], RATES), RATES[1] / RATES[0]
+    searched = [systems[k].part() for k in large[:SEARCHED]]
+    rate, width = _best(searched, RATES), RATES[1] / RATES[0]
     for _ in range(_FINER):
         around = rate * np.geomspace(1 / width, width, _STEPS)
-        rate, width = _best([systems[k] for k in large[:SEARCHED]], around), width**0.1
+        rate, width = _best(searched, around), width**0.1
     penalty = float(np.median([systems[k].solved(rate)[0][-1] * grown[k][1] for k in large]))
     found = [s.rows(rate, penalty / unit) for s, (_, unit) in zip(systems, grown, strict=True)]
     told = [own for own in found if own is not None]
