@@ -30,7 +30,8 @@ from treeleak.partition.values import Values, values_in
 from treeleak.side_information.given import NOTHING, Given
 
 MOST_ENTRIES = 2**26
-"""Most (cell, tree) pairs: each takes up to 20 bytes."""
+"""Most (cell, tree) pairs, with two kinds of rows in a cell: each takes up to 32 bytes, and 12 more
+for each further kind."""
 UNEXPLAINED = own_words(
     "the file holds no numbers of rows, and the attack found none that explain its leaf "
     "values. The values may allow several answers, the training may differ from the "
@@ -106,7 +107,8 @@ def _by_cells(
 ) -> Answer:
     """Rebuild rows from a list of all cells; raises GridTooLarge where they are too many."""
     try:
-        partition = enumerated(evidence, geometry, clock)
+        kinds = max(1.0, geometry.release.n_classes / 2)
+        partition = enumerated(evidence, geometry, clock, kinds)
     except OutOfTime:
         return Answer("unknown", values)
     counted, proved = isinstance(evidence, LossSums), False
@@ -140,15 +142,21 @@ def _by_cells(
 
 
 def enumerated(
-    evidence: LossSums | LeafSteps | ExactTotals, geometry: Geometry, clock: Clock, kinds: int = 1
+    evidence: LossSums | LeafSteps | ExactTotals,
+    geometry: Geometry,
+    clock: Clock,
+    kinds: float = 1.0,
 ) -> Partition:
-    """List the cells, each for so many kinds of rows; raises GridTooLarge or OutOfTime."""
+    """List the cells; raises GridTooLarge or OutOfTime.
+
+    ``kinds``: how many times as much is held of a cell as is usual.
+    """
     tick = enumeration_tick(geometry, clock)
     partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     if kinds * partition.signature.size > MOST_ENTRIES:
         raise GridTooLarge(
             f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; "
-            f"treeleak holds at most {MOST_ENTRIES:,} pairs of them"
+            f"treeleak holds at most {int(MOST_ENTRIES / kinds):,} pairs of them"
         )
     return partition
 
