@@ -245,6 +245,20 @@ def test_several_classes_take_the_memory_of_so_many_columns(n_classes, held, mon
         attack.real_valued(evidence, geometry, clock, 0)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [([12, 0], [0, 12]), ([7, 5], [12, 0])], ids=["none", "some"]
+)
+def test_leaves_that_hold_rows_in_no_cell_contradict_each_other(first, second):
+    X = pd.DataFrame({"a": [0, 1] * 6, "b": [0, 0, 1] * 4})
+    model = HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=2, min_samples_leaf=2)
+    release = to_release(model.fit(X, X.a))
+    one, _ = release.trees
+    trees = tuple(one.with_counts(totals=np.array([12, *own])) for own in (first, second))
+    found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=9)
+    assert found.status == "infeasible"
+    assert "leave no place for them" in str(found.contradiction)
+
+
 def file_of_xgboost():
     folder = Path(__file__).parent / "models" / "boosted" / "xgboost-3.2.0"
     return to_release(folder / "logistic.ubj")

@@ -25,6 +25,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
 from treeleak.evidence import ExactTotals, LeafSteps, LossSums
+from treeleak.evidence.protocol import Contradiction
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.values import Values, values_in
 from treeleak.side_information.given import NOTHING, Given
@@ -112,6 +113,8 @@ def _by_cells(
     except OutOfTime:
         return Answer("unknown", values)
     counted, proved = isinstance(evidence, LossSums), False
+    if isinstance(evidence, LossSums) and (clash := _empty_leaf(evidence, partition)) is not None:
+        return Answer("infeasible", values, contradiction=clash)
     writing = evidence.n_rows * len(geometry.release.trees) / _WRITTEN if counted else 0.0
     part = clock.part(clock.left - min(writing, _MOST_WRITING * clock.left))
     search = Search(evidence, partition, part, seed)
@@ -159,6 +162,18 @@ def enumerated(
             f"treeleak holds at most {int(MOST_ENTRIES / kinds):,} pairs of them"
         )
     return partition
+
+
+def _empty_leaf(evidence: LossSums, partition: Partition) -> Contradiction | None:
+    """Find a leaf that holds rows but no cell."""
+    reached = np.zeros(len(evidence.n), dtype=bool)
+    reached[partition.signature.ravel()] = True
+    short = np.flatnonzero((evidence.n > 0) & ~reached)
+    if not len(short):
+        return None
+    held = f"{evidence.n[short[0]]:,.0f} rows"
+    why = f"holds {held}, but the other trees and the schema leave no place for them there"
+    return Contradiction(*partition.geometry.leaf_of_row(int(short[0])), why)
 
 
 def written(
