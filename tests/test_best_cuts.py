@@ -28,13 +28,14 @@ from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
 from treeleak.release import to_release
+from treeleak.schema import Binary, Ordinal, Schema
 
 
 class Sample:
     """A model, and what is true of its rows."""
 
-    def __init__(self, model, X, y):
-        self.geometry = Geometry.of(to_release(model.fit(X, y)), schema_of(X))
+    def __init__(self, model, X, y, schema=None):
+        self.geometry = Geometry.of(to_release(model.fit(X, y)), schema or schema_of(X))
         self.label, self.leaf = y, true_leaves(X, self.geometry)
         rows = X.to_numpy()
         self.atom = np.column_stack([
@@ -71,6 +72,28 @@ def test_no_cut_of_the_true_table_is_better_than_those_chosen(sample):
     cut = sample.axes.cuts[nodes.column[inner]] + nodes.atom[inner]
     less = nodes._replace(best=nodes.best * (1 - 2e-5) - 1e-5)
     assert better_cuts(sums, less, rules)[np.flatnonzero(inner), cut].all()
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "exact"])
+def test_rows_lie_right_beside_cuts_between_listed_values_too(tree_method):
+    xgboost = pytest.importorskip("xgboost")
+    X, _ = leaning(4, 300)
+    rng = np.random.default_rng(0)
+    X["own"], X["rooms"] = rng.integers(0, 2, 300).astype(float), rng.integers(1, 6, 300) * 1.0
+    leans = 0.06 * (X.age - 50) + 2 * X.own + X.rooms - 4
+    y = (rng.random(300) < 1 / (1 + np.exp(-leans))).astype(int).to_numpy()
+    schema = Schema([*schema_of(X).attributes[:3], Binary("own"), Ordinal("rooms", 1, 5)])
+    model = xgboost.XGBClassifier(n_estimators=15, n_jobs=1, tree_method=tree_method)
+    sample = Sample(model, X, y, schema)
+    nodes, rules = sample.said()
+    assert {3, 4} <= set(nodes.column.tolist())
+    # Cuts of "exact" lie in the middle between rows.
+    assert rules.touches.any() == (tree_method == "hist")
+    inner = nodes.column >= 0
+    cut = sample.axes.cuts[nodes.column[inner]] + nodes.atom[inner]
+    less = nodes._replace(best=nodes.best * (1 - 2e-5) - 1e-5)
+    chosen = better_cuts(left_sums(sample.atom, nodes, sample.axes), less, rules)
+    assert chosen[np.flatnonzero(inner), cut].all()
 
 
 def test_another_table_with_the_same_leaves_is_seen(sample):

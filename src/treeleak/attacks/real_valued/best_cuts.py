@@ -103,9 +103,10 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     for t, tree in enumerate(trees):
         column = np.where(tree.is_leaf, -1, attribute[tree.feature])
         atom = np.full(tree.n_nodes, -1)
+        cut = tree.cuts(release.float_type)
         for v in np.flatnonzero(column >= 0):
-            below = geometry.parts[column[v]].representatives[:, 0] <= tree.threshold[v]
-            atom[v] = int(below.sum()) - 1
+            values = geometry.parts[column[v]].representatives[:, 0].astype(release.float_type)
+            atom[v] = int((values <= cut[v]).sum()) - 1
         at = tree.leaves[leaf[:, t] - geometry.leaf_start[t]]
         each, above, right = tree.passed(at)
         row, node = np.append(every, each), np.append(at, above)
