@@ -15,8 +15,10 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, needs, rows_of_A
 from helpers.cli import run
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafSteps
+from treeleak.reconstruction.question import Question
 from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -109,6 +111,36 @@ def test_a_learning_rate_that_nothing_says_is_found():
     found = treeleak.reconstruct(replace(release, ensemble=ensemble), bits(release), time_limit=60)
     assert ASSUMED(rate="0.1", l2="1") in found.notes
     assert cells(release, found.X, found.y) == cells(release, X, y)
+
+
+@pytest.mark.parametrize("others", ["late", "wrong"])
+def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, monkeypatch):
+    X, y = people(columns="abc")
+    release = stripped(model_of("regularised", 6).fit(X, y))
+    fitting = replace(release.ensemble.fitting, assumed=True)
+    ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
+    release = replace(release, ensemble=ensemble)
+    ask, limits = Question.answer, []
+
+    def answer(question, use_distinct, clock):
+        limits.append(clock.limit)
+        rate = question.release.ensemble.learning_rate
+        if rate == 0.1 and others == "late":
+            return ask(question, use_distinct, clock)
+        if len(limits) > 1 and others == "wrong":
+            raise NotCovered("no")
+        return ask(question, use_distinct, Clock.of(1e-9))
+
+    monkeypatch.setattr(Question, "answer", answer)
+    found = treeleak.reconstruct(release, bits(release), time_limit=100)
+    if others == "late":
+        assert len(limits) == 2
+        assert max(limits) < 100
+        assert ASSUMED(rate="0.1", l2="1") in found.notes
+    else:
+        assert len(limits) > 10
+        assert found.status == "unknown"
+        assert found.X is None
 
 
 @pytest.mark.parametrize("by", [1e60, 1e15, 1e-18, -1.0])
