@@ -5,12 +5,14 @@ Like :mod:`treeleak.verification.counts`, nothing here shares code with the evid
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.private import dataclass
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.release import Release
 from treeleak.release.statistics import HESSIAN, VALUE
@@ -49,7 +51,7 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     X, label, times = rows[:, :-1], rows[:, -1].astype(float), copies.astype(float)
     n_outputs, kind = len(ensemble.base_scores), np.dtype(fitting.margins)
     margin = np.tile(np.array(ensemble.base_scores, dtype=kind), (len(X), 1))
-    wrong, seen = 0, margin
+    wrong, before = 0, _Before(margin)
     for t, tree in enumerate(release.trees):
         value = tree.statistics.get(VALUE)
         if value is None:
@@ -57,20 +59,50 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
         leaf = tree.apply(X)
         k, start = t % n_outputs, 0.0
         if k == 0:
-            seen = margin.copy()
+            before = _Before(margin.copy())
         if fitting.start is not None and t < n_outputs:
-            seen, start = np.tile(np.array(fitting.start), (len(X), 1)), fitting.start[k]
+            start = fitting.start[k]
+            if k == 0:
+                before = _Before(np.tile(np.array(fitting.start), (len(X), 1)))
         is_own = (label == (k if n_outputs > 1 else 1)).astype(float)
         if fitting.started or t >= n_outputs:
-            wrong += _off(tree, leaf, seen, k, is_own, times, ensemble, start)
+            wrong += _off(tree, leaf, before, k, is_own, times, ensemble, start)
         margin[:, k] += value.values[leaf].astype(kind)
     return wrong
+
+
+@dataclass(frozen=True, eq=False)
+class _Before:
+    """What each row's outputs were before a round of trees, one for each output."""
+
+    margin: FloatArray
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        """What the classes of the outputs have of each row: the same for all trees of a round."""
+        return _shares(self.margin.astype(float))
+
+    def share(self, k: int, moved: FloatArray | None) -> FloatArray:
+        """What one of them has, once its output has been moved, if it has."""
+        if moved is None:
+            return self._shares[:, k]
+        margin = self.margin.astype(float)
+        margin[:, k] += moved
+        return _shares(margin)[:, k]
+
+
+def _shares(margin: FloatArray) -> FloatArray:
+    if margin.shape[1] == 1:
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / (1.0 + np.exp(-margin)))
+    power = np.exp(margin - margin.max(axis=1, keepdims=True))
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
 
 
 def _off(
     tree: Tree,
     leaf: IntArray,
-    margin: FloatArray,
+    before: _Before,
     k: int,
     y: FloatArray,
     times: FloatArray,
@@ -83,12 +115,8 @@ def _off(
     held, l2 = np.bincount(leaf, times, n), fitting.l2_at(tree)
     step = np.zeros(n)
     first_hessian = None
-    for _ in range(fitting.steps):
-        F = margin.astype(float)
-        F[:, k] += step[leaf]
-        others = np.delete(F, k, axis=1) if F.shape[1] > 1 else np.zeros((len(F), 1))
-        with np.errstate(over="ignore"):
-            p = 1.0 / (1.0 + np.exp(others - F[:, k, None]).sum(axis=1))
+    for taken in range(fitting.steps):
+        p = before.share(k, step[leaf] if taken else None)
         G = np.bincount(leaf, times * (p - y), n)
         H = fitting.curvature * np.bincount(leaf, times * p * (1 - p), n)
         first_hessian = H if first_hessian is None else first_hessian
