@@ -24,8 +24,10 @@ from treeleak.release import to_release
 from treeleak.release.adapters.lightgbm import ZERO
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema
+from treeleak.release.readers.lightgbm_text import BOOSTER
 from treeleak.release.readers.release_file import write_release
 from treeleak.release.statistics import L2, VALUE
+from treeleak.release.stored import StoredObject
 from treeleak.verification.counts import check_rows
 from treeleak.verification.loss_sums import leaves_off
 
@@ -481,3 +483,17 @@ def test_rows_of_files_without_hessians_meet_what_later_trees_say(y, tmp_path):
     assert answer.status in ("feasible", "unique")
     assert check_rows(release, np.asarray(answer.X), None).ok
     assert leaves_off(release, np.asarray(answer.X), np.asarray(answer.y)) == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "double", "told"),
+    [("cpu", 0, True), ("gpu", 0, False), ("gpu", 1, True), ("cuda", 0, False), ("cuda", 1, False)],
+)
+def test_sums_that_a_gpu_added_up_are_not_taken_for_exact(device, double, told):
+    text = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(ROWS, CLASS)
+    text = text.booster_.model_to_string().replace("[device_type: cpu]", f"[device_type: {device}]")
+    text = text.replace("[gpu_use_dp: 0]", f"[gpu_use_dp: {double}]")
+    release = to_release(StoredObject(BOOSTER, {"_handle": text}))
+    assert (release.ensemble.fitting is not None) == told
+    assert any("on a GPU" in note for note in release.notes) != told
+    assert release.n_rows == len(ROWS)

@@ -36,6 +36,7 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
 )
 from treeleak.release.adapters.lightgbm_fitting import (
+    exact,
     fitting_of,
     one_rate,
     one_start,
@@ -53,6 +54,7 @@ from treeleak.release.adapters.lightgbm_words import (
     GOSS,
     LINEAR,
     MISCOUNTED,
+    ON_GPU,
     OWN_RATES,
     OWN_START,
     UNTOLD,
@@ -135,6 +137,8 @@ def _release(stored: StoredObject) -> Release:
     objective = stored.get("objective", "")
     fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
     notes: tuple[str, ...] = ()
+    if fitting is not None and not exact(parameters):
+        fitting, notes = None, (ON_GPU,)
     if fitting is not None and not one_rate(raw, outputs, rate):
         fitting, notes = None, (OWN_RATES,)
     fitting = None if bent is None else fitting

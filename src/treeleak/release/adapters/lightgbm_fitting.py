@@ -30,6 +30,16 @@ _SUMMED = 6e-6
 """How far sums of hessians may be off, as a share of them: those of inner nodes have six digits."""
 
 
+def exact(parameters: Mapping[str, str]) -> bool:
+    """Whether sums were added up in double precision.
+
+    On GPUs, LightGBM's default is single precision. A small leaf may then be off by what rounding
+    makes of a much larger one: it has what is left of its parent's sums.
+    """
+    device = parameters.get("device_type", "cpu")
+    return device == "cpu" or (device == "gpu" and parameters.get("gpu_use_dp") == "1")
+
+
 def fitting_of(
     objective: str, parameters: Mapping[str, str], trees: Sequence[Tree], outputs: int
 ) -> Fitting | None:
