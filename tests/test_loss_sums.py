@@ -31,6 +31,7 @@ from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.statistics import (
     GRADIENT,
     HESSIAN,
+    L2,
     VALUE,
     VARIANCE,
     NodeStatistic,
@@ -241,6 +242,16 @@ def test_derived_hessians_are_those_of_the_rows():
 def test_fittings_that_cannot_be_are_refused(wrong):
     with pytest.raises(BadModel):
         Fitting("logistic", **wrong)
+
+
+@pytest.mark.parametrize("l2", [-1.0, 1e30])
+def test_what_cannot_be_added_to_sums_of_a_node_is_refused(l2):
+    release, _, _, _ = stepwise(np.random.default_rng(1), 1, 1.0, 0.3)
+    tree = release.trees[0]
+    bent = NodeStatistic(L2, np.full(tree.n_nodes, l2))
+    tree = replace(tree, statistics=Statistics((*tree.statistics, bent)))
+    with pytest.raises(BadModel, match="l2 from"):
+        release.ensemble.fitting.l2_at(tree)
 
 
 @pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("xgboost-*")))

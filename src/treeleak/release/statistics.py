@@ -111,8 +111,6 @@ class NodeStatistic:
             raise BadModel("distinct rows are whole numbers")
         if self.quantity not in (*COUNTS, DISTINCT) and (np.abs(self.values) > MOST_REAL).any():
             raise BadModel(f"{self.called} hold a number beyond {MOST_REAL:g}")
-        if self.quantity == L2 and (self.values < 0).any():
-            raise BadModel("l2 is below 0")
         if self.present is None:
             return
         if self.present.shape != (self.n_nodes,) or self.present.dtype != np.bool_:
