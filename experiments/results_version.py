@@ -307,6 +307,17 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "from a model alone) no longer ruin what is believed of rows, and the solver hears of "
             "more leaves that rows were in.",
         ),
+        49: (
+            ("exact",),
+            "Where exact counts leave several datasets, walking rows exchange several values at "
+            "once, and other chains judge the answer than those that made it. Stored studies of "
+            "exact counts err a little more until run again.",
+        ),
+        50: (
+            ("raw", "raw_boosted"),
+            "Raw numbers of XGBoost's models beside columns of few values: rows lie right beside "
+            "each cut again.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -227,6 +227,25 @@ def test_a_stop_between_turns_keeps_what_is_aligned():
     np.testing.assert_array_equal(aligned, same)
 
 
+def test_where_time_ends_those_that_come_first_are_aligned():
+    rng = np.random.default_rng(5)
+    values, prior = space(MIXED, rng)
+    truth = some_atoms(values, 8, rng)
+    samples = [blurred(values, truth, rng) for _ in range(8)]
+    order = [6, 1, 4, 2, 7, 0, 3, 5]
+    share, aligned = aligned_shares(values, samples, prior, stopped=lambda: True, order=order)
+    first = sorted(order[:5])
+    assert [sorted(map(tuple, own)) for own in aligned] == [
+        sorted(map(tuple, samples[k])) for k in first
+    ]
+    np.testing.assert_allclose(share.sum(axis=1), len(values.atom_start) - 1)
+    # In time, the order is of no account.
+    np.testing.assert_array_equal(
+        aligned_shares(values, samples, prior, order=order)[0],
+        aligned_shares(values, samples, prior)[0],
+    )
+
+
 @given(SEEDS, st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 6))
 def test_the_cheapest_entry_of_each_attribute(seed, sizes, n):
     start = np.cumsum([0, *sizes])

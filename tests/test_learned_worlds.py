@@ -7,8 +7,11 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
+import treeleak
 from helpers import worlds
 from helpers.examples import spread
 from helpers.grids import cuts_for
@@ -25,7 +28,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry
-from treeleak.schema import Binary, Ordinal, Schema
+from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3)])
 BRIEF = replace(PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0)
@@ -207,6 +210,51 @@ def test_nothing_is_learned_where_time_is_up() -> None:
     clock = Clock(600.0)
     clock.stop()
     assert learned_worlds(searches, geometry, values, clock, 0, BRIEF) is None
+
+
+def test_what_was_drawn_is_kept_where_time_ends() -> None:
+    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
+    clock = Clock(600.0)
+
+    def stop(progress) -> None:
+        if progress.stage == "learning what rows are like" and progress.done > 0:
+            clock.stop()
+
+    clock.report = stop
+    plan = replace(BRIEF, chains=6, samples=50)
+    found = learned_worlds(searches, geometry, values, clock, 0, plan)
+    assert found is not None
+    assert 0 < len(found.samples) < plan.chains * plan.samples
+
+
+def test_samples_are_taken_from_one_chain_after_the_other() -> None:
+    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
+    found = learned_worlds(searches, geometry, values, Clock(600.0), 0, BRIEF)
+    assert found is not None
+    chain = found.samples.chain[found.samples.in_turn]
+    assert chain.tolist() == [*range(BRIEF.chains)] * BRIEF.samples
+    few = found.samples.only(found.samples.chain != 2)
+    assert sorted(few.in_turn.tolist()) == [*range(len(few))]
+    assert few.chain[few.in_turn][:3].tolist() == [0, 1, 3]
+
+
+def test_a_posterior_of_intervals_has_samples_of_all_chains() -> None:
+    schema = Schema([Numeric("age", 0, 90), Numeric("dose", 0, 20), Binary("smokes")])
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(45, 15, 40), rng.exponential(3, 40), rng.random(40) < 0.3])
+    X = np.clip(X, 0, [90, 20, 1]).round(1)
+    y = (X[:, 0] / 20 + X[:, 1] + 2 * X[:, 2] + rng.normal(size=40) > 6).astype(int)
+    forest = RandomForestClassifier(4, max_depth=2, bootstrap=False, random_state=0)
+    table = pd.DataFrame(X, columns=schema.columns)
+    answer = treeleak.reconstruct(forest.fit(table, y), schema, time_limit=600)
+    assert answer.status == "feasible"
+    assert answer.posterior is not None
+    assert len(answer.posterior) > PLAN.chains
+    ages = answer.expectation(lambda X, _: X.age.mean())
+    assert ages.low < X[:, 0].mean() < ages.high
+    # Nor is every row that one dataset holds in all of them.
+    held = answer.membership(table.assign(label=y)).to_numpy()
+    assert (held < 1).mean() > 0.5
 
 
 @pytest.mark.slow

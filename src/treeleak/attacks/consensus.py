@@ -62,6 +62,7 @@ def aligned_shares(
     turns: int = 4,
     stopped: Callable[[], bool] = lambda: False,
     start: IntArray | None = None,
+    order: Sequence[int] | IntArray | None = None,
 ) -> tuple[FloatArray, list[IntArray]]:
     """Align samples of a posterior with each other, and count values row by row.
 
@@ -80,6 +81,8 @@ def aligned_shares(
         Asked between turns.
     start : int array, shape (n_rows, n_attributes + 1), optional
         Dataset with which the samples are aligned first; by default the first of them.
+    order : sequence of int, optional
+        Which samples come first, if time ends before all are aligned: the others are left out.
 
     Returns
     -------
@@ -97,11 +100,12 @@ def aligned_shares(
         cost = np.add.reduceat(values.expected_cost(share) * value_prior, values.first, axis=1)
         hard = cheapest(cost, values.atom_start)
         blocks = [_Block.of(rows, cost, hard) for rows in groups]
-        for k, sample in enumerate(aligned):
-            if turn == 0 and k >= _LEAST_ALIGNED and stopped():
-                del aligned[k:]
+        done = list(range(len(aligned)) if turn or order is None else order)
+        for n, k in enumerate(done):
+            if turn == 0 and n >= _LEAST_ALIGNED and stopped():
+                aligned = [aligned[k] for k in sorted(done[:n])]
                 break
-            aligned[k] = _in_line(sample, blocks)
+            aligned[k] = _in_line(aligned[k], blocks)
         share = _counted(values, aligned, value_prior)
     return share, aligned
 

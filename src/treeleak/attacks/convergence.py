@@ -20,7 +20,7 @@ _LEAST = 4
 def disagreement(chains: Sequence[FloatArray]) -> float:
     """Rank-normalised split R-hat: 1 where the chains agree, in where they are and how widely.
 
-    NaN if a chain has fewer than four samples, or does not move.
+    NaN if a chain has fewer than four samples; infinite if chains rest in different places.
     """
     if (halves := _halves(chains)) is None:
         return float("nan")
@@ -72,4 +72,6 @@ def _split_r(halves: FloatArray) -> float:
     n = halves.shape[1]
     within = halves.var(axis=1, ddof=1).mean()
     between = halves.mean(axis=1).var(ddof=1)
-    return float(np.sqrt((n - 1) / n + between / within)) if within > 0 else float("nan")
+    if within == 0:
+        return float("inf") if between > 0 else 1.0
+    return float(np.sqrt((n - 1) / n + between / within))

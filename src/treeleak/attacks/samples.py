@@ -71,7 +71,8 @@ class Samples:
 
     def thinned(self, most: int) -> Samples:
         """At most so many of the samples, evenly chosen."""
-        return self._taken(np.arange(0, len(self), -(-len(self) // most)))
+        n = len(self)
+        return self._taken(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
 
     def of_chains(self, which: slice) -> Samples:
         """Those of some chains; all of them, if that leaves none."""
@@ -80,6 +81,22 @@ class Samples:
     def only(self, which: BoolArray) -> Samples:
         """Some samples; all of them, if that leaves none. ``which``, shape (n_samples,)."""
         return self._taken(np.flatnonzero(which)) if which.any() else self
+
+    def weighed(self) -> Samples:
+        """Add to the height of each sample how likely its rows are, where that holds none of it."""
+        n_samples, n_rows, width = self.atoms.shape
+        rows = self.atoms.reshape(-1, width).astype(np.int64)
+        height = self.log_prior(rows).reshape(n_samples, n_rows).sum(axis=1)
+        return replace(self, log_posterior=self.log_posterior + height)
+
+    @property
+    def in_turn(self) -> IntArray:
+        """Their places, one of each chain after the other."""
+        order = np.argsort(self.chain, kind="stable")
+        _, begin, count = np.unique(self.chain[order], return_index=True, return_counts=True)
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[order] = np.arange(len(self)) - np.repeat(begin, count)
+        return np.lexsort((self.chain, rank))
 
     def _taken(self, at: IntArray) -> Samples:
         height = self.log_posterior[at]
@@ -139,7 +156,7 @@ class Samples:
     def disagreement(self) -> float:
         """Rank-normalised split R-hat of the log posterior: 1 where the chains agree.
 
-        NaN if a chain has fewer than four samples, or does not move.
+        See :func:`~treeleak.attacks.convergence.disagreement`.
         """
         return disagreement(self._heights)
 

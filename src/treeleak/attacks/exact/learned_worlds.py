@@ -152,7 +152,7 @@ class Learned:
     def error(self, rows: Sequence[Rows], seed: int) -> float:
         """Mean distance of the rows of all systems, per row and column, from the samples."""
         chosen = np.concatenate([own.values for own in rows])
-        return distance(chosen, _of_judges(self.samples), self.target, seed)
+        return distance(chosen, _of_judges(self.samples), seed)
 
     def _between(self, s: int, world: Rows) -> Rows:
         """Rows of a system in the middle, with what is proved of the world."""
@@ -211,7 +211,8 @@ def learned_worlds(
         return None
     if np.diff(values.atom_start).max() > MAX_ATOMS:
         return None
-    plan = plan.for_trees(searches[0].system.signature.shape[1])
+    told_apart = [(s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)]
+    plan = plan.for_equations(float(max(told_apart)))
     stage = "learning what rows are like"
     clock.tell(stage, 0.0)
     land = Land.of(searches, geometry, values)
@@ -228,8 +229,10 @@ def learned_worlds(
         told.append(1)
         clock.tell(stage, len(told) / plan.chains)
 
-    found = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
-    if clock.stopped or not all(drawn for _, drawn in found):
+    ended = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
+    # Where time ends, those that drew something stay.
+    found = [(chain, own) for chain, own in ended if own]
+    if not found:
         return None
     target = _target(land)
     drawn = [d for _, own in found for d, _ in own]
@@ -237,10 +240,10 @@ def learned_worlds(
         np.unique(np.concatenate([points[s] for _, own in found for _, points in own]))
         for s in range(len(searches))
     )
-    samples = together(target, drawn, fitted(target, drawn))
+    samples = together(target, drawn, fitted(target, drawn)).weighed()
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
-    judges = _of_judges(samples)
-    centre = middle(samples.thinned(most), target, clock, judges.thinned(most // 4), seed)
+    judges, makers = _of_judges(samples), _of_makers(samples)
+    centre = middle(makers.thinned(most), target, clock, judges.thinned(most // 4), seed)
     return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan, leaves)
 
 
@@ -321,7 +324,15 @@ def _target(land: Land) -> PosteriorTarget:
 
 
 def _of_judges(samples: Samples) -> Samples:
-    return samples.of_chains(slice(max(int(samples.chain.max() + 1) // _JUDGES, 1)))
+    return samples.of_chains(slice(_judging(samples)))
+
+
+def _of_makers(samples: Samples) -> Samples:
+    return samples.of_chains(slice(_judging(samples), None))
+
+
+def _judging(samples: Samples) -> int:
+    return max(int(samples.chain.max() + 1) // _JUDGES, 1)
 
 
 def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -> list[IntArray]:

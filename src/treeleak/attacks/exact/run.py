@@ -145,27 +145,31 @@ def of_cells(
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
     if learned is None:
         return answer
-    # An interval is listed as one value: how far values in it lie apart, samples do not know.
-    if any(part.intervals for part in values.parts):
-        return replace(answer, expected_distance=learned.error(answer.rows, seed))
     # Which rows an earlier release had is no matter of degree: their number is known.
-    growing = EPOCH in geometry.release.feature_names
-    return _near_samples(answer, learned, seed, growing)
+    whole = EPOCH in geometry.release.feature_names
+    return _near_samples(answer, learned, seed, whole)
 
 
-def _near_samples(answer: Answer, learned: Learned, seed: int, growing: bool) -> Answer:
+def _near_samples(answer: Answer, learned: Learned, seed: int, whole: bool) -> Answer:
     """Add what chains saw; where their middle errs less than the nearest world, it is the answer.
 
-    ``answer``: that world. ``growing``: whether an earlier release counts some of the rows.
+    ``answer``: that world, or what comes nearest to one. ``whole``: whether only rows of a world
+    can be the answer.
     """
-    if answer.status != "feasible" or growing:
+    if answer.status == "unique":
+        return replace(answer, expected_distance=learned.error(answer.rows, seed))
+    answer = replace(answer, samples=learned.samples)
+    # An interval is listed as one value: how far values in it lie apart, samples do not know.
+    if whole or any(part.intervals for part in answer.values.parts):
         return replace(answer, expected_distance=learned.error(answer.rows, seed))
     rows, error = learned.nearer(answer.rows, seed)
+    missed = sum(r.misfit for r in answer.rows)
+    between = rows is not answer.rows
     return replace(
         answer,
-        status="likely" if any(r.misfit for r in rows) else "feasible",
+        status="likely" if any(r.misfit for r in rows) and not missed else answer.status,
         rows=rows,
-        samples=learned.samples,
+        numbers=answer.numbers | ({"nearest_misses": missed} if between and missed else {}),
         likeliest=answer.values.atom_of[np.concatenate([r.values for r in answer.rows])],
         expected_distance=error,
     )

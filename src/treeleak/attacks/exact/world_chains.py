@@ -28,7 +28,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
 _MANY, _COLDEST = 20, 0.25
-"""Trees from which on samples are as warm as planned, and how cold those of few trees are."""
+"""Equations of a row from which on samples are as warm as planned; how cold those of few are."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Plan:
     hot: float = 6.0
     warm: float = 1.0
     """Temperatures, as in :func:`~treeleak.attacks.exact.world_kernels.walk`; of samples, the
-    last, where there are many trees."""
+    last, where rows stand in many equations."""
     frozen: int = 40
     """Stages in which a chain then looks for a world,"""
     thaw: float = 1.2
@@ -63,12 +63,13 @@ class Plan:
         """Of each chain."""
         return self.cooling + self.between + self.samples * self.thin
 
-    def for_trees(self, n_trees: int) -> Plan:
-        """Keep samples of few trees colder: a row in a wrong place misses two counts per tree.
+    def for_equations(self, n: float) -> Plan:
+        """Keep samples colder where a row stands in few different equations, ``n`` on average.
 
-        That must cost more than what the chain takes rows to be like can gain by it.
+        A row in a wrong place misses two counts for each. That must cost more than what the chain
+        takes rows to be like can gain by it.
         """
-        return replace(self, warm=float(np.clip(n_trees / _MANY, _COLDEST, self.warm)))
+        return replace(self, warm=float(np.clip(n / _MANY, _COLDEST, self.warm)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,12 @@ class Land:
             space = search.space
             atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
             neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
-            out.append(Places(space.packed, space.cell, space.value, neighbour, atoms, search.tilt))
+            weight = space.atom * np.repeat(space.stride, np.diff(space.atom_start))
+            own = Places(
+                space.packed, space.cell, space.value, neighbour, space.code, weight, atoms,
+                search.tilt,
+            )  # fmt: skip
+            out.append(own)
         return tuple(out)
 
     @property

@@ -12,6 +12,8 @@ from treeleak.core.compiled import njit
 
 _TWICE = 0.3
 """Share of the moves of one row that set two atoms."""
+_PART = 0.5
+"""Share of the exchanges that take each attribute with even odds, where the others take one."""
 
 
 class Places(NamedTuple):
@@ -25,6 +27,10 @@ class Places(NamedTuple):
     """Shape (n_points, n_moving). Atoms of attributes that can move, numbered over all of them."""
     neighbour: Any
     """Shape (n_points, n_atoms). The point with one atom set, -1 where it is not possible."""
+    code: Any
+    """Shape (n_points,). A number of each point, ascending."""
+    weight: Any
+    """Shape (n_atoms,). What each atom adds to it."""
     atoms: Any
     """Int16 array, shape (n_points, n_attributes + 1). All atoms, counted from 0 in each attribute;
     the class is the last."""
@@ -42,6 +48,19 @@ def set_log_priors(rows: Any, places: Any, prior: Any, radix: Any, log_prior: An
     """Note the log probability of all rows under a prior, in place."""
     for k in range(len(rows)):
         log_prior[k] = _log_prior(rows[k], places, prior, radix)
+
+
+@njit(inline=True)
+def _point(code: int, places: Any) -> int:
+    """The point with a code, -1 if there is none."""
+    low, high = 0, len(places.code)
+    while low < high:
+        middle = (low + high) // 2
+        if places.code[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(places.code) and places.code[low] == code else -1
 
 
 @njit()
@@ -67,7 +86,7 @@ def walk(
     Parameters
     ----------
     swaps : float
-        Share of the moves in which two rows exchange an atom.
+        Share of the moves in which two rows exchange atoms.
     until_met : bool
         Return as soon as all counts are met.
     rows : int64 array, shape (n_rows,)
@@ -93,12 +112,24 @@ def walk(
         k2, p2, new2 = -1, p, p
         if uniform(rng) < swaps:
             k2 = int(uniform(rng) * n_rows)
-            p2, a = rows[k2], int(uniform(rng) * n_moving)
-            if places.value[p, a] == places.value[p2, a]:
-                continue
-            new = places.neighbour[p, places.value[p2, a]]
-            new2 = places.neighbour[p2, places.value[p, a]]
-            if new2 < 0:
+            p2 = rows[k2]
+            if uniform(rng) < _PART:
+                shift = 0
+                for a in range(n_moving):
+                    if uniform(rng) < 0.5:
+                        here, there = places.value[p, a], places.value[p2, a]
+                        shift += places.weight[there] - places.weight[here]
+                if shift == 0:
+                    continue
+                new = _point(places.code[p] + shift, places)
+                new2 = -1 if new < 0 else _point(places.code[p2] - shift, places)
+            else:
+                a = int(uniform(rng) * n_moving)
+                if places.value[p, a] == places.value[p2, a]:
+                    continue
+                new = places.neighbour[p, places.value[p2, a]]
+                new2 = places.neighbour[p2, places.value[p, a]]
+            if new2 < 0 or new == p2:
                 continue
         else:
             new = places.neighbour[p, int(uniform(rng) * n_atoms)]

@@ -125,7 +125,7 @@ def several_datasets(
     joined = _joined(walked)
     samples = joined.samples(density)
     if prior is None:
-        samples = _weighed(samples)
+        samples = samples.weighed()
     nearest = _likeliest(samples, missed)
     samples = samples.only(_kept(missed, samples.chain))
     judging = samples.chain % _JUDGES == 0
@@ -230,11 +230,3 @@ def _in_order(found: Middle, samples: Samples, target: PosteriorTarget) -> Middl
             far += cost[np.ix_(own, found.chosen[own, a])]
         order[own] = own[linear_sum_assignment(far)[1]]
     return replace(found, chosen=found.chosen[order], share=share)
-
-
-def _weighed(samples: Samples) -> Samples:
-    """Say of each dataset how likely its rows are: of those that meet all counts, nothing else."""
-    n_samples, n_rows, width = samples.atoms.shape
-    rows = samples.atoms.reshape(-1, width).astype(np.int64)
-    height = samples.log_prior(rows).reshape(n_samples, n_rows).sum(axis=1)
-    return replace(samples, log_posterior=samples.log_posterior + height)

@@ -79,34 +79,36 @@ def middle(
     clock.tell("settling on one dataset", 1.0)
     values = samples.values
     numbered = [samples.numbered(k) for k in range(len(samples))]
-    best = _central(values, numbered, samples.value_prior, target, clock)
+    best = _central(values, numbered, samples.value_prior, target, clock, order=samples.in_turn)
     if target.n_rows > MAX_ALIGNED:
         # Rows are then matched in parts, at little cost where they are equal: drawn ones are not.
         others = [judges.numbered(k) for k in range(len(judges))]
         far = partial(_distance, values, others, judges.value_prior, target)
-        return Middle(*best, len(samples), far(best[0]))
+        return Middle(*best, far(best[0]))
     alone, certain = values.listed, np.ones(values.n_values)
     most, rng = min(_MOST_ROWS // max(target.n_rows, 1), _MOST), np.random.default_rng(seed)
     few, judging = samples.thinned(most), judges.thinned(most)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
     far = partial(_distance, alone, others, certain, target)
-    error, made_of = far(best[0]), len(samples)
+    error = far(best[0])
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
         start = few.alike(values.atom_of[best[0]], rng)
         drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
-        varied = _central(alone, drawn, certain, target, clock, start)
+        varied = _central(alone, drawn, certain, target, clock, start, few.in_turn)
         if (reached := far(varied[0])) < error:
-            best, error, made_of = varied, reached, len(few)
-    return Middle(*best, made_of, error)
+            best, error = varied, reached
+    return Middle(*best, error)
 
 
-def distance(chosen: IntArray, judges: Samples, target: PosteriorTarget, seed: int) -> float:
-    """Mean distance of samples, with a value drawn for each atom, from one dataset of values."""
-    judging = judges.thinned(min(_MOST_ROWS // max(target.n_rows, 1), _MOST))
+def distance(chosen: IntArray, judges: Samples, seed: int) -> float:
+    """Mean distance of samples, with a value drawn for each atom, from one dataset of values.
+
+    Rows are matched across classes, as errors are measured.
+    """
+    judging = judges.thinned(min(_MOST_ROWS // max(len(chosen), 1), _MOST))
     values, rng = judging.values, np.random.default_rng(seed)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
-    certain, group = np.ones(values.n_values), target.moves.group
-    far = expected_distance(values.listed, chosen, others, certain, group)
+    far = expected_distance(values.listed, chosen, others, np.ones(values.n_values))
     return far / values.n_columns
 
 
@@ -136,10 +138,15 @@ def _central(
     target: PosteriorTarget,
     clock: Clock,
     start: IntArray | None = None,
-) -> tuple[IntArray, FloatArray]:
-    """Take the cheapest values over aligned samples; with them come the shares of all values."""
+    order: IntArray | None = None,
+) -> tuple[IntArray, FloatArray, int]:
+    """Take the cheapest values over aligned samples.
+
+    With them come the shares of all values, and how many samples there was time for.
+    """
     share, aligned = aligned_shares(
-        values, samples, value_prior, target.moves.group, stopped=lambda: clock.stopped, start=start
+        values, samples, value_prior, target.moves.group, stopped=lambda: clock.stopped,
+        start=start, order=order,
     )  # fmt: skip
     # Between two values that are allowed there may lie one that is not.
     cost = np.where(_allowed(target), values.expected_cost(share), np.inf)
@@ -151,7 +158,7 @@ def _central(
                 values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
             )
             chosen[k] = own[own.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
-    return chosen, share
+    return chosen, share, len(aligned)
 
 
 def weighed(
