@@ -284,7 +284,7 @@ def _sums_of_classes(release: Release) -> bool:
 def _labels_open(release: Release) -> bool:
     """Whether the rows of a model have classes, and no tree tells them apart."""
     counts = any(tree.counts is not None for tree in release.trees)
-    return bool(release.classes) and not release.not_covered and not counts
+    return len(release.classes) > 1 and not release.not_covered and not counts
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:
