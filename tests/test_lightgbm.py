@@ -430,7 +430,7 @@ def test_rows_meet_sums_in_leaves_below_tests_for_categories(seeds, objective, w
             evidence = evidence_for(release)(Geometry.of(release, schema))
             assert all(own.met(leaf, y).all() for own in evidence.statements())
             assert leaves_off(release, X, y) == 0
-    assert several > len(seeds) / 4
+    assert several >= len(seeds) / 4
 
 
 def test_l2_below_tests_for_categories_goes_into_release_files(tmp_path):
