@@ -21,8 +21,8 @@ from treeleak.evidence import CountSystem
 _RANK = 1e-9
 """Share of its square length that an equation must add to those kept; of whole numbers, it adds
 more."""
-_MOST_COMPARED = 2000
-"""Equations up to which it is worked out which follow from others: seconds grow with their cube."""
+_MOST_COMPARED = 5000
+"""Equations up to which it is worked out which follow from others: some seconds, and 0.2 GB."""
 _FOLLOWS = 1e-3
 """By how much a sum may differ from what the sums of other equations make of it; they are whole."""
 
