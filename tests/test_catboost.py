@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -232,3 +233,19 @@ def test_the_inventory_knows_every_part_of_trees_of_several_classes(policy, n_cl
         iterations=3, grow_policy=policy, verbose=0, allow_writing_files=False
     ).fit(X, y)
     assert not [e for e in take_inventory(snapshot(model), Context(60)) if e.unknown]
+
+
+@pytest.mark.parametrize(("device", "fitted"), [("CPU", True), ("GPU", False)])
+def test_sums_of_a_gpu_are_not_taken_for_exact(device, fitted, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (60, 3))
+    model = catboost.CatBoostClassifier(
+        iterations=3, depth=2, verbose=0, allow_writing_files=False
+    ).fit(X, X[:, 0])
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    data = json.loads((tmp_path / "model.json").read_text())
+    data["model_info"]["params"]["task_type"] = device
+    (tmp_path / "model.json").write_text(json.dumps(data))
+    release = to_release(tmp_path / "model.json")
+    assert (release.ensemble.fitting is not None) == fitted
+    assert any("GPU" in str(note) for note in release.notes) != fitted

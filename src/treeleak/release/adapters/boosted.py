@@ -26,6 +26,11 @@ NUMBERED = own_words(
 UNNAMED = own_words(
     "The file's column names are not usable; columns are numbered.", "boosted_unnamed"
 )
+ON_GPU = own_words(
+    "The model was trained on a GPU, which adds up sums less exactly than treeleak asks for. Only "
+    "numbers of rows are used.",
+    "boosted_on_gpu",
+)
 
 
 def numbers(data: Mapping[str, Any], key: str, n: int | None, where: str) -> FloatArray:

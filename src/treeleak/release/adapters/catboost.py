@@ -23,7 +23,7 @@ import numpy as np
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import Kind, own_words
-from treeleak.release.adapters.boosted import column_names
+from treeleak.release.adapters.boosted import ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
@@ -110,6 +110,9 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     balanced = _inside(params, "data_processing_options", "auto_class_weights")
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
     rate = _inside(params, "boosting_options", "learning_rate")
+    fitting = _fitting(params, str(loss), quantity == ROWS)
+    if fitting is not None and _inside(params, "task_type") not in (None, "CPU"):
+        fitting, notes = None, (*notes, ON_GPU)
     n_rows = None
     if quantity == ROWS and trees[0].weights is not None and not_covered is None:
         n_rows = int(trees[0].weights.sum())
@@ -132,7 +135,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
             f"{loss or ''!s:.80}",
             bias,
             float(rate) if is_finite(rate) else None,
-            _fitting(params, str(loss), quantity == ROWS),
+            fitting,
         ),
     )
 

@@ -29,6 +29,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import (
     NUMBERED,
+    ON_GPU,
     column_names,
     count_in,
     finite,
@@ -54,7 +55,6 @@ from treeleak.release.adapters.lightgbm_words import (
     GOSS,
     LINEAR,
     MISCOUNTED,
-    ON_GPU,
     OWN_RATES,
     OWN_START,
     UNTOLD,

@@ -51,11 +51,6 @@ OWN_START = own_words(
     "are used.",
     "lightgbm_own_start",
 )
-ON_GPU = own_words(
-    "The model was trained on a GPU, which adds up sums less exactly than treeleak asks for. Only "
-    "numbers of rows are used.",
-    "lightgbm_on_gpu",
-)
 OWN_RATES = own_words(
     "The trees were multiplied by learning rates of their own, or by another than the file names. "
     "Only numbers of rows are used.",
