@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit, ndtr
+from scipy.special import logit
 
 from treeleak.core.arrays import FloatArray
 
@@ -40,12 +40,13 @@ def scaled(confidence: FloatArray) -> FloatArray:
 
 
 def offline(observed: FloatArray, shadows: FloatArray) -> FloatArray:
-    """Probability that a model which never saw a record is less sure of it than the one attacked.
+    """How much surer of a record the attacked model is than models that never saw it.
 
-    ``observed``, shape (n_records,), and ``shadows``, shape (n_shadows, n_records): log odds.
+    In standard deviations: as probabilities, the surest ones would all be 1. ``observed``, shape
+    (n_records,), and ``shadows``, shape (n_shadows, n_records): log odds.
     """
     sd = np.maximum(shadows.std(axis=0, ddof=1), _WIDTH)
-    return np.asarray(ndtr((observed - shadows.mean(axis=0)) / sd))
+    return np.asarray((observed - shadows.mean(axis=0)) / sd)
 
 
 def lira(

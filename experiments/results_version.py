@@ -308,10 +308,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "more leaves that rows were in.",
         ),
         49: (
-            ("exact",),
+            ("exact", "membership"),
             "Where exact counts leave several datasets, walking rows exchange several values at "
             "once, and other chains judge the answer than those that made it. Stored studies of "
-            "exact counts err a little more until run again.",
+            "exact counts err a little more until run again. LiRA's scores stay apart where it is "
+            "surest.",
         ),
         50: (
             ("raw", "raw_boosted"),
