@@ -55,13 +55,17 @@ _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 """Samples of which the middle is taken, and rows in all of them."""
+_AGREED, _LONGER = 1.1, 4
+"""R-hat up to which chains agree; else they walk on, up to so many times as far between samples."""
 _WORTH = 0.01
 """Share of its expected error that the nearest world must cost at least, or it is the answer."""
 
 Sample = tuple[Drawn, tuple[IntArray, ...]]
 """What a chain drew, and the points of the open rows of each system."""
-Way = Callable[[int, int], tuple[WorldChain, list[Sample]]]
-"""How a chain, by its number and seed, comes to samples, and where it ends."""
+Ended = tuple[WorldChain, list[Sample]]
+"""Where a chain ends, and what it drew on the way."""
+Way = Callable[[int, int], Ended]
+"""How a chain, by its number and seed, comes to samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,22 +233,48 @@ def learned_worlds(
         told.append(1)
         clock.tell(stage, len(told) / plan.chains)
 
+    begin = clock.seconds
     ended = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
     # Where time ends, those that drew something stay.
     found = [(chain, own) for chain, own in ended if own]
     if not found:
         return None
     target = _target(land)
-    drawn = [d for _, own in found for d, _ in own]
+    if isinstance(way, _Walk):
+        found = _agreed(way, found, target, (clock.seconds - begin) / plan.stages)
     seen = tuple(
         np.unique(np.concatenate([points[s] for _, own in found for _, points in own]))
         for s in range(len(searches))
     )
-    samples = together(target, drawn, fitted(target, drawn)).weighed()
+    samples = _together(target, found)
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
     judges, makers = _of_judges(samples), _of_makers(samples)
     centre = middle(makers.thinned(most), target, clock, judges.thinned(most // 4), seed)
     return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan, leaves)
+
+
+def _together(target: PosteriorTarget, found: Sequence[Ended]) -> Samples:
+    drawn = [d for _, own in found for d, _ in own]
+    return together(target, drawn, fitted(target, drawn)).weighed()
+
+
+def _agreed(
+    walk: _Walk, found: Sequence[Ended], target: PosteriorTarget, stage: float
+) -> list[Ended]:
+    """Let chains walk on, ever farther from sample to sample, until they agree.
+
+    ``stage``: how many seconds a stage of all chains takes.
+    """
+    clock, plan, thin = walk.clock, walk.plan, 2 * walk.plan.thin
+    while thin <= _LONGER * plan.thin and _together(target, found).disagreement > _AGREED:
+        if stage * thin * plan.samples > _SHARE * clock.left:
+            break
+        clock.tell("walking until chains agree", thin / (2 * _LONGER * plan.thin))
+        ended = run_all([partial(walk.on, c, s, thin) for c, (s, _) in enumerate(found)])
+        if clock.stopped:
+            break
+        found, thin = ended, 2 * thin
+    return list(found)
 
 
 def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
@@ -257,7 +287,7 @@ def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
     sweeps = plan.sweeps * min(1.0, runs / plan.chains)
     if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
         return None
-    return partial(_walked, land, plan, sweeps, clock)
+    return _Walk(land, plan, sweeps, clock)
 
 
 def _draws(leaves: Leaves, plan: Plan, clock: Clock, seed: int) -> Way | None:
@@ -275,27 +305,44 @@ def _affordable(stage: Callable[[], object], plan: Plan, clock: Clock) -> float:
     return _SHARE * clock.left / max(took * plan.stages / 2, 1e-9)
 
 
-def _walked(
-    land: Land, plan: Plan, sweeps: float, clock: Clock, c: int, seed: int
-) -> tuple[WorldChain, list[Sample]]:
-    """Let one chain cool, learn, and draw samples."""
-    chain, drawn = WorldChain.started(land, seed), list[Sample]()
-    for k in range(plan.stages):
-        if clock.stopped:
-            break
-        way = min(k / max(plan.cooling - 1, 1), 1.0)
-        temperature = plan.hot * (plan.warm / plan.hot) ** way
-        chain, _ = chain.learned().walked(sweeps, temperature, plan.swaps)
-        beyond = k + 1 - plan.cooling - plan.between
-        if beyond > 0 and beyond % plan.thin == 0:
-            missed = sum(chain.misfit_of(s) for s in range(len(land.searches)))
-            drawn.append(((chain.atoms, c, -missed / plan.warm), chain.points))
-    return chain, drawn
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """How a chain comes to samples by walking."""
+
+    land: Land
+    plan: Plan
+    sweeps: float
+    """Of each stage."""
+    clock: Clock
+
+    def __call__(self, c: int, seed: int) -> Ended:
+        """Let a chain cool, learn, and draw samples."""
+        plan, chain = self.plan, WorldChain.started(self.land, seed)
+        for temperature in np.geomspace(plan.hot, plan.warm, plan.cooling):
+            chain = self._stage(chain, temperature)
+        for _ in range(plan.between):
+            chain = self._stage(chain, plan.warm)
+        return self.on(c, chain, plan.thin)
+
+    def on(self, c: int, chain: WorldChain, thin: int) -> Ended:
+        """Draw samples, so many stages apart, on a chain's way on."""
+        drawn = list[Sample]()
+        for _ in range(self.plan.samples):
+            for _ in range(thin):
+                chain = self._stage(chain, self.plan.warm)
+            if self.clock.stopped:
+                break
+            missed = sum(chain.misfit_of(s) for s in range(len(self.land.searches)))
+            drawn.append(((chain.atoms, c, -missed / self.plan.warm), chain.points))
+        return chain, drawn
+
+    def _stage(self, chain: WorldChain, temperature: float) -> WorldChain:
+        if self.clock.stopped:
+            return chain
+        return chain.learned().walked(self.sweeps, temperature, self.plan.swaps)[0]
 
 
-def _redrawn(
-    leaves: Leaves, plan: Plan, clock: Clock, c: int, seed: int
-) -> tuple[WorldChain, list[Sample]]:
+def _redrawn(leaves: Leaves, plan: Plan, clock: Clock, c: int, seed: int) -> Ended:
     """The same, with rows drawn leaf by leaf: there is nothing to cool."""
     chain = LeafChain.started(leaves, seed).redrawn(plan.cooling + plan.between)
     drawn = list[Sample]()
