@@ -9,7 +9,7 @@ nearest to it comes with it. Behind one tree, rows need not walk: they are drawn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,8 @@ from scipy.optimize import linear_sum_assignment
 from treeleak.attacks.annealing import NEAR
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
-from treeleak.attacks.exact.one_tree import LeafChain, Leaves
+from treeleak.attacks.exact.one_tree import Leaves
+from treeleak.attacks.exact.sampled import LEARNING, sampled
 from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
 from treeleak.attacks.exact.world_runs import combined
@@ -28,7 +29,6 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import Middle, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
-from treeleak.attacks.posterior.walks import Drawn, fitted, together
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.arrays import FloatArray, IntArray
@@ -41,10 +41,6 @@ from treeleak.release.noise.laws import LabelNoise
 from treeleak.side_information.given import KnownParts
 
 PLAN = Plan()
-_LEAST_SWEEPS = 10.0
-"""Sweeps of a stage with fewer of which nothing is learned."""
-_SHARE = 0.5
-"""Of the time left, for which walks are planned."""
 _COMBINED = 2.0
 """Work for the integer solver (about two seconds each) to make a world of what all chains saw."""
 _PLACED, _SETTLING = 2, 0.25
@@ -55,17 +51,8 @@ _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 """Samples of which the middle is taken, and rows in all of them."""
-_AGREED, _LONGER = 1.1, 4
-"""R-hat up to which chains agree; else they walk on, up to so many times as far between samples."""
 _WORTH = 0.01
 """Share of its expected error that the nearest world must cost at least, or it is the answer."""
-
-Sample = tuple[Drawn, tuple[IntArray, ...]]
-"""What a chain drew, and the points of the open rows of each system."""
-Ended = tuple[WorldChain, list[Sample]]
-"""Where a chain ends, and what it drew on the way."""
-Way = Callable[[int, int], Ended]
-"""How a chain, by its number and seed, comes to samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,141 +204,23 @@ def learned_worlds(
         return None
     told_apart = [(s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)]
     plan = plan.for_equations(float(max(told_apart)))
-    stage = "learning what rows are like"
-    clock.tell(stage, 0.0)
+    clock.tell(LEARNING, 0.0)
     land = Land.of(searches, geometry, values)
     if land.n_rows > MAX_ALIGNED:
         return None
-    leaves = Leaves.of(land)
-    way = _walks(land, plan, clock, seed) if leaves is None else _draws(leaves, plan, clock, seed)
-    if way is None:
+    leaves, target = Leaves.of(land), _target(land)
+    drawn = sampled(land, leaves, target, plan, clock, seed)
+    if drawn is None:
         return None
-    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
-    told: list[int] = []
-
-    def each(_: object) -> None:
-        told.append(1)
-        clock.tell(stage, len(told) / plan.chains)
-
-    begin = clock.seconds
-    ended = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
-    # Where time ends, those that drew something stay.
-    found = [(chain, own) for chain, own in ended if own]
-    if not found:
-        return None
-    target = _target(land)
-    if isinstance(way, _Walk):
-        found = _agreed(way, found, target, (clock.seconds - begin) / plan.stages)
+    samples, ends = drawn.samples, drawn.ends
     seen = tuple(
-        np.unique(np.concatenate([points[s] for _, own in found for _, points in own]))
+        np.unique(np.concatenate([points[s] for points in drawn.points]))
         for s in range(len(searches))
     )
-    samples = _together(target, found)
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
     judges, makers = _of_judges(samples), _of_makers(samples)
     centre = middle(makers.thinned(most), target, clock, judges.thinned(most // 4), seed)
-    return Learned(land, target, samples, centre, tuple(c for c, _ in found), seen, plan, leaves)
-
-
-def _together(target: PosteriorTarget, found: Sequence[Ended]) -> Samples:
-    drawn = [d for _, own in found for d, _ in own]
-    return together(target, drawn, fitted(target, drawn)).weighed()
-
-
-def _agreed(
-    walk: _Walk, found: Sequence[Ended], target: PosteriorTarget, stage: float
-) -> list[Ended]:
-    """Let chains walk on, ever farther from sample to sample, until they agree.
-
-    ``stage``: how many seconds a stage of all chains takes.
-    """
-    clock, plan, thin = walk.clock, walk.plan, 2 * walk.plan.thin
-    while thin <= _LONGER * plan.thin and _together(target, found).disagreement > _AGREED:
-        if stage * thin * plan.samples > _SHARE * clock.left:
-            break
-        clock.tell("walking until chains agree", thin / (2 * _LONGER * plan.thin))
-        ended = run_all([partial(walk.on, c, s, thin) for c, (s, _) in enumerate(found)])
-        if clock.stopped:
-            break
-        found, thin = ended, 2 * thin
-    return list(found)
-
-
-def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
-    """How a chain walks: in shorter stages where the time left would not do, if at all."""
-    chain = WorldChain.started(land, seed)
-    chain = clock.once(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
-    runs = _affordable(
-        lambda: chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned(), plan, clock
-    )
-    sweeps = plan.sweeps * min(1.0, runs / plan.chains)
-    if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
-        return None
-    return _Walk(land, plan, sweeps, clock)
-
-
-def _draws(leaves: Leaves, plan: Plan, clock: Clock, seed: int) -> Way | None:
-    """How rows are drawn behind one tree; None where there is no time for it."""
-    chain = clock.once(lambda: LeafChain.started(leaves, seed).redrawn(1))
-    runs = _affordable(lambda: chain.redrawn(1), plan, clock)
-    return None if runs < plan.chains else partial(_redrawn, leaves, plan, clock)
-
-
-def _affordable(stage: Callable[[], object], plan: Plan, clock: Clock) -> float:
-    """For how many chains there is time, by how long a stage takes."""
-    start = clock.seconds
-    stage()
-    took = clock.seconds - start
-    return _SHARE * clock.left / max(took * plan.stages / 2, 1e-9)
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """How a chain comes to samples by walking."""
-
-    land: Land
-    plan: Plan
-    sweeps: float
-    """Of each stage."""
-    clock: Clock
-
-    def __call__(self, c: int, seed: int) -> Ended:
-        """Let a chain cool, learn, and draw samples."""
-        plan, chain = self.plan, WorldChain.started(self.land, seed)
-        for temperature in np.geomspace(plan.hot, plan.warm, plan.cooling):
-            chain = self._stage(chain, temperature)
-        for _ in range(plan.between):
-            chain = self._stage(chain, plan.warm)
-        return self.on(c, chain, plan.thin)
-
-    def on(self, c: int, chain: WorldChain, thin: int) -> Ended:
-        """Draw samples, so many stages apart, on a chain's way on."""
-        drawn = list[Sample]()
-        for _ in range(self.plan.samples):
-            for _ in range(thin):
-                chain = self._stage(chain, self.plan.warm)
-            if self.clock.stopped:
-                break
-            missed = sum(chain.misfit_of(s) for s in range(len(self.land.searches)))
-            drawn.append(((chain.atoms, c, -missed / self.plan.warm), chain.points))
-        return chain, drawn
-
-    def _stage(self, chain: WorldChain, temperature: float) -> WorldChain:
-        if self.clock.stopped:
-            return chain
-        return chain.learned().walked(self.sweeps, temperature, self.plan.swaps)[0]
-
-
-def _redrawn(leaves: Leaves, plan: Plan, clock: Clock, c: int, seed: int) -> Ended:
-    """The same, with rows drawn leaf by leaf: there is nothing to cool."""
-    chain = LeafChain.started(leaves, seed).redrawn(plan.cooling + plan.between)
-    drawn = list[Sample]()
-    for _ in range(plan.samples):
-        if clock.stopped:
-            break
-        chain = chain.redrawn(plan.thin)
-        drawn.append(((chain.atoms, c, 0.0), chain.points))
-    return chain.resting, drawn
+    return Learned(land, target, samples, centre, ends, seen, plan, leaves)
 
 
 def _target(land: Land) -> PosteriorTarget:
