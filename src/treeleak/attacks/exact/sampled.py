@@ -23,7 +23,7 @@ _LEAST_SWEEPS = 10.0
 """Sweeps of a stage with fewer of which nothing is learned."""
 _SHARE = 0.5
 """Of the time left, for which walks are planned."""
-_AGREED, _LONGER = 1.1, 4
+_AGREED, _LONGER = 1.1, 3
 """R-hat up to which chains agree; else they walk on, up to so many times as far between samples."""
 
 Sample = tuple[Drawn, tuple[IntArray, ...]]
@@ -84,7 +84,7 @@ def _together(target: PosteriorTarget, found: Sequence[Ended]) -> Samples:
 def _agreed(
     walk: _Walk, found: list[Ended], samples: Samples, target: PosteriorTarget, stage: float
 ) -> tuple[list[Ended], Samples]:
-    """Let chains walk on, ever farther from sample to sample, until they agree.
+    """Let chains walk on, farther from sample to sample, until they agree.
 
     ``stage``: how many seconds a stage of all chains takes.
     """
@@ -96,7 +96,7 @@ def _agreed(
         ended = run_all([partial(walk.on, c, s, thin) for c, (s, _) in enumerate(found)])
         if clock.stopped:
             break
-        found, samples, thin = ended, _together(target, ended), 2 * thin
+        found, samples, thin = ended, _together(target, ended), thin + plan.thin
     return found, samples
 
 
