@@ -315,7 +315,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "surest.",
         ),
         50: (
-            ("raw", "raw_boosted"),
+            ("boosted-raw", "raw", "raw_boosted"),
             "Raw numbers of XGBoost's models beside columns of few values: rows lie right beside "
             "each cut again.",
         ),
