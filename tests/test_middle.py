@@ -111,7 +111,12 @@ def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)
     found = []
     central = middles._central
-    monkeypatch.setattr(middles, "_central", lambda *a: found.append(central(*a)) or found[-1])
+
+    def noted(*args, **more):
+        found.append(central(*args, **more))
+        return found[-1]
+
+    monkeypatch.setattr(middles, "_central", noted)
     result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     assert len(found) == 1
     values = result.posterior.samples.values
