@@ -15,6 +15,9 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
+JUDGES = 4
+"""One of so many chains judges how far an answer errs that others made."""
+
 
 class Info(NamedTuple):
     """What a sampler did on its way from one state to the next."""
@@ -77,6 +80,20 @@ class Samples:
     def of_chains(self, which: slice) -> Samples:
         """Those of some chains; all of them, if that leaves none."""
         return self.only(np.isin(self.chain, np.unique(self.chain)[which]))
+
+    @property
+    def judges(self) -> Samples:
+        """Those by which an answer is judged: what the others learned may be wrong."""
+        return self.of_chains(slice(self._n_judges))
+
+    @property
+    def makers(self) -> Samples:
+        """Those of which an answer is made."""
+        return self.of_chains(slice(self._n_judges, None))
+
+    @property
+    def _n_judges(self) -> int:
+        return max(int(self.chain.max() + 1) // JUDGES, 1)
 
     def only(self, which: BoolArray) -> Samples:
         """Some samples; all of them, if that leaves none. ``which``, shape (n_samples,)."""

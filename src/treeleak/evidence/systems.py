@@ -14,6 +14,21 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.statements import Statements
 from treeleak.partition import Partition
 
+NO_PLACE = "holds {held}, but the other trees and the schema leave no place for them there"
+"""Why a leaf that :func:`unplaced` finds is a contradiction."""
+
+
+def unplaced(n: NDArray[Any], signature: NDArray[np.int32]) -> int | None:
+    """Find an equation that counts rows, but in which no cell stands.
+
+    ``n``, shape (n_equations,); ``signature``, shape (n_cells, n_trees): as in
+    :class:`CountSystem`.
+    """
+    reached = np.zeros(len(n), dtype=bool)
+    reached[signature.ravel()] = True
+    short = np.flatnonzero((n > 0) & ~reached)
+    return int(short[0]) if len(short) else None
+
 
 @dataclass(frozen=True, eq=False)
 class CountSystem:

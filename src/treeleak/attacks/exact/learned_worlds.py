@@ -47,8 +47,6 @@ _PLACED, _SETTLING = 2, 0.25
 """Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
-_JUDGES = 4
-"""One of so many chains judges how far the answer errs."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
 """Samples of which the middle is taken, and rows in all of them."""
 _WORTH = 0.01
@@ -143,7 +141,7 @@ class Learned:
     def error(self, rows: Sequence[Rows], seed: int) -> float:
         """Mean distance of the rows of all systems, per row and column, from the samples."""
         chosen = np.concatenate([own.values for own in rows])
-        return distance(chosen, _of_judges(self.samples), seed)
+        return distance(chosen, self.samples.judges, seed)
 
     def _between(self, s: int, world: Rows) -> Rows:
         """Rows of a system in the middle, with what is proved of the world."""
@@ -218,8 +216,8 @@ def learned_worlds(
         for s in range(len(searches))
     )
     most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
-    judges, makers = _of_judges(samples), _of_makers(samples)
-    centre = middle(makers.thinned(most), target, clock, judges.thinned(most // 4), seed)
+    judges = samples.judges.thinned(most // 4)
+    centre = middle(samples.makers.thinned(most), target, clock, judges, seed)
     return Learned(land, target, samples, centre, ends, seen, plan, leaves)
 
 
@@ -237,18 +235,6 @@ def _target(land: Land) -> PosteriorTarget:
     named = np.zeros((int(land.geometry.leaf_start[-1]), n_classes), dtype=bool)
     silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), land.n_rows)
     return PosteriorTarget.without_walk(land.geometry, land.values, silent, parts)
-
-
-def _of_judges(samples: Samples) -> Samples:
-    return samples.of_chains(slice(_judging(samples)))
-
-
-def _of_makers(samples: Samples) -> Samples:
-    return samples.of_chains(slice(_judging(samples), None))
-
-
-def _judging(samples: Samples) -> int:
-    return max(int(samples.chain.max() + 1) // _JUDGES, 1)
 
 
 def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -> list[IntArray]:

@@ -29,6 +29,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
+from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import Values, values_in
@@ -298,14 +299,9 @@ def _known(found: Bounds, common: IntArray, proved: bool, n_rows: int) -> Bounds
 
 def _empty_leaf(system: CountSystem, geometry: Geometry) -> Contradiction | None:
     """Find a leaf that holds rows but no live cell."""
-    reached = np.zeros(len(system.target), dtype=bool)
-    reached[system.signature.ravel()] = True
-    short = np.flatnonzero((system.target > 0) & ~reached)
-    if not len(short):
+    if (equation := unplaced(system.target, system.signature)) is None:
         return None
-    equation = int(short[0])
-    held = system.held(equation, geometry.release.classes)
-    why = f"holds {held}, but the other trees and the schema leave no place for them there"
+    why = NO_PLACE.format(held=system.held(equation, geometry.release.classes))
     return Contradiction(*geometry.leaf_of_row(system.row_of(equation)), why)
 
 

@@ -35,7 +35,7 @@ from treeleak.attacks.posterior.walks import (
     run_posterior,
 )
 from treeleak.attacks.posterior.walks import Found as Walked
-from treeleak.attacks.samples import Samples
+from treeleak.attacks.samples import JUDGES, Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
@@ -59,8 +59,6 @@ _LEAST_CHAINS = 8
 """With fewer, or with shorter walks, little is learned."""
 _STEPS = 5e5
 """Steps of all chains in a second, as a rule: what walks will take before anything is laid out."""
-_JUDGES = 4
-"""One of so many chains judges how far the answer errs."""
 
 
 def seconds_needed(n_rows: int) -> float:
@@ -128,7 +126,7 @@ def several_datasets(
         samples = samples.weighed()
     nearest = _likeliest(samples, missed)
     samples = samples.only(_kept(missed, samples.chain))
-    judging = samples.chain % _JUDGES == 0
+    judging = samples.chain % JUDGES == 0
     judges, makers = samples.only(judging), samples.only(~judging)
     most = most_samples(evidence.n_rows)
     makers = makers.thinned(most)

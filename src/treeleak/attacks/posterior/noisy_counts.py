@@ -59,8 +59,6 @@ _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
 """Samples from which is estimated, and rows in all of them."""
 _LEAST_CHAINS = 2
 """So many judge each other."""
-_JUDGES = 4
-"""One of so many chains judges how far the answer errs."""
 _TREE = "the tree that a row went to"
 
 
@@ -108,12 +106,9 @@ def behind_noise(
         found = replace(found, target=target, drawn=drawn, prior=prior)
         likeliest = _without_tree(likeliest)
     samples = found.samples(density)
-    # Other chains judge the answer than those that made it: what these learned may be wrong.
-    cut = max(len(found.chains) // _JUDGES, 1)
-    judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
     rows, error = bayes_estimate(
-        makers.thinned(most), target, clock, judges.thinned(most // 4), seed
+        samples.makers.thinned(most), target, clock, samples.judges.thinned(most // 4), seed
     )
     return Answer(
         "likely" if found.settled else "unknown",

@@ -24,8 +24,8 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import own_words
-from treeleak.evidence import ExactTotals, LeafSteps, LossSums
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence import Contradiction, ExactTotals, LeafSteps, LossSums
+from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.values import Values, values_in
 from treeleak.side_information.given import NOTHING, Given
@@ -166,14 +166,10 @@ def enumerated(
 
 def _empty_leaf(evidence: LossSums, partition: Partition) -> Contradiction | None:
     """Find a leaf that holds rows but no cell."""
-    reached = np.zeros(len(evidence.n), dtype=bool)
-    reached[partition.signature.ravel()] = True
-    short = np.flatnonzero((evidence.n > 0) & ~reached)
-    if not len(short):
+    if (row := unplaced(evidence.n, partition.signature)) is None:
         return None
-    held = f"{evidence.n[short[0]]:,.0f} rows"
-    why = f"holds {held}, but the other trees and the schema leave no place for them there"
-    return Contradiction(*partition.geometry.leaf_of_row(int(short[0])), why)
+    why = NO_PLACE.format(held=f"{evidence.n[row]:,.0f} rows")
+    return Contradiction(*partition.geometry.leaf_of_row(row), why)
 
 
 def written(

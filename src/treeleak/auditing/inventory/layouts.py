@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from treeleak.auditing.inventory.known_files import CATBOOST, LIGHTGBM, PARTS, XGBOOST
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm
-from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.readers.lightgbm_text import booster_from_text, importance
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
@@ -30,7 +29,6 @@ _XGBOOST_PARTS: Mapping[str, Any] = {
 }
 """By the name of a part: its kind. In objects of the same kind names mean the same."""
 _HOLDERS = ("Snapshot", "Learner", "Booster", "Model", "Tree", "Settings")
-_IMPORTANCE = re.compile(r"(.*)=([-+.\deE]{1,40})")
 _VIEWS = ("float_features", "categorical_features", "text_features", "embedding_features")
 
 
@@ -91,11 +89,11 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         state["parameters"] = StoredObject(f"{PARTS}LightGBMParameters", told)
     behind = state.pop("behind", None) or []
     columns = set(str(state.get("feature_names", "")).split())
-    found = [m if m and m[1] in columns else None for m in map(_IMPORTANCE.fullmatch, behind)]
-    state["importances"] = np.array([_number(match[2]) for match in found if match])
+    found = [importance(line, columns) for line in behind]
+    state["importances"] = np.array([_number(number) for number in found if number])
     if not len(state["importances"]):
         del state["importances"]
-    if other := [line for line, match in zip(behind, found, strict=True) if not match]:
+    if other := [line for line, number in zip(behind, found, strict=True) if not number]:
         state["other lines"] = other
     return StoredObject(stored.type, state)
 

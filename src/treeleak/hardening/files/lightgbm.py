@@ -18,7 +18,7 @@ from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
-from treeleak.release.readers.lightgbm_text import END, NUMBERS, booster_from_text
+from treeleak.release.readers.lightgbm_text import END, NUMBERS, booster_from_text, importance
 
 HEAD = (
     "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
@@ -137,16 +137,15 @@ def _known_lines(text: Text) -> Text:
     names = next((t for t in text.head if t.startswith("feature_names=")), "").partition("=")[2]
     columns = frozenset(names.split())
 
-    def importance(line: str) -> bool:
-        column, _, value = line.rpartition("=")
-        return column in columns and bool(re.fullmatch(r"[-+.\deE]{1,40}", value))
+    def important(line: str) -> bool:
+        return importance(line, columns) is not None
 
     def parameter(line: str) -> bool:
         return bool(re.fullmatch(r"\[[a-z_0-9]+: ?[^\[\]]{0,300}\]", line))
 
     lines, known = text.tail, [False] * len(text.tail)
     for begin, end, written in (
-        ("feature_importances:", "", importance),
+        ("feature_importances:", "", important),
         ("parameters:", "end of parameters", parameter),
     ):
         start, stop = _section(lines, begin, end)

@@ -8,7 +8,7 @@ keeps of itself, in a pickle or live, is the same text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ _OURS = (
 )  # fmt: skip
 """What the reader, and the inventory after it, put beside the keys of the head."""
 _HEAD = re.compile(rb"tree\s*\r?\nversion=v\d")
+_IMPORTANCE = re.compile(r"(.*)=([-+.\deE]{1,40})")
 _PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]$")
 
 
@@ -170,3 +171,12 @@ def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
         yield _BEHIND, categories
     yield "parameters", parameters
     yield "behind", others
+
+
+def importance(line: str, columns: Container[str]) -> str | None:
+    """Read the number in a line behind the trees that says how important a column is, if it does.
+
+    ``columns``: those of the model.
+    """
+    found = _IMPORTANCE.fullmatch(line)
+    return found[2] if found and found[1] in columns else None
