@@ -319,6 +319,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Raw numbers of XGBoost's models beside columns of few values: rows lie right beside "
             "each cut again.",
         ),
+        51: (
+            ("draft",),
+            "Forests without bootstrap whose counts leave several datasets: rows exchange several "
+            "values at once, and chains walk on until they agree (as version 49 says).",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
