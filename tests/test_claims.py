@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.beside import beside_runs
+from experiments.beside import beside_runs, on_their_seeds
 from experiments.claims import claim, claims_table, falls
 from experiments.studies import dp_claims, draft_claims
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS
@@ -186,3 +186,20 @@ def test_errors_beside_published_ones():
     assert found.verdict.fillna("").tolist() == [AHEAD, AHEAD, "", BEHIND]
     worse = beside_runs(points.assign(error=0.11), published, ["known"])
     assert worse.verdict.fillna("").tolist() == [BEHIND, AHEAD, "", AHEAD]
+
+
+def test_runs_are_held_against_published_ones_of_the_same_seeds():
+    runs = pd.DataFrame(
+        {"depth": ["2", "2", "2", "4", "4", "5"], "seed": [0, 1, 2, 0, 1, 0],
+         "error": [0.1, 0.2, 0.9, 0.3, 0.5, 0.7]}
+    )  # fmt: skip
+    published = pd.DataFrame(
+        {"depth": ["2", "4", "5"], "error": [0.2, 0.4, np.nan], "seeds": ["0 1", "3", np.nan]}
+    )
+    same = on_their_seeds(runs, published, ["depth"])
+    assert same.depth.tolist() == ["2"]
+    assert same.same_seeds.tolist() == pytest.approx([0.15])
+    means = runs.groupby("depth", as_index=False).error.mean().merge(same, "left", "depth")
+    found = beside_runs(means, published.drop(columns="seeds"), ["depth"], "same_seeds")
+    # Depth 4 was not run with a seed that they answered; of depth 5 they have no answer.
+    assert found.verdict.fillna("").tolist() == [AHEAD, "", AHEAD]
