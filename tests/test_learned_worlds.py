@@ -18,11 +18,13 @@ from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
 from treeleak.attacks.annealing import SearchSpace
+from treeleak.attacks.exact import world_chains
 from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import Land, WorldChain
 from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
 from treeleak.attacks.posterior.chains import as_kernel_prior
+from treeleak.attacks.solvers import integer
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
@@ -127,22 +129,43 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
     assert np.array_equal(held, evidence.n)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(seed: int) -> None:
-    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    clock = Clock(600.0)
-    never = replace(BRIEF, doubted=())
-    found = learned_worlds(searches, geometry, values, clock, seed, never)
-    for s, search in enumerate(searches):
-        if found is None or found.worlds(s) or not search.can_move:
-            continue
+HOT = replace(BRIEF, chains=2, cooling=2, between=2, samples=3, warm=6.0, doubted=())
+"""Chains that mostly miss counts where they end."""
+
+
+def without_worlds(monkeypatch, **size):
+    """What hot chains saw of problems whose counts none of them meets."""
+    monkeypatch.setattr(world_chains, "_COLDEST", HOT.warm)
+    for seed in range(8):
+        _, geometry, values, searches = opened(seed, **size)
+        found = learned_worlds(searches, geometry, values, Clock(600.0), seed, HOT)
+        for s, search in enumerate(searches):
+            if found is not None and search.can_move and not found.worlds(s):
+                yield seed, s, found, IntegerProblem(search.system, bounds(search.system))
+
+
+def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch) -> None:
+    clock, cases = Clock(600.0), 0
+    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=8, n_trees=3, depth=2):
+        cases += 1
         assert not found.near(s, None, clock, seed).worlds(s)
-        problem = IntegerProblem(search.system, bounds(search.system))
-        for world in found.near(s, problem, clock, seed).worlds(s):
+        worlds = found.near(s, problem, clock, seed).worlds(s)
+        assert worlds
+        search = found.land.searches[s]
+        for world in worlds:
             assert not search.system.residual(search.histogram(world)).any()
-            break
-        else:
-            pytest.fail("no world, though these small problems have some near all chains")
+    assert cases
+
+
+def test_of_a_problem_that_is_too_large_the_part_that_chains_saw_is_solved(monkeypatch) -> None:
+    clock, solved = Clock(600.0), 0
+    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=16, n_trees=8, depth=3):
+        monkeypatch.setattr(integer, "_MOST_TERMS", -1)
+        assert not found.near(s, problem, clock, seed).worlds(s)
+        monkeypatch.setattr(integer, "_MOST_TERMS", problem.n_terms - 1)
+        assert not problem.tractable
+        solved += bool(found.near(s, problem, clock, seed).worlds(s))
+    assert solved
 
 
 @pytest.mark.parametrize("seed", range(6))

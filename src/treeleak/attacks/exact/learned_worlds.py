@@ -71,7 +71,7 @@ class Learned:
     def near(self, s: int, problem: IntegerProblem | None, clock: Clock, seed: int) -> Learned:
         """Let chains look for worlds of system ``s``, until some chain has found one.
 
-        ``problem``: asked when none did, unless it is too large: what a world needs, different
+        ``problem``: part of it is asked when none did: what a world needs, different
         chains often have between them.
         """
         if not self.land.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):

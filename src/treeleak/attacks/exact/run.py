@@ -36,8 +36,6 @@ from treeleak.partition.values import Values, values_in
 from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.given import NOTHING, Given
 
-_MODEL_TERMS = 2_000_000
-"""Terms up to which the integer model is built."""
 _PROMISING, _WIDE = 12, 3
 """Open cells per equation up to which the integer solver is asked at all, and from which it is not
 asked first where walks learn what rows are like."""
@@ -136,7 +134,7 @@ def of_cells(
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         if learned is not None:
-            learned = learned.near(k, own.helper, part, seed + 1000 * k)
+            learned = learned.near(k, own.problem, part, seed + 1000 * k)
         try:
             rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
         except NoSolution:
@@ -220,11 +218,6 @@ class _Asked:
     proved: bool
 
     @property
-    def helper(self) -> IntegerProblem | None:
-        """What may help to find a solution."""
-        return self.problem if _tractable(self.problem) else None
-
-    @property
     def stage(self) -> str:
         """For messages."""
         return f"rebuilding the rows of {self.problem.system.name}"
@@ -259,11 +252,11 @@ def _solved(
         more = [search.spots(m, rng) for m in own.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
-            found = some_world(search, own.helper, clock, stage, seed)
+            found = some_world(search, problem, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:
-        found = several_worlds(search, own.exact, own.helper, clock, stage, seed)
+        found = several_worlds(search, own.exact, problem, clock, stage, seed)
         final = search.bayes_estimate(found, clock, stage, seed)
     known = own.known
     if not own.proved and _promising(problem) and final.misfit == 0:
@@ -277,12 +270,8 @@ def _solved(
     return search.rows(final, found, known, sure)
 
 
-def _tractable(problem: IntegerProblem) -> bool:
-    return problem.n_terms <= _MODEL_TERMS
-
-
 def _promising(problem: IntegerProblem) -> bool:
-    return _tractable(problem) and len(problem.free) < _PROMISING * len(problem.equations)
+    return problem.tractable and len(problem.free) < _PROMISING * len(problem.equations)
 
 
 def _wide(problem: IntegerProblem) -> bool:

@@ -48,9 +48,9 @@ def several_worlds(
     """Search for several datasets that meet all counts.
 
     ``exact``: histograms over the system's cells that meet all counts, if any are known.
-    ``problem``: helps when no run meets all counts; None where it is too large. At least one
-    world meets all counts, unless time ran out. Raises NoSolution if it is proved on the way
-    that no dataset meets all counts.
+    ``problem``: helps when no run meets all counts: the whole of it, unless that is too large, or
+    a part. At least one world meets all counts, unless time ran out. Raises NoSolution if it is
+    proved on the way that no dataset meets all counts.
     """
     rng = np.random.default_rng(seed)
     if exact and (search.space.too_large or search.learned):
@@ -197,8 +197,11 @@ def combined(
     fixed = np.concatenate([search.settled, search.anchored])
     live = np.concatenate([search.live_of[points], fixed])
     cells = np.unique(search.system.cell[search.live[live]])
+    part = problem.within(cells)
+    if not part.tractable:
+        return []
     try:
-        return problem.within(cells).solutions(clock, limit, seed)
+        return part.solutions(clock, limit, seed)
     except NoSolution:
         return []
 
@@ -220,7 +223,7 @@ def _run_beside(
         return chain
 
     def beside() -> Chain | list[IntArray]:
-        if problem is None:
+        if problem is None or not problem.tractable:
             return walk(1)
         return problem.solutions(clock, _STEP_WORK * steps, seed)
 

@@ -18,6 +18,8 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
+_MOST_TERMS = 2_000_000
+"""Terms up to which a model is built."""
 _RANK = 1e-9
 """Share of its square length that an equation must add to those kept; of whole numbers, it adds
 more."""
@@ -115,6 +117,11 @@ class IntegerProblem:
     def n_terms(self) -> int:
         """Upper bound of the terms of all equations."""
         return int(len(self.free) * self.system.signature.shape[1])
+
+    @property
+    def tractable(self) -> bool:
+        """Whether the solver can be asked for a solution."""
+        return self.n_terms <= _MOST_TERMS
 
     def within(self, cells: IntArray) -> IntegerProblem:
         """The same problem with rows in these cells, and elsewhere only where they must stand."""
