@@ -28,9 +28,9 @@ def beside_runs(
     keys = list(keys)
     theirs = published.rename(columns={"error": "published"})
     both = points.merge(theirs, "left", keys, indicator="told")
-    told = both.pop("told") == "both"
-    told &= both[judged].notna() | both.error.isna() | both.published.isna()
-    ahead = both.error.notna() & ~(both[judged] > both.published + _ROUNDED)
+    ours = both[judged].where(both.published.notna(), both.error)
+    told = (both.pop("told") == "both") & (ours.notna() | both.error.isna())
+    ahead = ours.notna() & ~(ours > both.published + _ROUNDED)
     both.insert(len(keys), "published", both.pop("published"))
     return both.assign(verdict=ahead.map(verdict).where(told, None))
 

@@ -83,7 +83,7 @@ def some_world(
 ) -> list[World]:
     """Search until one dataset meets all counts; gives all that were tried.
 
-    ``problem``: as in :meth:`worlds`, whose remarks hold here, too.
+    ``problem``: as in :func:`several_worlds`, whose remarks hold here, too.
     """
     if not search.can_move:
         rng = np.random.default_rng(seed)
