@@ -324,6 +324,23 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Forests without bootstrap whose counts leave several datasets: rows exchange several "
             "values at once, and chains walk on until they agree (as version 49 says).",
         ),
+        52: (
+            (
+                "exact",
+                "hidden",
+                "known",
+                "draft",
+                "noisy",
+                "membership",
+                "boosted",
+                "boosted-raw",
+                "raw",
+                "raw_boosted",
+            ),
+            "Priors of what no tree tests are neutral and no longer fitted to tables: Jeffreys' law "
+            "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
+            "costs count as equal on every processor.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.partition.outermost import _distances, outer_sides
+from treeleak.partition.outermost import Outer, _rates, outer_sides
 from treeleak.reconstruction.outermost import beyond
 
 
@@ -147,22 +147,48 @@ def test_one_threshold_says_nothing_of_densities(cuts):
     assert np.isnan(typical).all()
 
 
-@pytest.mark.parametrize("reach", [1e-12, 1e-3, 0.999999, 1.0, 1.5, 40.0, 1e250])
-def test_places_are_within_the_domain_whatever_the_density_beside_it(reach):
-    found = _distances(np.array([reach]), 1.0)[0]
-    assert ((found >= 0) & (found <= 1) & np.isfinite(found)).all()
+@pytest.mark.parametrize("odds", [1e-300, 1e-12, 1e-3, 0.5, 1.0, 1.5, 40.0, 1e250])
+@pytest.mark.parametrize(("width", "room"), [(1.0, 1.0), (1e-3, 1e5), (1e5, 1e-3), (1.0, np.inf)])
+def test_places_are_within_the_domain_whatever_the_density_beside_it(odds, width, room):
+    found = Outer(1.0, 0.0, 1, width, (3.0, 2.0), room).places(np.array(odds))
+    assert found.shape == (5, 21)
+    assert ((found >= 0) & (found <= room) & np.isfinite(found)).all()
     assert (np.diff(found) >= 0).all()
 
 
-@given(st.floats(-50.0, 50.0), st.floats(0.1, 10.0))
-def test_places_are_those_of_the_density_that_fills_so_much(s, width):
-    """Quantiles of e^(-s x / width), found by numbers."""
-    x = (np.arange(200_000) + 0.5) / 200_000
-    density = np.exp(-s * x + min(s, 0.0))
-    reach = width * np.exp(-s * x).mean()
-    found = _distances(np.array([reach]), width)[0] / width
-    shares = np.interp(found, x, density.cumsum() / density.sum())
-    np.testing.assert_allclose(shares, (np.arange(21) + 0.5) / 21, atol=2e-3)
+@given(st.floats(-30.0, 30.0), st.floats(0.1, 10.0), st.floats(0.1, 2.0))
+def test_a_rate_is_that_of_the_density_that_leaves_such_odds(s, room, width):
+    odds = np.exp(-s * width) * np.expm1(-s * room) / np.expm1(-s * width) if s else room / width
+    assume(1e-9 < odds < 1e9)
+    found = _rates(np.array(odds), width, room)
+    assert found == pytest.approx(s, abs=1e-6)
+
+
+def law(name, rng, n):
+    if name == "rising":
+        return np.sqrt(rng.random(n))
+    if name == "two humps":
+        return rng.normal(size=n) + 6 * (rng.random(n) < 0.5)
+    return getattr(rng, name)(size=n)
+
+
+@pytest.mark.parametrize("name", ["exponential", "uniform", "normal", "rising", "two humps"])
+@pytest.mark.parametrize("wide", [0.0, 1.0])
+def test_values_are_about_as_far_off_as_is_said_whatever_law_they_have(name, wide):
+    """Over samples of several sizes and cuts at random; ``wide``: of a domain beyond all rows."""
+    rng = np.random.default_rng(1)
+    off, said = [], []
+    for _ in range(40):
+        x = law(name, rng, int(rng.choice([60, 200, 600])))
+        places = np.sort(x)
+        cuts = (places[1:] + places[:-1])[rng.choice(len(x) - 1, 8, replace=False)] / 2
+        cuts.sort()
+        far = wide * np.ptp(x)
+        found, typical, *_ = moved(x, cuts, (x.min() - far, x.max() + far))
+        open_ = np.isfinite(typical)
+        off.append(np.abs(found - x)[open_].mean() / np.ptp(x))
+        said.append(typical[open_].mean() / np.ptp(x))
+    assert 0.6 * np.mean(off) < np.mean(said) < 2.0 * np.mean(off)
 
 
 def test_no_row_beyond_and_no_room_beyond_say_nothing():
@@ -226,4 +252,4 @@ def test_odds_that_do_not_depend_on_a_column_move_nothing_far():
     numbers, label = np.array([True, False, False]), np.zeros(400, dtype=int)
     found, _ = beyond(own, table, label, low, high, numbers)
     upper = found[side == 20, 0]
-    assert np.ptp(upper) < 0.5 * (np.median(upper) - 1.2)
+    assert np.std(upper) < 0.25 * (np.median(upper) - 1.2)

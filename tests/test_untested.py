@@ -2,114 +2,137 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.examples import examples
 from treeleak.learn import DPForestClassifier
-from treeleak.partition.untested import FLAGS, NOT_SEARCHED, Searched, shares_of_ones
+from treeleak.partition.untested import mean_skew, shares_of_ones, nodes_per_column
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema
 
+NONE = np.zeros((0, 2))
+LAWS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "half": lambda rng, n: np.full(n, 0.5),
+    "rare": lambda rng, n: np.full(n, 0.02),
+    "frequent": lambda rng, n: np.full(n, 0.98),
+    "both ends": lambda rng, n: rng.beta(0.2, 0.2, n),
+    "middle": lambda rng, n: rng.beta(5.0, 5.0, n),
+}
+"""Shares of ones in columns; none is the prior."""
 
-def some_columns(rng, n_rows, n_columns):
-    """Flags whose shares of ones are those of the papers' tables."""
-    share = rng.beta(1.1, 2.9, n_columns)
-    return (rng.random((n_rows, n_columns)) < share).astype(int)
+
+def some_columns(rng, n_rows, shares):
+    return (rng.random((n_rows, len(shares))) < shares).astype(int)
+
+
+TESTED = st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), max_size=6)
 
 
 @examples(200, fast=30)
-@given(
-    st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), max_size=6),
-    st.floats(0, 200),
-    st.floats(0, 0.5),
-)
-def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(heard, tests, least):
-    share, weight = shares_of_ones(np.array(heard).reshape(-1, 2), Searched(tests, least))
+@given(TESTED, st.floats(0, 200))
+def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(tested, tests):
+    share, weight = shares_of_ones(np.array(tested).reshape(-1, 2), tests)
     assert weight.sum() == pytest.approx(1)
     assert (weight >= 0).all()
     assert (share > 0).all()
     assert (share < 1).all()
 
-    def rarer(tests, least):
-        share, weight = shares_of_ones(np.zeros((0, 2)), Searched(tests, least))
+    def rarer(tests):
+        share, weight = shares_of_ones(NONE, tests)
         return float(np.minimum(share, 1 - share) @ weight)
 
-    assert rarer(tests + 5, least) <= rarer(tests, least) + 1e-12
-    assert rarer(tests, min(least + 0.1, 0.5)) >= rarer(tests, least) - 1e-12
+    assert rarer(tests + 5) < rarer(tests)
 
 
-@pytest.mark.parametrize("ones", [0.1, 0.3, 0.5, 0.8])
-def test_without_tests_a_column_is_as_skewed_as_tested_ones(ones):
-    share, weight = shares_of_ones(np.tile([1 - ones, ones], (1000, 1)), NOT_SEARCHED)
-    assert share @ weight == pytest.approx(ones, abs=0.01)
+@given(TESTED, st.floats(0, 200))
+def test_zeros_and_ones_are_alike_before_any_column_is_looked_at(tested, tests):
+    tested = np.array(tested).reshape(-1, 2)
+    share, weight = shares_of_ones(tested, tests)
+    mirrored, other = shares_of_ones(tested[:, ::-1], tests)
+    assert mirrored @ other == pytest.approx(1.0 - share @ weight)
+    np.testing.assert_allclose(mean_skew(tested), mean_skew(tested[:, ::-1])[::-1])
+    share, weight = shares_of_ones(NONE, tests)
+    assert share @ weight == pytest.approx(0.5)
+    np.testing.assert_array_equal(mean_skew(NONE), [0.5, 0.5])
 
 
-@pytest.mark.parametrize("n_tested", [0, 3, 30])
-def test_few_tested_columns_leave_their_mean_in_doubt(n_tested):
-    """Against draws of a mean that is held to be 1 in 3, and of columns around it."""
-    rng, (zeros, ones) = np.random.default_rng(0), FLAGS
-    heard = np.tile([2.0, 1.0], (n_tested, 1))
-    share, weight = shares_of_ones(heard, NOT_SEARCHED)
-    q = rng.beta(ones + n_tested / 3, zeros + 2 * n_tested / 3, 200_000)
-    drawn = rng.beta(4 * q, 4 - 4 * q)
-    mean = share @ weight
-    assert mean == pytest.approx(drawn.mean(), abs=0.015)
-    assert np.sqrt((share - mean) ** 2 @ weight) == pytest.approx(drawn.std(), abs=0.015)
+def test_without_tests_the_law_is_that_of_jeffreys():
+    share, weight = shares_of_ones(NONE, 0.0)
+    assert share @ weight == pytest.approx(0.5)
+    assert share**2 @ weight - 0.25 == pytest.approx(1 / 8, rel=1e-3)  # the variance of Beta(½, ½)
 
 
-def test_columns_are_mostly_ones_where_tested_ones_are():
-    for searched in (NOT_SEARCHED, Searched(10, 0.1)):
-        share, weight = shares_of_ones(np.tile([1.0, 9.0], (20, 1)), searched)
-        assert share @ weight > 0.5
-        share, weight = shares_of_ones(np.tile([9.0, 1.0], (20, 1)), searched)
-        assert share @ weight < 0.2
+@pytest.mark.parametrize("ones", [0.1, 0.3, 0.8, 0.95])
+def test_tested_columns_say_which_value_is_the_rarer_one(ones):
+    def mean(n, tests):
+        share, weight = shares_of_ones(np.tile([1 - ones, ones], (n, 1)), tests)
+        return share @ weight
+
+    for tests in (0.0, 10.0):
+        means = [mean(n, tests) for n in (0, 1, 5, 50)]
+        assert np.all(np.diff(means) * (1 if ones > 0.5 else -1) > 0)
 
 
-def test_how_thoroughly_a_model_searched():
+@pytest.mark.parametrize("law", LAWS)
+def test_a_likelier_value_is_no_surer_than_it_should_be(law):
+    """Whatever law columns are drawn from: where most tested ones are alike, so are untested."""
     rng = np.random.default_rng(0)
-    X, y = some_columns(rng, 80, 6), rng.integers(0, 2, 80)
-    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
-    release = to_release(forest)
-    found = Searched.of(release)
-    inner = sum(int((t.tree_.feature >= 0).sum()) for t in forest.estimators_)
-    assert found.tests == inner / 6
-    assert found.least == 1 / 80
-    bare = [tree.with_counts(counts=None, totals=None, distinct=None) for tree in release.trees]
-    assert Searched.of(replace(release, trees=tuple(bare))) == NOT_SEARCHED
-    schema = Schema([Binary(f"x{i}") for i in range(6)])
-    noisy = DPForestClassifier(5, epsilon=1.0, classes=[0, 1], schema=schema)
-    assert Searched.of(to_release(noisy.fit(X, y))) == NOT_SEARCHED
+    sure, right = [], []
+    for _ in range(300):
+        tested, untested = LAWS[law](rng, 8), LAWS[law](rng, 1)[0]
+        heard = np.column_stack([1 - tested, tested])
+        share, weight = shares_of_ones(heard, rng.choice([0.0, 2.0]))
+        mean = share @ weight
+        sure.append(max(mean, 1 - mean))
+        right.append(untested if mean > 0.5 else 1 - untested)
+    # Of no law is more known than eight columns show; of a point at one half, too much.
+    assert np.mean(sure) < np.mean(right) + (0.3 if law in ("half", "middle") else 0.1)
 
 
-def test_what_is_said_of_untested_columns_is_so_on_average():
+def test_over_laws_of_all_kinds_probabilities_are_right_on_average():
     rng = np.random.default_rng(1)
     said, true = [], []
-    for seed in range(25):
-        X = some_columns(rng, 100, 15)
+    for seed in range(24):
+        law = list(LAWS.values())[seed % len(LAWS)]
+        shares = law(rng, 15)
+        X = some_columns(rng, 100, shares)
         y = (X @ rng.normal(size=15) + rng.normal(size=100) > 0).astype(int)
-        model = HistGradientBoostingClassifier(max_iter=60, random_state=seed).fit(X, y)
-        release = to_release(model)
+        release = to_release(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X, y))
         tested = np.array([len(cuts) > 0 for cuts in release.thresholds])
         ones = X.mean(axis=0)
         heard = np.column_stack([1 - ones, ones])[tested]
-        share, weight = shares_of_ones(heard, Searched.of(release))
+        share, weight = shares_of_ones(heard, nodes_per_column(release))
         said += [share @ weight] * int((~tested).sum())
         true += ones[~tested].tolist()
-    assert len(true) > 50
-    assert abs(np.mean(said) - np.mean(true)) < 0.06
+    said, true = np.array(said), np.array(true)
+    assert len(true) > 150
+    likelier = np.where(said > 0.5, true, 1 - true)
+    assert abs(likelier.mean() - np.maximum(said, 1 - said).mean()) < 0.12
+
+
+def test_tests_of_a_column_are_counted_where_splits_follow_rows():
+    rng = np.random.default_rng(0)
+    X, y = some_columns(rng, 80, rng.random(6)), rng.integers(0, 2, 80)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    inner = sum(int((t.tree_.feature >= 0).sum()) for t in forest.estimators_)
+    assert nodes_per_column(to_release(forest)) == inner / 6
+    schema = Schema([Binary(f"x{i}") for i in range(6)])
+    noisy = DPForestClassifier(5, epsilon=1.0, classes=[0, 1], schema=schema)
+    assert nodes_per_column(to_release(noisy.fit(X, y))) == 0.0
 
 
 def test_values_that_nobody_knows_are_one_guess_and_no_surer_than_that():
     rng = np.random.default_rng(2)
-    X = pd.DataFrame(some_columns(rng, 100, 8), columns=[f"x{i}" for i in range(8)])
+    shares = rng.uniform(0.1, 0.5, 8)
+    X = pd.DataFrame(some_columns(rng, 100, shares), columns=[f"x{i}" for i in range(8)])
     X["rare"] = (np.arange(100) < 6).astype(int)
     y = (X.to_numpy() @ rng.normal(size=9) > 0).astype(int)
     model = HistGradientBoostingClassifier(max_iter=30).fit(X, y)

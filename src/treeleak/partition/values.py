@@ -16,10 +16,11 @@ from itertools import pairwise
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import clearly_less, first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
-from treeleak.partition.untested import NOT_SEARCHED, Searched, shares_of_ones
+from treeleak.partition.untested import shares_of_ones, nodes_per_column
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
@@ -38,7 +39,8 @@ class Values:
     """Shape (n_attributes + 2,). The same for atoms."""
     atom_of: IntArray
     """Shape (n_values,). Atom of each value, numbered over all attributes."""
-    searched: Searched = NOT_SEARCHED
+    tests: float = 0.0
+    """Nodes that test, per column: see :mod:`~treeleak.partition.untested`."""
 
     @property
     def n_values(self) -> int:
@@ -180,7 +182,7 @@ class Values:
     def shares_of_ones(self, atom_marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """List shares of ones in an untested column, and the probability of each."""
         heard = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
-        return shares_of_ones(heard, self.searched)
+        return shares_of_ones(heard, self.tests)
 
     def with_ones(self, prior: FloatArray, ones: FloatArray) -> FloatArray:
         """Probability of each value, with other shares of ones in untested columns."""
@@ -192,7 +194,7 @@ class Values:
 
     def guessed(self, prior: FloatArray) -> FloatArray:
         """The same with the likelier value in all rows of an untested column."""
-        ones = [prior[self.start[a] + 1] > prior[self.start[a]] for a in self.untested]
+        ones = [clearly_less(*prior[self.start[a] : self.start[a] + 2]) for a in self.untested]
         return self.with_ones(prior, np.array(ones, dtype=float))
 
     @cached_property
@@ -228,7 +230,7 @@ class Values:
         for a in range(atoms.shape[1]):
             own = slice(self.start[a], self.start[a + 1])
             allowed = self.atom_of[own][None, :] == atoms[:, a, None]
-            out[:, a] = self.start[a] + np.where(allowed, cost[:, own], np.inf).argmin(axis=1)
+            out[:, a] = self.start[a] + first_least(np.where(allowed, cost[:, own], np.inf))
         return out
 
     def between(self, x: IntArray, y: IntArray) -> FloatArray:
@@ -257,12 +259,15 @@ class Values:
         return out[0], out[1]
 
     def expected_cost(self, share: FloatArray) -> FloatArray:
-        """Expected distance of each value, given each row's shares; shape (n_rows, n_values)."""
+        """Expected distance of each value, given each row's shares; shape (n_rows, n_values).
+
+        On a grid: rows are matched and values chosen by these, and many are equal.
+        """
         out = np.zeros_like(share)
         for a, d in enumerate(self.distance):
             own = slice(self.start[a], self.start[a + 1])
             out[:, own] = share[:, own] @ d
-        return out
+        return on_grid(out)
 
     def mean_cost(self, chosen: IntArray, cost: FloatArray) -> float:
         """What the chosen values of rows cost, per row and column, without the class.
@@ -276,12 +281,10 @@ class Values:
 def values_in(geometry: Geometry) -> Values:
     """List the values of every attribute of a geometry, and the classes."""
     release = geometry.release
-    return values_of(geometry.parts, release.n_classes, Searched.of(release))
+    return values_of(geometry.parts, release.n_classes, nodes_per_column(release))
 
 
-def values_of(
-    parts: Sequence[AttributeAtoms], n_classes: int, searched: Searched = NOT_SEARCHED
-) -> Values:
+def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.0) -> Values:
     """List the values of every attribute, and the classes."""
     start, atom_start = [0], [0]
     atom_of: list[int] = []
@@ -294,7 +297,7 @@ def values_of(
     start.append(start[-1] + n_classes)
     atom_start.append(atom_start[-1] + n_classes)
     own = np.array(start), np.array(atom_start), np.array(atom_of)
-    return Values(tuple(parts), *own, searched)
+    return Values(tuple(parts), *own, tests)
 
 
 def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:

@@ -15,10 +15,6 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.partition.outermost import outer_sides
 from treeleak.release.release import Release
 
-_RIDGE, _FARTHEST = 80.0, 1.0
-"""Rows' worth of doubt that the odds depend on a column, and the logarithm of the factor by which a
-row's odds differ from those of all rows, at most. On columns of five tables, cut at random, more
-values were near with both."""
 _MOST, _STEPS = 2000, 8
 """Rows on both sides to which odds are fitted, and Newton steps."""
 
@@ -72,7 +68,7 @@ def beyond(
                 continue
             more = _log_odds(others[near], own[near])
             odds = np.zeros(len(table))
-            odds[near] = outer.odds * np.exp(np.clip(more, -_FARTHEST, _FARTHEST))
+            odds[near] = outer.odds * np.exp(more)
             places = outer.places(odds[moved]).reshape(len(moved), -1)
             middle = np.median(places, axis=1)
             # Rounded to the model's type, a value may be the threshold.
@@ -100,7 +96,8 @@ def _scaled(table: FloatArray) -> FloatArray:
 def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
     """Say how the log odds of being beyond a threshold differ from those of all rows.
 
-    Logistic regression with a ridge, by Newton's method from no difference.
+    Logistic regression by Newton's method from no difference. Coefficients of d columns of spread 1
+    have the law N(0, 1 / d): before any row is counted, log odds of rows have a spread of 1.
     """
     few = np.unique(np.linspace(0, len(beyond) - 1, min(len(beyond), _MOST)).astype(np.int64))
     X, y = columns[few], beyond[few].astype(float)
@@ -109,7 +106,7 @@ def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
     share = y.mean()
     first = math.log(share / (1.0 - share))
     X = np.column_stack([np.ones(len(X)), X])
-    ridge = np.diag(np.append(1e-6, np.full(columns.shape[1], _RIDGE)))
+    ridge = np.diag(np.append(1e-6, np.full(columns.shape[1], float(columns.shape[1]))))
     w = np.append(first, np.zeros(columns.shape[1]))
     for _ in range(_STEPS):
         p = expit(X @ w)

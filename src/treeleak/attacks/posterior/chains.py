@@ -30,7 +30,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.untested import FLAGS
+from treeleak.partition.untested import JEFFREYS
 from treeleak.partition.values import Values
 
 MISSING_ROW_PENALTY = 10.0
@@ -100,7 +100,7 @@ def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
         _ALPHAS,
         _KAPPAS,
         flag,
-        np.array(FLAGS),
+        np.array([JEFFREYS, JEFFREYS]),
         every,
     )
 

@@ -1,0 +1,45 @@
+"""Decisions between computed numbers that the rounding of a processor does not change.
+
+Libraries sum in another order on other processors, so the last digits of a sum differ. Where a
+status, an answer, a branch or an order follows from a comparison, equal numbers must count as equal
+first: put them on a grid, or ask for more than a margin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from treeleak.core.arrays import FloatArray, IntArray
+
+GRID = 2.0**-30
+"""Far above what rounding changes in numbers around 1, far below what an answer depends on."""
+
+
+def clearly_less(a: float, b: float) -> bool:
+    """Whether ``a`` is less than ``b`` by more than a share :data:`GRID` of the greater one."""
+    return bool(a < b - GRID * max(abs(a), abs(b)))
+
+
+def on_grid(x: ArrayLike) -> FloatArray:
+    """Round to multiples of :data:`GRID`: for probabilities, and for distances in columns.
+
+    Equal ones become equal, and sums of millions of them are exact, in whatever order.
+    """
+    return np.asarray(np.round(np.asarray(x) / GRID) * GRID)
+
+
+def rounded(x: ArrayLike) -> FloatArray:
+    """Round each number to a share :data:`GRID` of it: for weights of any size."""
+    share, power = np.frexp(x)
+    return np.asarray(np.ldexp(np.round(share / GRID) * GRID, power))
+
+
+def first_least(x: FloatArray, axis: int = -1) -> IntArray:
+    """Place of the least entry; of those that equal it but for rounding, the first."""
+    return np.asarray(on_grid(x).argmin(axis=axis))
+
+
+def falling(x: FloatArray) -> IntArray:
+    """Order of entries from the greatest down; equal ones, but for rounding, stay as they are."""
+    return np.argsort(-rounded(x), kind="stable")
