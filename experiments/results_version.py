@@ -337,7 +337,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "raw",
                 "raw_boosted",
             ),
-            "Priors of what no tree tests are neutral and no longer fitted to tables: Jeffreys' law "
+            "Priors of what no tree tests are neutral, no longer fitted to tables: Jeffreys' law "
             "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
             "costs count as equal on every processor.",
         ),

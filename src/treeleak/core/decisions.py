@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from treeleak.core.arrays import FloatArray, IntArray
 
-GRID = 2.0**-30
-"""Far above what rounding changes in numbers around 1, far below what an answer depends on."""
+GRID = 2.0**-20
+"""A millionth: far above what rounding changes in numbers around 1, far below what matters."""
 
 
 def clearly_less(a: float, b: float) -> bool:

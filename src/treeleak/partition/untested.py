@@ -20,7 +20,7 @@ _RARER = np.sin(np.pi / 4 * (np.arange(100) + 0.5) / 100) ** 2
 
 
 def nodes_per_column(release: Release) -> float:
-    """Count the nodes that test; none where noise hides counts: splits need not follow rows then."""
+    """Count the nodes that test; none where noise hides counts: splits need not follow rows."""
     tests = sum(int((tree.feature >= 0).sum()) for tree in release.trees)
     return 0.0 if release.noise is not None else tests / max(release.n_features, 1)
 

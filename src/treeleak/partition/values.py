@@ -20,7 +20,7 @@ from treeleak.core.decisions import clearly_less, first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
-from treeleak.partition.untested import shares_of_ones, nodes_per_column
+from treeleak.partition.untested import nodes_per_column, shares_of_ones
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
