@@ -27,6 +27,7 @@ from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
@@ -91,6 +92,8 @@ class Found:
 
     inventory: tuple[Entry, ...] = ()
     """What the model holds that stems from single rows, or says how rows were drawn."""
+    others: tuple[OtherModel, ...] = ()
+    """Fitted tree models in the file that no attack looks at. In a document as findings only."""
     counts: Counts | None = None
     """Small leaves."""
     structure: Structure | None = None

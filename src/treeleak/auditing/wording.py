@@ -14,6 +14,11 @@ UNKNOWN_PARTS = Kind(
     "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
     "not assess them ({where}).",
 )
+OTHER_MODELS = Kind(
+    "models_not_attacked",
+    "No attack looked at {models:number} fitted tree {noun} in the file: {where}. Training rows "
+    "may follow from {them}.",
+)
 MATERIAL_FOR_ATTACKS = Kind("attack_material", "The model holds material for attacks: {kinds}.")
 STORED_RULE = Kind("rule_rows_stored", "The file holds training rows as they are.")
 

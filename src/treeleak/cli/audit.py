@@ -210,6 +210,7 @@ def _check_places(
 def _status(result: Audit, model: Path, clock: Clock) -> int:
     """Choose the exit status, and say why where nothing printed does."""
     from treeleak.auditing.findings.finding import OPEN
+    from treeleak.auditing.judging import OTHERS_OPEN
 
     status = status_of(result.reconstruction)
     if clock.said in dict(result.not_assessed).values():
@@ -224,6 +225,9 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
     if status == AUDITED and result.of == "leaves" and result.release is None:
         say(f"treeleak: {model}: {result.reason('reconstruction')}.")
         status = BAD_INPUT if result.verdict == OPEN else status
+    if status == AUDITED and result.others and result.verdict == OPEN:
+        say(f"treeleak: {model}: {OTHERS_OPEN}.")
+        status = BAD_INPUT
     return status
 
 

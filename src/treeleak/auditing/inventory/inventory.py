@@ -16,7 +16,7 @@ import numpy as np
 
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
-from treeleak.auditing.inventory.known_classes import is_name, known_class
+from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import INTERNAL, RULES, SETTING, STORED, UNKNOWN
@@ -44,7 +44,6 @@ _HOLDS_OBJECTS = re.compile(
     "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
 )
 """Parameters in which an object may stand; all others are numbers and words."""
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
-    return name if known or part.of_file or _PLAIN_NAME.fullmatch(name) else UNNAMED
+    return name if known or part.of_file or is_plain_name(name) else UNNAMED
 
 
 def _searched(part: _Part, rule: Rule) -> bool:
