@@ -41,9 +41,6 @@ ONLY_THE_REST = own_words(
     "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
 )
-OTHERS_OPEN = own_words(
-    "the file holds fitted tree models that no attack looked at", "other_models_open"
-)
 CUT_SHORT = own_words("the attack had too little time: give it more (--time-limit)", "cut_short")
 
 
@@ -199,8 +196,8 @@ def _ended(audit: Audit) -> Check:
         found = why
     elif rebuilt.status in ("unknown", "infeasible"):
         found = wording.IN_ONE_WAY(meaning=rebuilt.meaning)
-    elif audit.others:
-        found = OTHERS_OPEN
+    elif audit.not_looked_at is not None:
+        found = audit.not_looked_at
     elif audit.verdict != LEAK and rebuilt.given.any():
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):

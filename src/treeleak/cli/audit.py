@@ -210,7 +210,6 @@ def _check_places(
 def _status(result: Audit, model: Path, clock: Clock) -> int:
     """Choose the exit status, and say why where nothing printed does."""
     from treeleak.auditing.findings.finding import OPEN
-    from treeleak.auditing.judging import OTHERS_OPEN
 
     status = status_of(result.reconstruction)
     if clock.said in dict(result.not_assessed).values():
@@ -225,8 +224,8 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
     if status == AUDITED and result.of == "leaves" and result.release is None:
         say(f"treeleak: {model}: {result.reason('reconstruction')}.")
         status = BAD_INPUT if result.verdict == OPEN else status
-    if status == AUDITED and result.others and result.verdict == OPEN:
-        say(f"treeleak: {model}: {OTHERS_OPEN}.")
+    if status == AUDITED and result.not_looked_at is not None and result.verdict == OPEN:
+        say(f"treeleak: {model}: {result.not_looked_at}.")
         status = BAD_INPUT
     return status
 

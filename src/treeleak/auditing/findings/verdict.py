@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
 
+MOST_PARTS = 3
+"""Parts that one finding names."""
+
+
 def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
-      are parts that no rule knows, or fitted models that no attack looks at: then "no leak shown"
+      are parts that no rule knows, lists of values of single rows, or fitted models that no attack looks at: then "no leak shown"
       is not said. All else that it lists is material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
@@ -46,8 +50,8 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    said = [*_of_inventory(found.inventory), *_of_others(found), *_of_counts(found.counts)]
-    said += _of_targets(found)
+    said = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
+    said += [*_of_counts(found.counts), *_of_targets(found)]
     if budget is not None:
         doubt = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
@@ -71,9 +75,9 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
 def overall(findings: Iterable[Finding]) -> Verdict:
     """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
 
-    Nor can there be said to be none while rows may stand in a part that no rule knows, while no
-    attack looked at a fitted model in the file, or while the counts do not carry the noise that is
-    stated for them.
+    Nor can there be said to be none while rows may stand in a part that no rule knows, while values
+    of single rows stand in one, while no attack looked at a fitted model in the file, or while the
+    counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
@@ -106,6 +110,25 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         said = (wording.MATERIAL_FOR_ATTACKS(kinds=kinds),)
         found.append(Finding("inventory", None, said, fix=fix))
     return found
+
+
+def _of_people(found: Found) -> list[Finding]:
+    """Say which parts hold values of single rows, by their number."""
+    listed_by = [(entry, entry.held) for entry in found.inventory if entry.held is not None]
+    if not listed_by or found.people is None:
+        return []
+    rows, said = found.people, []
+    for entry, held in listed_by[:MOST_PARTS]:
+        where = f"{entry.where} ({', '.join(entry.names[:3])})"
+        named, known = (
+            wording.VALUES_OF_PEOPLE(values=held.values, rows=rows, where=place)
+            for place in (where, known_place(entry.where))
+        )
+        said.append(named.with_instead(known))
+        if held.column is not None:
+            share = "each" if held.values >= rows else "nearly each"
+            said.append(wording.IDENTIFIER(column=[held.column], share=share, rows=rows))
+    return [Finding("inventory", OPEN, tuple(said), fix=("values",))]
 
 
 def _of_others(found: Found) -> list[Finding]:

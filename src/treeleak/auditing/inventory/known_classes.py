@@ -36,6 +36,7 @@ _LOSS = re.compile(r"Cy[A-Z]\w*")
 _HOLDERS: Mapping[str, str] = {
     "functools.partial": "func args kwds namespace state",
     "builtins.slice": "args",
+    "scipy.interpolate._bsplines.BSpline": "t c _t _c k extrapolate axis _asarray",
     "numpy.dtype": "args",
     "numpy.dtypes.*": "args",
 }
