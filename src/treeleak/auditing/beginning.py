@@ -16,9 +16,10 @@ from treeleak.auditing.assessors import comparison
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.noise_found import find_noise
 from treeleak.auditing.assessors.people import check_names, labels_of
-from treeleak.auditing.case import Case
+from treeleak.auditing.case import Case, Given
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.core.given import Labels, Rows
 from treeleak.core.message import Message, message_of
@@ -79,16 +80,23 @@ def begun(case: Case) -> Case:
     try:
         release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
     except NotCovered as error:
-        inventory = take_inventory(content, context_of(content, None), given.X)
-        return replace(case.plus(inventory=inventory), not_covered=str(error))
+        others = _others(content, None)
+        context = _counted(context_of(content, None), given, others)
+        inventory = take_inventory(content, context, given.X)
+        case = case.plus(inventory=inventory, others=others, people=context.n_rows)
+        return replace(case, not_covered=str(error))
+    others = _others(content, release)
     case = _fitted_part(_put_through(case, release), release)
     given = case.given
     noise = find_noise(release, given.X, given.y)
     budget = budget_of(release, noise.refuted, noise.scale)
     release = noise.release
-    context = replace(context_of(content, release), rows=given.X)
+    context = replace(_counted(context_of(content, release), given, others), rows=given.X)
     inventory = take_inventory(content, context, given.X)
-    case = case.plus(budget=budget, release=release, inventory=inventory).noting(*release.notes)
+    case = case.plus(
+        budget=budget, release=release, inventory=inventory, others=others, people=context.n_rows
+    )
+    case = case.noting(*release.notes)
     columns = {*release.feature_names, *release.one_hot}
     if given.schema is not None:
         columns |= {a.name for a in given.schema.attributes} | set(labels_of(given.schema))
@@ -98,6 +106,17 @@ def begun(case: Case) -> Case:
     if given.X is not None and given.on_mismatch == "raise":
         comparison.check(case)
     return case
+
+
+def _others(content: StoredObject | Release, release: Release | None) -> tuple[OtherModel, ...]:
+    return other_models(content, release) if isinstance(content, StoredObject) else ()
+
+
+def _counted(context: Context, given: Given, others: tuple[OtherModel, ...]) -> Context:
+    """Add the number of training rows, as far as anything says it."""
+    stated = (given.told_rows, *(o.release.n_rows for o in others if o.release is not None))
+    known = [n for n in (context.n_rows, *stated) if n is not None]
+    return replace(context, n_rows=context.n_rows or max(known, default=None))
 
 
 def _put_through(case: Case, release: Release) -> Case:

@@ -196,6 +196,8 @@ def _ended(audit: Audit) -> Check:
         found = why
     elif rebuilt.status in ("unknown", "infeasible"):
         found = wording.IN_ONE_WAY(meaning=rebuilt.meaning)
+    elif audit.not_looked_at is not None:
+        found = audit.not_looked_at
     elif audit.verdict != LEAK and rebuilt.given.any():
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):

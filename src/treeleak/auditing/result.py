@@ -27,10 +27,11 @@ from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
-from treeleak.core.message import Reader, message_of
+from treeleak.core.message import Message, Reader, message_of
 from treeleak.core.on_demand import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
@@ -91,6 +92,10 @@ class Found:
 
     inventory: tuple[Entry, ...] = ()
     """What the model holds that stems from single rows, or says how rows were drawn."""
+    people: int | None = None
+    """Training rows, as far as the inventory knows. In a document as findings only."""
+    others: tuple[OtherModel, ...] = ()
+    """Fitted tree models in the file that no attack looks at. In a document as findings only."""
     counts: Counts | None = None
     """Small leaves."""
     structure: Structure | None = None
@@ -126,6 +131,13 @@ class Found:
     document."""
     release: Release | None = None
     """What was audited; None for rules and for models that are not covered. Never in a document."""
+
+    @property
+    def not_looked_at(self) -> Message | None:
+        """What no attack looked at although it discloses rows; nothing can be met before that."""
+        if self.others:
+            return wording.OTHERS_OPEN
+        return wording.VALUES_OPEN if any(e.held is not None for e in self.inventory) else None
 
     def reason(self, part: str, unless: str = "") -> str:
         """Say why a part was not assessed; ``unless`` where nothing says so."""

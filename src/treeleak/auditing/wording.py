@@ -14,6 +14,21 @@ UNKNOWN_PARTS = Kind(
     "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
     "not assess them ({where}).",
 )
+OTHER_MODELS = Kind(
+    "models_not_attacked",
+    "No attack looked at {models:number} fitted tree {noun} in the file: {where}. Training rows "
+    "may follow from {them}.",
+)
+VALUES_OF_PEOPLE = Kind(
+    "values_of_people",
+    "{values:number} different values, of {rows:people} training rows, stand in {where}: so many "
+    "that values of single people may be among them. This audit did not assess them.",
+)
+IDENTIFIER = Kind(
+    "identifier",
+    "{column:quoted} holds a different value for {share} of the {rows:people} rows: it is an "
+    "identifier, and the file lists its values.",
+)
 MATERIAL_FOR_ATTACKS = Kind("attack_material", "The model holds material for attacks: {kinds}.")
 STORED_RULE = Kind("rule_rows_stored", "The file holds training rows as they are.")
 
@@ -324,6 +339,13 @@ NEVER_DRAWN = Kind(
 )
 
 # -------------------------------------------------------------------------------- not assessed
+
+OTHERS_OPEN = own_words(
+    "the file holds fitted tree models that no attack looked at", "other_models_open"
+)
+VALUES_OPEN = own_words(
+    "the file lists values of single training rows, and no attack looked at them", "values_open"
+)
 
 OTHER_ROWS = own_words(
     "The rows given are not the model's training rows, so nothing was compared with them.",

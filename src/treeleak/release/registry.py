@@ -85,6 +85,11 @@ def known_classes() -> frozenset[str]:
     return frozenset(name for _, name in _ADAPTERS)
 
 
+def has_adapter(stored: StoredObject) -> bool:
+    """Say whether some adapter knows the class of an object."""
+    return (stored.type.partition(".")[0], stored.name) in _ADAPTERS
+
+
 def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:
     """Register the function that turns stored objects of some classes into a release.
 
@@ -213,7 +218,8 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
     if function is None:
         raise NotCovered(NO_TREES(what=f"{origin}{stored.type}").with_instead(NO_KNOWN_TREES))
     try:
-        return function(stored)
+        release = function(stored)
+        return release if release.sources else replace(release, sources=(stored,))
     except TreeleakError as error:
         if not origin:
             raise

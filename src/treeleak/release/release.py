@@ -28,7 +28,7 @@ from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
 from treeleak.release.splitting import Splitting
 from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
-from treeleak.release.stored import Leftover
+from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.tree import LEAF, Tree
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class Release:
         How the outputs of the trees are added up; None for a forest.
     splitting : Splitting or None
         How nodes searched for their cuts, where the trees' seeds say in which order.
+    sources : tuple of StoredObject
+        The objects of the model's file that were read as these trees. Never in a document.
 
     Raises
     ------
@@ -128,6 +130,7 @@ class Release:
     leftovers: tuple[Leftover, ...] = ()
     ensemble: Ensemble | None = None
     splitting: Splitting | None = None
+    sources: tuple[StoredObject, ...] = ()
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)

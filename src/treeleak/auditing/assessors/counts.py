@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from treeleak.release.tree import Tree
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
+    from treeleak.auditing.inventory.other_models import OtherModel
 
 THRESHOLD = 10
 
+UNCOUNTED = own_words("the model does not say how many rows lie in its leaves")
 _SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")
 
 
@@ -71,8 +74,11 @@ class Counts:
 
 
 def of_trees(case: Case) -> Case:
-    """Count leaves, as a part of an audit."""
-    return case.plus(counts=count_leaves(case.release, case.given.threshold))
+    """Count leaves, as a part of an audit: those of every fitted model in the file."""
+    threshold, others = case.given.threshold, case.found.others
+    attacked = [case.release] if case.found.release is not None or not others else []
+    found = [count_leaves(release, threshold) for release in attacked]
+    return case.plus(counts=_together([*found, *(count_other(o, threshold) for o in others)]))
 
 
 def of_rules(case: Case) -> Case:
@@ -93,7 +99,7 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     rows = [_rows(tree) for tree in release.trees]
     known = [r for r in rows if r is not None]
     if not known or len(known) < len(rows):
-        raise NotCovered(own_words("the model does not say how many rows lie in its leaves"))
+        raise NotCovered(UNCOUNTED)
     distinct = all(tree.distinct is not None for tree in release.trees)
     table = pd.DataFrame(
         [
@@ -103,6 +109,24 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     )
     drawn = release.counts_are == "draws" or release.sampling.kind == "bootstrap"
     return Counts(threshold, "draws" if drawn and not distinct else "rows", table)
+
+
+def count_other(other: OtherModel, threshold: int = THRESHOLD) -> Counts:
+    """Count leaves of a model that no attack looks at.
+
+    Raises NotCovered if it does not say how many rows lie in its leaves.
+    """
+    if other.release is not None:
+        return count_leaves(other.release, threshold)
+    if other.leaves is None:
+        raise NotCovered(UNCOUNTED)
+    return Counts(threshold, "rows", pd.DataFrame([_line(other.leaves, None, threshold)]))
+
+
+def _together(counts: Sequence[Counts]) -> Counts:
+    unit = "draws" if any(own.unit == "draws" for own in counts) else "rows"
+    table = pd.concat([own.trees.astype(object) for own in counts], ignore_index=True)
+    return counts[0] if len(counts) == 1 else replace(counts[0], unit=unit, trees=table)
 
 
 def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
-from treeleak.auditing.assessors.counts import THRESHOLD, Counts
+from treeleak.auditing.assessors.counts import THRESHOLD, Counts, count_other
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.inventory.vocabulary import known_place
+from treeleak.core.errors import NotCovered
 from treeleak.core.listed import listed
 from treeleak.core.message import Message
 from treeleak.formats.said import Verdict
@@ -22,12 +24,16 @@ if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
 
+MOST_PARTS = 3
+"""Parts that one finding names."""
+
+
 def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
-      are parts that no rule knows: then "no leak shown" is not said. All else that it lists is
-      material for attacks, not a leak by itself: a remark.
+      are parts that no rule knows, lists of values of single rows, or fitted models that no attack looks at: then "no leak shown"
+      is not said. All else that it lists is material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
@@ -44,7 +50,8 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    said = [*_of_inventory(found.inventory), *_of_counts(found.counts), *_of_targets(found)]
+    said = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
+    said += [*_of_counts(found.counts), *_of_targets(found)]
     if budget is not None:
         doubt = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
@@ -68,8 +75,9 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
 def overall(findings: Iterable[Finding]) -> Verdict:
     """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
 
-    Nor can there be said to be none while rows may stand in a part that no rule knows, or while
-    the counts do not carry the noise that is stated for them.
+    Nor can there be said to be none while rows may stand in a part that no rule knows, while values
+    of single rows stand in one, while no attack looked at a fitted model in the file, or while the
+    counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
@@ -102,6 +110,52 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         said = (wording.MATERIAL_FOR_ATTACKS(kinds=kinds),)
         found.append(Finding("inventory", None, said, fix=fix))
     return found
+
+
+def _of_people(found: Found) -> list[Finding]:
+    """Say which parts hold values of single rows, by their number."""
+    listed_by = [(entry, entry.held) for entry in found.inventory if entry.held is not None]
+    if not listed_by or found.people is None:
+        return []
+    rows, said = found.people, []
+    for entry, held in listed_by[:MOST_PARTS]:
+        where = f"{entry.where} ({', '.join(entry.names[:3])})"
+        named, known = (
+            wording.VALUES_OF_PEOPLE(values=held.values, rows=rows, where=place)
+            for place in (where, known_place(entry.where))
+        )
+        said.append(named.with_instead(known))
+        if held.column is not None:
+            share = "each" if held.values >= rows else "nearly each"
+            said.append(wording.IDENTIFIER(column=[held.column], share=share, rows=rows))
+    return [Finding("inventory", OPEN, tuple(said), fix=("values",))]
+
+
+def _of_others(found: Found) -> list[Finding]:
+    others = found.others
+    if not others:
+        return []
+    threshold = THRESHOLD if found.counts is None else found.counts.threshold
+    n = len(others)
+    noun, them = ("model", "it") if n == 1 else ("models", "them")
+    named, known = (
+        wording.OTHER_MODELS(models=n, noun=noun, them=them, where=listed(places, 3))
+        for places in (
+            [_place(other, threshold) for other in others],
+            list(dict.fromkeys(known_place(other.place) for other in others)),
+        )
+    )
+    return [Finding("inventory", OPEN, (named.with_instead(known),), fix=("other models",))]
+
+
+def _place(other: OtherModel, threshold: int) -> str:
+    """Say where a model is, and how many of its leaves are small."""
+    try:
+        total = count_other(other, threshold).total
+    except NotCovered:
+        return f"{other.place} ({other.name})"
+    small = f"{total['small']:,} of {total['leaves']:,} leaves hold fewer than {threshold} rows"
+    return f"{other.place} ({other.name}, {small})"
 
 
 def _of_counts(counts: Counts | None) -> list[Finding]:

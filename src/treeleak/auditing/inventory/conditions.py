@@ -39,6 +39,11 @@ def missing_behind_noise(_: Any, context: Context) -> bool:
     return context.noise and context.missing is True
 
 
+def missing_unknown(_: Any, context: Context) -> bool:
+    """Say whether nobody knows if they saw any."""
+    return context.missing is None
+
+
 def none_missing(_: Any, context: Context) -> bool:
     """Say whether it is known that they saw none."""
     return context.missing is False

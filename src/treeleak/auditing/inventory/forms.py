@@ -32,6 +32,7 @@ CODE = "code, not data"
 SHORT = 32
 """Most scalars in a setting."""
 MAX_TEXT = 64
+MAX_KNOTS = 10_000
 MAX_NAME = 128
 MAX_PROSE = 600
 MAX_SENTENCES = 32
@@ -317,6 +318,17 @@ def scores(value: Any, owner: StoredObject) -> bool:
 def edges(value: Any, owner: StoredObject) -> bool:
     """Values of each column in their order, or one of each column."""
     return per_column(value, owner, 2) or distinct(value, owner)
+
+
+def knots(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Knots of splines in their order, or coefficients that choose one spline each."""
+    array = numbers_in(value)
+    if array is None or array.ndim == 1:
+        return array is not None and each_once(array)
+    if array.ndim != 2 or max(array.shape) > MAX_KNOTS:
+        return False
+    rows, width = array.shape
+    return bool((array == np.eye(width)[np.arange(rows) % width]).all())
 
 
 def fitted(value: Any, owner: StoredObject) -> bool:

@@ -16,11 +16,19 @@ import numpy as np
 
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
-from treeleak.auditing.inventory.known_classes import is_name, known_class
+from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.auditing.inventory.rule import Change, Rule
-from treeleak.auditing.inventory.rules import INTERNAL, RULES, SETTING, STORED, UNKNOWN
+from treeleak.auditing.inventory.rules import (
+    INTERNAL,
+    RULES,
+    SEED_NAMES,
+    SETTING,
+    STORED,
+    UNKNOWN,
+)
 from treeleak.auditing.inventory.stored_rows import Table
+from treeleak.auditing.inventory.values_of_people import Held, values_of_people
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Mark
@@ -44,7 +52,6 @@ _HOLDS_OBJECTS = re.compile(
     "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
 )
 """Parameters in which an object may stand; all others are numbers and words."""
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class Entry:
         Whether no rule knows what it is: a table could stand there.
     told : str
         What a stranger reads there, in numbers of this model; for the owner only.
+    held : Held or None
+        How many different values it holds, where that is more than every second row has.
     """
 
     _said: ClassVar = ("mark", "what")
@@ -84,6 +93,7 @@ class Entry:
     rows: bool = False
     unknown: bool = False
     told: str = ""
+    held: Held | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the entry; no value of the model is in it."""
@@ -120,10 +130,16 @@ def take_inventory(
     found: dict[tuple[str, Rule], Counter[str]] = {}
     told: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}
+    people: dict[tuple[str, Rule], Held] = {}
     for part, rule in _judged(model, context):
         if table is not None and not rule.rows and _searched(part, rule):
             rule = STORED if table.stands_in(part.value) else rule
         found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
+        if _may_be_of_people(part, rule):
+            held = values_of_people(part.value, part.owner, part.name, context.n_rows)
+            if held is not None:
+                key = (part.where, rule)
+                people[key] = max(people.get(key, held), held, key=lambda own: own.values)
         if in_numbers := rule.told(part.value, part.owner):
             said = told.setdefault((part.where, rule), {})
             if len(said) < MOST_TOLD:
@@ -146,6 +162,7 @@ def take_inventory(
             rows=rule.rows,
             unknown=rule.unknown,
             told=" ".join(filter(None, (rule.of_columns(context), *told.get((where, rule), ())))),
+            held=people.get((where, rule)),
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )
@@ -225,7 +242,15 @@ def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
-    return name if known or part.of_file or _PLAIN_NAME.fullmatch(name) else UNNAMED
+    return name if known or part.of_file or is_plain_name(name) else UNNAMED
+
+
+def _may_be_of_people(part: _Part, rule: Rule) -> bool:
+    """Whether to count values: not in settings and averages, nor where there is a finding anyway."""
+    if rule.rows or rule.unknown or rule.names == SEED_NAMES:
+        return False
+    # Those of encoders of labels are the values of a column.
+    return rule.mark != "harmless" or part.name == "classes_"
 
 
 def _searched(part: _Part, rule: Rule) -> bool:

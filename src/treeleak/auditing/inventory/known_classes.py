@@ -36,10 +36,12 @@ _LOSS = re.compile(r"Cy[A-Z]\w*")
 _HOLDERS: Mapping[str, str] = {
     "functools.partial": "func args kwds namespace state",
     "builtins.slice": "args",
+    "scipy.interpolate._bsplines.BSpline": "t c _t _c k extrapolate axis _asarray",
     "numpy.dtype": "args",
     "numpy.dtypes.*": "args",
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.<>]{0,99}")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ def known_class(type_name: str) -> KnownClass | None:
 def is_name(text: str) -> bool:
     """Say whether a text can name a class or a function, module included."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_plain_name(text: str) -> bool:
+    """Say whether a text can be shown as the name of an attribute."""
+    return _PLAIN_NAME.fullmatch(text) is not None
 
 
 @cache

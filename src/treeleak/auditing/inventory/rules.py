@@ -134,6 +134,11 @@ RULES: tuple[Rule, ...] = (
     Rule("missing_go_to_left missing_left maybe_missing", "harmless", "where missing values go",
          "No tree saw a missing value.",
          owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.per_node),
+    Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
+         "where missing values go",
+         "If a tree saw missing values, it shows in which columns training rows had none.",
+         owner="Tree release TreePredictor", when=conditions.missing_unknown, change="values",
+         form=forms.per_node),
     Rule("feature feature_idx left right left_child right_child is_leaf leaves depth "
          "is_categorical bitset_idx *_bitsets", "not assessed", "shape of the trees",
          "Predictions need it. The choice of splits depends on the rows. This audit does "
@@ -250,6 +255,9 @@ RULES: tuple[Rule, ...] = (
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",
          when=conditions.filled, change="values", form=forms.edges),
+    Rule("t _t c _c", "leaks", "smallest, largest or ranked values",
+         "The knots of a spline lie between values of a column, or at some of them.",
+         owner="BSpline", change="values", form=forms.knots),
     Rule("scale_", "leaks", "smallest, largest or ranked values",
          "They are computed from values of single rows.",
          owner="MinMaxScaler MaxAbsScaler", change="values", form=forms.per_column),

@@ -56,14 +56,18 @@ class Table:
             frame = pd.DataFrame(given)
         except (TypeError, ValueError) as error:
             raise BadInput(f"the training rows are not a table: {error}") from error
+        plain = [pd.api.types.is_numeric_dtype(frame.iloc[:, k]) for k in range(frame.shape[1])]
         texts: dict[str, float] = {}
+        # In their order, so that a sorted list of them is one of numbers, too.
+        held = {str(v).strip() for k, n in enumerate(plain) if not n for v in frame.iloc[:, k]}
+        _numbered(sorted(held), texts, new=True)
         columns = []
         for k in range(frame.shape[1]):
             column = frame.iloc[:, k]
-            if pd.api.types.is_numeric_dtype(column):
+            if plain[k]:
                 columns.append(_comparable(column.to_numpy(dtype=float, na_value=np.nan)))
             else:
-                columns.append(_numbered(list(column), texts, new=True))
+                columns.append(_numbered(list(column), texts))
         return cls(np.column_stack(columns) if columns else np.zeros((len(frame), 0)), texts)
 
     def stands_in(self, value: Any) -> bool:
@@ -156,6 +160,8 @@ class Table:
             elif isinstance(one, Mapping):
                 keys += one
                 stack += reversed(list(one.values()))
+            elif self._is_sorted(one):
+                continue
             elif isinstance(one, (list, tuple, set, frozenset)):
                 stack += reversed(list(one))
             elif isinstance(one, np.ndarray):
@@ -176,6 +182,21 @@ class Table:
         digits = "".join(p for p in (*plain, *keys) if isinstance(p, str) and _DIGITS.fullmatch(p))
         if digits:
             yield np.array([float(c) for c in digits])
+
+    def _is_sorted(self, value: Any) -> bool:
+        """Say whether this is a list of different values in their order, longer than a row.
+
+        Rows of neighbouring values stand in each such list by themselves.
+        """
+        if not isinstance(value, (list, tuple, np.ndarray)) or getattr(value, "ndim", 1) != 1:
+            return False
+        items = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        if len(items) < FEWEST_ROWS * self.rows.shape[1]:
+            return False
+        if not all(isinstance(item, (int, float, str, np.generic)) for item in items):
+            return False
+        steps = np.diff(_numbered(items, self.texts))
+        return bool((steps > 0).all() or (steps < 0).all())
 
     def _of_array(self, array: NDArray[Any]) -> Iterator[FloatArray]:
         if array.dtype.names:

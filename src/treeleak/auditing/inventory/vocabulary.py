@@ -66,9 +66,11 @@ def known_names(names: Iterable[str]) -> list[str]:
 
 def known_place(where: str) -> str:
     """Repeat a place in a model, but for names that no library uses."""
-    parts = re.split(r"(\.|\[\*\])", where)
+    parts = re.split(r"(\.|\[(?:\*|\d{1,6})\])", where)
+    # What is split at stands at every second place.
     return "".join(
-        p if p in ("", ".", "[*]") or p in _words() or p.isdigit() else HIDDEN for p in parts
+        p if k % 2 or not p or p in _words() or p.isdigit() else HIDDEN
+        for k, p in enumerate(parts)
     )
 
 

@@ -86,6 +86,7 @@ def _release(stored: StoredObject, trees: Sequence[Any], sampling: Sampling) -> 
         float_type="float32",
         origin=f"diffprivlib, {stored.name}",
         notes=notes,
+        sources=tuple(tree.get("tree_") for tree in trees),
     )
 
 

@@ -51,6 +51,7 @@ def _dp_forest(stored: StoredObject) -> Release:
         one_hot=_one_hot(schema, names),
         origin="treeleak, DPForestClassifier",
         notes=notes,
+        sources=tuple(fitted(stored, "trees_")),
     )
 
 
@@ -67,6 +68,7 @@ def _optimal_tree(stored: StoredObject) -> Release:
         n_rows=int(tree.counts[0].sum()),
         origin="treeleak, OptimalTreeClassifier",
         notes=notes,
+        sources=(stored.get("tree_"),),
     )
 
 

@@ -86,7 +86,7 @@ MISSING = {"none": 0, "zero": 1, "nan": 2}
 @adapter("lightgbm", "Booster")
 def _booster(stored: StoredObject) -> Release:
     """Read a model, and say where predictions stop before its last round."""
-    release = _release(_opened(stored))
+    release = replace(_release(_opened(stored)), sources=(stored,))
     best = stored.get("best_iteration")
     outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
     if isinstance(best, int) and 0 < best < len(release.trees) // outputs:

@@ -52,7 +52,8 @@ def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tupl
     """Put rows through the steps before the model, if they are in the columns of the input.
 
     Rows whose columns could be either, as where all that is done is scaling, are those that reach
-    more of the leaves: training rows reach them all.
+    more of the leaves: training rows reach them all. Where both do, they are those that lie in the
+    leaves in the numbers that the model counts.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tupl
         if own:
             return X, ()
         raise
-    if own and _reached(release, X) >= _reached(release, found):
+    if own and _fit(release, X) >= _fit(release, found):
         return X, ()
     return found, (PUT_THROUGH(what=what),)
 
@@ -226,11 +227,18 @@ def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
     return np.array([gap if pd.isna(v) else number.get(v, -1) for v in given.tolist()])
 
 
-def _reached(release: Release, X: Any) -> float:
-    """Share of the leaves that rows reach."""
+def _fit(release: Release, X: Any) -> tuple[float, float]:
+    """Say how well rows fit the leaves: the share that they reach, and less their count residual."""
     try:
         leaves = release.leaves(X)
     except (TypeError, ValueError):
-        return 0.0
-    reached = sum(len(np.unique(own)) for own in leaves.T)
-    return float(reached / sum(len(tree.leaves) for tree in release.trees))
+        return 0.0, 0.0
+    reached = residual = 0.0
+    for tree, own in zip(release.trees, leaves.T, strict=True):
+        lie = np.bincount(own, minlength=tree.n_nodes)[tree.leaves]
+        reached += np.count_nonzero(lie)
+        totals = None if tree.totals is None else tree.totals[tree.leaves]
+        if totals is not None and totals.sum() > 0:
+            # As shares: drawn rows, and weights, add up to another number.
+            residual += float(np.abs(lie / max(len(own), 1) - totals / totals.sum()).sum())
+    return reached / sum(len(tree.leaves) for tree in release.trees), -residual

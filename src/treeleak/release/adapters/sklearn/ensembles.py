@@ -223,6 +223,7 @@ def release_of(
         thresholds_are=_thresholds_are(trees),
         origin=origin_of(stored),
         notes=(*notes, *more),
+        sources=tuple(tree.get("tree_") for tree in trees),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
 

@@ -112,6 +112,7 @@ def _histogram_boosting(stored: StoredObject) -> Release:
         origin=origin_of(stored),
         notes=notes,
         ensemble=ensemble,
+        sources=tuple(predictor for _, predictor in predictors),
     )
 
 

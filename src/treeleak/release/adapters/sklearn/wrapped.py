@@ -26,7 +26,11 @@ NOT_NAMED = Kind("columns_not_named", "Columns are not named after the input{why
 WHY = Kind("why", ": {why:foreign}")
 
 
-@adapter("sklearn", "Pipeline", "CalibratedClassifierCV", *WRAPPERS)
+AROUND = ("Pipeline", "CalibratedClassifierCV", *WRAPPERS)
+"""Classes that hold a model and have no trees of their own."""
+
+
+@adapter("sklearn", *AROUND)
 def _wrapped(stored: StoredObject) -> Release:
     """Find the model inside others; the steps on the way to it name its columns."""
     steps: list[Any] = []

@@ -126,7 +126,7 @@ def _live(model: Any) -> Mapping[str, Any]:
 
 @adapter("xgboost", "Booster")
 def _booster(stored: StoredObject) -> Release:
-    return _release(Model.of(stored))
+    return replace(_release(Model.of(stored)), sources=(stored,))
 
 
 @adapter("xgboost", *ESTIMATORS)
@@ -139,7 +139,8 @@ def _estimator(stored: StoredObject) -> Release:
     missing = stored.get("missing")
     if isinstance(missing, (int, float)) and not np.isnan(missing):
         release = replace(release, notes=(*release.notes, MISSING(value=missing)))
-    return replace(release, origin=f"XGBoost {model.version}, {stored.name}")
+    origin = f"XGBoost {model.version}, {stored.name}"
+    return replace(release, origin=origin, sources=(inner,))
 
 
 def _release(model: Model) -> Release:

@@ -1,0 +1,187 @@
+"""Fitted tree models in a file that no attack looks at.
+
+A pipeline's step, a bagging's base or an attribute that somebody added can hold a fitted model
+beside the one that is attacked. It discloses its training rows just as much. So trees are searched
+for everywhere in a file, by what they are and not by what holds them, and those that the release
+was read from are set aside by identity.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.auditing.inventory.known_classes import is_plain_name
+from treeleak.core.errors import BadInput, BadModel, NotCovered, TimeUp
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.sklearn.wrapped import AROUND
+from treeleak.release.registry import has_adapter, to_release
+from treeleak.release.release import Release
+from treeleak.release.stored import Opaque, StoredObject
+
+_TREES = ("Tree", "TreePredictor")
+_OF_NODES = ({"left_child", "right_child"}, {"left", "right", "feature_idx"})
+"""Fields of the records in which libraries keep the nodes of a tree."""
+
+
+@dataclass(frozen=True)
+class OtherModel:
+    """A fitted tree model that no attack looks at."""
+
+    place: str
+    """Attributes and items on the way to it from the model as a whole."""
+    name: str
+    """Its class."""
+    release: Release | None
+    """The model by itself; None where it cannot be read."""
+    leaves: NDArray[Any] | None = None
+    """Rows in the leaves of a tree that cannot be read as a model, as far as they are known."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Visit:
+    """A value on the walk, and what holds it."""
+
+    value: Any
+    place: str
+    above: _Visit | None = None
+
+    def around(self) -> Iterator[_Visit]:
+        """Itself, what holds it, what holds that, and so on."""
+        at: _Visit | None = self
+        while at is not None:
+            yield at
+            at = at.above
+
+
+def other_models(model: StoredObject, release: Release | None) -> tuple[OtherModel, ...]:
+    """List the fitted tree models in a file beside the one that a release was read from.
+
+    Parameters
+    ----------
+    model : StoredObject
+    release : Release or None
+        What the audit attacks; None if it attacks nothing.
+    """
+    seen = {id(source) for source in (() if release is None else release.sources)}
+    visits = list(_walk(model))
+    order = {id(visit): k for k, visit in enumerate(visits)}
+    trees = [visit for visit in visits if _is_tree(visit)]
+    holding = {id(up) for visit in trees for up in visit.around()}
+    # Libraries that keep no tree of their own in view: the whole object is the model.
+    trees += [v for v in visits if _has_adapter(v.value) and id(v) not in holding]
+    read: dict[int, Release | None | Literal["not fitted"]] = {}
+    found: list[tuple[int, OtherModel]] = []
+    for tree in trees:
+        if id(tree.value) in seen:
+            continue
+        own: Release | None | Literal["not fitted"] = None
+        for holder in reversed([v for v in tree.around() if _has_adapter(v.value)]):
+            key = id(holder.value)
+            own = read[key] if key in read else read.setdefault(key, _read(holder.value))
+            if not isinstance(own, Release):
+                continue
+            sources = {id(source) for source in own.sources}
+            if holder is tree or id(tree.value) in sources:
+                if not sources <= seen:
+                    other = OtherModel(holder.place, holder.value.name, own)
+                    found.append((order[id(holder)], other))
+                seen |= sources
+                break
+        else:
+            if own != "not fitted" or not _has_adapter(tree.value):
+                name = tree.value.name if isinstance(tree.value, StoredObject) else "Tree"
+                other = OtherModel(tree.place, name, None, _leaves(tree.value))
+                found.append((order[id(tree)], other))
+    return tuple(other for _, other in sorted(found, key=lambda item: item[0]))
+
+
+def _read(stored: StoredObject) -> Release | None | Literal["not fitted"]:
+    try:
+        return to_release(stored)
+    except TimeUp:
+        raise
+    except (BadModel, NotCovered):
+        return None
+    except BadInput:
+        return "not fitted"
+
+
+def _has_adapter(value: Any) -> bool:
+    return isinstance(value, StoredObject) and value.name not in AROUND and has_adapter(value)
+
+
+def _is_tree(visit: _Visit) -> bool:
+    value = visit.value
+    if isinstance(value, StoredObject):
+        return value.name in _TREES and bool(value.state)
+    if not isinstance(value, np.ndarray) or value.dtype.names is None:
+        return False
+    of_tree = visit.above is not None and _is_tree(visit.above)
+    return not of_tree and any(fields <= set(value.dtype.names) for fields in _OF_NODES)
+
+
+def _leaves(value: Any) -> NDArray[Any] | None:
+    """Rows in the leaves of a tree of scikit-learn's."""
+    nodes = value.get("nodes") if isinstance(value, StoredObject) else value
+    fields = (nodes.dtype.names or ()) if isinstance(nodes, np.ndarray) else ()
+    if {"left_child", "n_node_samples"} <= set(fields):
+        return nodes["n_node_samples"][nodes["left_child"] == -1]
+    return nodes["count"][nodes["is_leaf"] != 0] if {"is_leaf", "count"} <= set(fields) else None
+
+
+def _walk(model: StoredObject) -> Iterator[_Visit]:
+    """Visit each container of a file once, nearest to the whole first."""
+    seen = {id(model)}
+    waiting = deque([_Visit(model, "")])
+    waiting.extend(_Visit(left.content, left.where) for left in model.leftovers)
+    while waiting:
+        visit = waiting.popleft()
+        yield visit
+        for place, value in _inside(visit):
+            if id(value) not in seen:
+                seen.add(id(value))
+                waiting.append(_Visit(value, place, visit))
+
+
+def _inside(visit: _Visit) -> Iterator[tuple[str, Any]]:
+    value, place = visit.value, visit.place
+    if isinstance(value, StoredObject):
+        beside = {"args": value.args} if value.args else {}
+        yield from _named({**value.state, **beside}, place)
+    elif isinstance(value, Mapping):
+        yield from _named(value, place)
+    elif isinstance(value, Opaque):
+        yield from _items((value.content,), place)
+    elif isinstance(value, np.ndarray):
+        yield from _items(value.ravel().tolist(), place) if value.dtype == object else ()
+    elif isinstance(value, tuple) and len(value) > 1 and isinstance(value[0], str):
+        # A named step, as pipelines and ensembles list them.
+        yield from _named({value[0]: value[1]}, place)
+        yield from _items(value[2:], place)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from _items(list(value), place)
+
+
+def _named(values: Mapping[Any, Any], place: str) -> Iterator[tuple[str, Any]]:
+    for k, (key, value) in enumerate(values.items()):
+        if _may_hold(value):
+            # A name that somebody chose can hold data as well.
+            name = str(key) if is_plain_name(str(key)) else f"[{k}]"
+            yield f"{place}.{name}" if place and not name.startswith("[") else place + name, value
+
+
+def _items(values: Sequence[Any], place: str) -> Iterator[tuple[str, Any]]:
+    for k, value in enumerate(values):
+        if _may_hold(value):
+            yield f"{place}[{k}]", value
+
+
+def _may_hold(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.hasobject or value.dtype.names is not None
+    return isinstance(value, (StoredObject, Mapping, Opaque, list, tuple, set, frozenset))
