@@ -181,7 +181,7 @@ def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], 
     """
     context = Context(drawn=None, missing=None)
     judged = _judged(model, context)
-    unknown = (part for part, rule in judged if rule.unknown and not part.of_file)
+    unknown = (p for p, rule in judged if rule.unknown and (p.above or not p.left_over))
     return [tuple(part.holders()) for part in unknown]
 
 
@@ -206,7 +206,7 @@ class _Part:
     path: str
     field: str | None = None
     above: _Part | None = None
-    of_file: bool = False
+    left_over: bool = False
 
     @property
     def attribute(self) -> str:
@@ -225,7 +225,7 @@ def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
-    return name if known or part.of_file or _PLAIN_NAME.fullmatch(name) else UNNAMED
+    return name if known or part.left_over or _PLAIN_NAME.fullmatch(name) else UNNAMED
 
 
 def _searched(part: _Part, rule: Rule) -> bool:
@@ -235,13 +235,11 @@ def _searched(part: _Part, rule: Rule) -> bool:
 
 def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule]]:
     """Walk through all that is stored; a container that a rule knows is taken as a whole."""
-    for left in model.leftovers:
-        yield _Part(left.where, model, left.what, left.content, left.where, of_file=True), UNKNOWN
     seen: set[tuple[int, str]] = set()
     stack = _members(model.name, model)
     while stack:
         part = stack.pop()
-        rule = _known(part, context)
+        rule = UNKNOWN if part.left_over else _known(part, context)
         if rule is not None:
             # Flags and what is left empty would only fill the list.
             if rule.unknown or not _is_flag(part.value):
@@ -303,7 +301,11 @@ def _is_held(part: _Part) -> bool:
 def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
     owner = laid_out(owner)
     held = [*owner.state.items(), *([("args", owner.args)] if owner.args else [])]
-    return [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
+    parts = [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
+    for left in owner.leftovers:
+        where = left.where if above is None else f"{path}: {left.where}"
+        parts.append(_Part(where, owner, left.what, left.content, where, None, above, True))
+    return parts
 
 
 def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from treeleak.auditing.inventory.known_files import CATBOOST, LIGHTGBM, PARTS, XGBOOST
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm
-from treeleak.release.readers.lightgbm_text import booster_from_text, importance
+from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
@@ -74,12 +72,12 @@ def _part(name: str, value: Any) -> Any:
 
 
 def _lightgbm(stored: StoredObject) -> StoredObject:
-    state = dict(stored.state)
+    state, left = dict(stored.state), stored.leftovers
     text = state.pop("_handle", state.pop("handle", None))
     if isinstance(text, str):
-        own = booster_from_text(text).state
+        own = booster_from_text(text)
         # What the object says beside its text is the same again.
-        state = {**state, **own}
+        state, left = {**state, **own.state}, own.leftovers
     if isinstance(state.get("trees"), list):
         state["trees"] = [StoredObject(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping):
@@ -87,22 +85,7 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         others = {key: own for key, own in held.items() if key not in seeds}
         told = {**seeds, **({"parameters": others} if others else {})}
         state["parameters"] = StoredObject(f"{PARTS}LightGBMParameters", told)
-    behind = state.pop("behind", None) or []
-    columns = set(str(state.get("feature_names", "")).split())
-    found = [importance(line, columns) for line in behind]
-    state["importances"] = np.array([_number(number) for number in found if number])
-    if not len(state["importances"]):
-        del state["importances"]
-    if other := [line for line, number in zip(behind, found, strict=True) if not number]:
-        state["other lines"] = other
-    return StoredObject(stored.type, state)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+    return StoredObject(stored.type, state, leftovers=left)
 
 
 # ------------------------------------------------------------------------------------- CatBoost
