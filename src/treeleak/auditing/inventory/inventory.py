@@ -17,9 +17,10 @@ import numpy as np
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, known_class
-from treeleak.auditing.inventory.layouts import laid_out
+from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import INTERNAL, RULES, SETTING, STORED, UNKNOWN
+from treeleak.auditing.inventory.shapes import Accounted
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
@@ -34,7 +35,6 @@ from treeleak.release.stored import Opaque, StoredObject
 MOST_CONTAINERS = 200_000
 MOST_TOLD = 3
 """Sentences in numbers about one part of a model."""
-UNNAMED = "(no plain name)"
 
 _OWN = ("release", "rules")
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
@@ -264,17 +264,17 @@ def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     own = known_class(part.owner.type)
     ours = part.owner.type in _OWN
-    held = _is_held(part)
+    held, accounted = _is_held(part), isinstance(part.owner, Accounted)
     if held and part.value is None:
         return SETTING
     misfit = False
     for rule in _rules_of(part.owner.name, part.name):
         # The form first: what a rule asks of a value takes its form for granted.
-        fits = rule.rows or (held and rule.form(part.value, part.owner))
+        fits = rule.rows or accounted or (held and rule.form(part.value, part.owner))
         if fits and rule.when(part.value, context):
             return rule
         misfit |= not fits and (ours or rule.owner != "*")
-    if is_code(part.value) and held:
+    if held and (is_code(part.value) or (accounted and not _holds_objects(part.value))):
         return SETTING
     # What a rule of its own class does not recognise is nothing else of that class, either.
     if ours and misfit:
@@ -295,7 +295,13 @@ def _rules_of(owner: str, name: str) -> tuple[Rule, ...]:
 def _is_held(part: _Part) -> bool:
     """Whether objects of the owner's class have something of this name."""
     own = known_class(part.owner.type)
-    return part.owner.type in _OWN or (own is not None and own.holds(part.attribute))
+    ours = part.owner.type in _OWN or isinstance(part.owner, Accounted)
+    return ours or (own is not None and own.holds(part.attribute))
+
+
+def _holds_objects(value: Any) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, StoredObject) for item in items)
 
 
 def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
