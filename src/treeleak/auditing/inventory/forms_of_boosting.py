@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory import forms, shapes, xgboost_shapes
+from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in
+from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
 
@@ -66,8 +68,11 @@ def borders(value: Any, owner: StoredObject) -> bool:
 
 # ----------------------------------------------------------------- files of boosting libraries
 
-_MOST_SETTINGS = 4000
-_MOST_OF_SETTING = 4096
+_MOST_SETTINGS = 128
+"""LightGBM knows some 130, of which nobody changes most."""
+_MOST_LETTERS = 48
+_ROUNDS = 100
+"""By default, where an estimator does not say how many."""
 
 
 def of_tree(value: Any, owner: StoredObject) -> bool:
@@ -103,26 +108,59 @@ def most_in(owner: StoredObject) -> int:
     return max(n, 1) * 256 if "cat" in " ".join(owner.state) else max(n, forms.SHORT)
 
 
-def numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+def numbers(value: Any, owner: StoredObject) -> bool:
     """Numbers, in lists or in a text."""
     if isinstance(value, str):
         return all(part.lstrip("-").isdigit() for part in value.split())
     return (isinstance(value, list) and not value) or numbers_in(value) is not None
 
 
-def settings(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Settings by their names, or a text of them."""
-    if isinstance(value, str):
-        return len(value) <= 2**20
-    held = forms.pieces(value)
-    short = all(
-        not isinstance(s, str) or (len(s) <= _MOST_OF_SETTING and forms.is_text(s[:64]))
-        for s in held.scalars
+def settings(value: Any, owner: StoredObject) -> bool:
+    """Settings by their names: a number, a word or a list of columns each."""
+    if not isinstance(value, Mapping) or len(value) > _MOST_SETTINGS:
+        return False
+    names = all(isinstance(key, str) and is_name(key) and len(key) <= _MOST_LETTERS for key in value)
+    return names and all(
+        forms.short(own, owner) or of_columns(own, owner) for own in value.values()
     )
-    return not held.others and len(held.scalars) <= _MOST_SETTINGS and short
 
 
-def ranges(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+def of_columns(value: Any, owner: StoredObject) -> bool:
+    """A number or a word for each column, or lists of columns, none of them twice in a list."""
+    n = max(columns_of(owner), shapes.FEW)
+    parts = value.split() if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple, np.ndarray, Mapping)) or len(parts) > n:
+        return False
+    sizes = {"columns": n, "outputs": n}
+    items = [*parts.values(), *parts] if isinstance(parts, Mapping) else list(parts)
+    return all(shapes.one_number(own, sizes) or shapes.word(own, sizes) for own in items) or (
+        shapes.groups(items, sizes)
+    )
+
+
+def columns_of(owner: StoredObject) -> int:
+    """Count the columns of a model, or of the one that an estimator holds."""
+    inner = owner.get("_Booster", owner)
+    if not isinstance(inner, StoredObject):
+        return 0
+    if isinstance(text := inner.get("feature_names"), str):
+        return len(text.split())
+    if isinstance(text := inner.get("_handle", inner.get("handle")), str):
+        # The head comes first, and names each column.
+        line = re.search(r"^feature_names=(.{0,1000000})$", text[: 1 << 21], re.MULTILINE)
+        return len(line[1].split()) if line else 0
+    if isinstance(data := inner.get("handle"), bytes):
+        return xgboost_shapes.sizes_of(booster_from_bytes(data).state)["columns"]
+    return n_columns(owner)
+
+
+def scores(value: Any, owner: StoredObject) -> bool:
+    """Scores by metric and round."""
+    rounds = forms.whole([owner.get("n_estimators"), owner.get("_best_iteration")])
+    return shapes.history(value, {"rounds": max([_ROUNDS, *rounds])})
+
+
+def ranges(value: Any, owner: StoredObject) -> bool:
     """LightGBM's words on columns: two numbers, a list of whole ones, or none."""
     if not isinstance(value, str):
         return False
@@ -137,7 +175,7 @@ def no_categories(value: Any, context: Any) -> bool:  # noqa: ARG001
     return value in (None, "null", "[]") or (isinstance(value, list) and not value)
 
 
-def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+def category_lists(value: Any, owner: StoredObject) -> bool:
     """Lists of categories: texts or numbers, each once in its list."""
     if isinstance(value, str):
         try:
@@ -174,7 +212,7 @@ def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return f"{n:,} categories." if n else ""
 
 
-def names(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+def names(value: Any, owner: StoredObject) -> bool:
     """Names of columns or classes, separated by blanks or in a list."""
     words = value.split() if isinstance(value, str) else forms.pieces(value).scalars
     others = [] if isinstance(value, str) else forms.pieces(value).others

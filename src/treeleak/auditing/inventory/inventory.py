@@ -17,7 +17,7 @@ import numpy as np
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
-from treeleak.auditing.inventory.layouts import laid_out
+from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
@@ -27,6 +27,7 @@ from treeleak.auditing.inventory.rules import (
     STORED,
     UNKNOWN,
 )
+from treeleak.auditing.inventory.shapes import Accounted
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.auditing.inventory.values_of_people import Held, values_of_people
 from treeleak.core.errors import BadModel
@@ -42,7 +43,6 @@ from treeleak.release.stored import Opaque, StoredObject
 MOST_CONTAINERS = 200_000
 MOST_TOLD = 3
 """Sentences in numbers about one part of a model."""
-UNNAMED = "(no plain name)"
 
 _OWN = ("release", "rules")
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
@@ -198,7 +198,7 @@ def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], 
     """
     context = Context(drawn=None, missing=None)
     judged = _judged(model, context)
-    unknown = (part for part, rule in judged if rule.unknown and not part.of_file)
+    unknown = (p for p, rule in judged if rule.unknown and (p.above or not p.left_over))
     return [tuple(part.holders()) for part in unknown]
 
 
@@ -223,7 +223,7 @@ class _Part:
     path: str
     field: str | None = None
     above: _Part | None = None
-    of_file: bool = False
+    left_over: bool = False
 
     @property
     def attribute(self) -> str:
@@ -242,7 +242,7 @@ def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
-    return name if known or part.of_file or is_plain_name(name) else UNNAMED
+    return name if known or part.left_over or is_plain_name(name) else UNNAMED
 
 
 def _may_be_of_people(part: _Part, rule: Rule) -> bool:
@@ -260,13 +260,11 @@ def _searched(part: _Part, rule: Rule) -> bool:
 
 def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule]]:
     """Walk through all that is stored; a container that a rule knows is taken as a whole."""
-    for left in model.leftovers:
-        yield _Part(left.where, model, left.what, left.content, left.where, of_file=True), UNKNOWN
     seen: set[tuple[int, str]] = set()
     stack = _members(model.name, model)
     while stack:
         part = stack.pop()
-        rule = _known(part, context)
+        rule = UNKNOWN if part.left_over else _known(part, context)
         if rule is not None:
             # Flags and what is left empty would only fill the list.
             if rule.unknown or not _is_flag(part.value):
@@ -291,17 +289,17 @@ def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     own = known_class(part.owner.type)
     ours = part.owner.type in _OWN
-    held = _is_held(part)
+    held, accounted = _is_held(part), isinstance(part.owner, Accounted)
     if held and part.value is None:
         return SETTING
     misfit = False
     for rule in _rules_of(part.owner.name, part.name):
         # The form first: what a rule asks of a value takes its form for granted.
-        fits = rule.rows or (held and rule.form(part.value, part.owner))
+        fits = rule.rows or accounted or (held and rule.form(part.value, part.owner))
         if fits and rule.when(part.value, context):
             return rule
         misfit |= not fits and (ours or rule.owner != "*")
-    if is_code(part.value) and held:
+    if held and (is_code(part.value) or (accounted and not _holds_objects(part.value))):
         return SETTING
     # What a rule of its own class does not recognise is nothing else of that class, either.
     if ours and misfit:
@@ -322,13 +320,23 @@ def _rules_of(owner: str, name: str) -> tuple[Rule, ...]:
 def _is_held(part: _Part) -> bool:
     """Whether objects of the owner's class have something of this name."""
     own = known_class(part.owner.type)
-    return part.owner.type in _OWN or (own is not None and own.holds(part.attribute))
+    ours = part.owner.type in _OWN or isinstance(part.owner, Accounted)
+    return ours or (own is not None and own.holds(part.attribute))
+
+
+def _holds_objects(value: Any) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, StoredObject) for item in items)
 
 
 def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
     owner = laid_out(owner)
     held = [*owner.state.items(), *([("args", owner.args)] if owner.args else [])]
-    return [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
+    parts = [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
+    for left in owner.leftovers:
+        where = left.where if above is None else f"{path}: {left.where}"
+        parts.append(_Part(where, owner, left.what, left.content, where, None, above, True))
+    return parts
 
 
 def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:

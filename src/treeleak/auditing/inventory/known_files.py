@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_XGB = (
+XGBOOST_SETTINGS = (
     "n_estimators objective max_depth max_leaves max_bin grow_policy learning_rate verbosity "
     "booster tree_method gamma min_child_weight max_delta_step subsample sampling_method "
     "colsample_bytree colsample_bylevel colsample_bynode reg_alpha reg_lambda scale_pos_weight "
@@ -22,7 +22,7 @@ _LGBM = (
     "boosting_type objective num_leaves max_depth learning_rate n_estimators subsample_for_bin "
     "class_weight min_split_gain min_child_weight min_child_samples subsample subsample_freq "
     "colsample_bytree reg_alpha reg_lambda random_state n_jobs importance_type silent verbose "
-    "verbosity _other_params _objective "
+    "verbosity _other_params _objective _fobj "
     # LightGBM's own names, which its scikit-learn classes take, too.
     "alpha bagging_by_query bagging_fraction bagging_freq bagging_seed bin_construct_sample_cnt "
     "boost_from_average boosting cat_l2 cat_smooth cegb_penalty_split cegb_tradeoff "
@@ -50,66 +50,24 @@ XGBOOST, LIGHTGBM, CATBOOST = "xgboost.core.Booster", "lightgbm.basic.Booster", 
 PARTS = "treeleak.files."
 
 FILES: Mapping[str, tuple[str, str]] = {
-    **{f"xgboost.sklearn.{name}": (_XGB, _XGB_SET) for name in (
+    **{f"xgboost.sklearn.{name}": (XGBOOST_SETTINGS, _XGB_SET) for name in (
         "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")},
     XGBOOST: ("", "handle version learner Config Model best_iteration best_ntree_limit"),
-    f"{PARTS}XGBoostSnapshot": ("", "version learner"),
-    f"{PARTS}XGBoostLearner": (
-        "", "attributes feature_names feature_types gradient_booster learner_model_param "
-            "objective"),
-    f"{PARTS}XGBoostAttributes": (
-        "scikit_learn", "best_iteration best_ntree_limit best_score"),
-    f"{PARTS}XGBoostSettings": (
-        "name boost_from_average num_class num_feature num_target num_deleted num_nodes "
-        "size_leaf_vector num_parallel_tree num_trees scale_pos_weight max_delta_step "
-        "tweedie_variance_power huber_slope quantile_alpha expectile_alpha "
-        "reg_loss_param softmax_multiclass_param poisson_regression_param "
-        "tweedie_regression_param pseudo_huber_param quantile_loss_param expectile_loss_param "
-        "aft_loss_param lambdarank_param lambda_rank_param", "base_score"),
-    f"{PARTS}XGBoostBooster": ("name", "gbtree model weight_drop"),
-    f"{PARTS}XGBoostModel": (
-        "", "cats gbtree_model_param iteration_indptr tree_info trees"),
-    f"{PARTS}XGBoostCategories": ("", "enc feature_segments sorted_idx"),
-    f"{PARTS}XGBoostTree": (
-        "id", "tree_param "
-        "base_weights categories categories_nodes categories_segments categories_sizes "
-        "default_left left_children loss_changes parents right_children split_conditions "
-        "split_indices split_type sum_hessian"),
     **{f"lightgbm.sklearn.{name}": (_LGBM, _LGBM_SET) for name in (
         "LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")},
     LIGHTGBM: (
         "tree version num_class num_tree_per_iteration label_index max_feature_idx objective "
         "average_output monotone_constraints network _network _Booster__attr "
         "_train_data_name train_set_version params "
-        "_Booster__need_reload_eval_info _Booster__set_objective_to_none name_valid_sets "
+        "_Booster__train_data_name _Booster__need_reload_eval_info _Booster__set_objective_to_none name_valid_sets "
         "_Booster__num_dataset _Booster__init_predictor _Booster__num_class "
         "_Booster__inner_predict_buffer _Booster__is_predicted_cur_iter "
         "_Booster__num_inner_eval _Booster__name_inner_eval _Booster__higher_better_inner_eval",
         "_handle handle feature_names feature_infos tree_sizes trees parameters importances "
         "pandas_categorical best_iteration best_score"),
-    f"{PARTS}LightGBMParameters": (
-        "", "parameters seed bagging_seed feature_fraction_seed extra_seed drop_seed "
-            "data_random_seed objective_seed"),
-    f"{PARTS}LightGBMTree": (
-        "num_leaves num_cat is_linear shrinkage",
-        "split_feature split_gain threshold decision_type left_child right_child leaf_value "
-        "leaf_weight leaf_count internal_value internal_weight internal_count cat_boundaries "
-        "cat_threshold num_features leaf_const leaf_features leaf_coeff"),
     **{f"{CATBOOST}{name}": (
         "*", f"{_CATBOOST_SET} features_info model_info oblivious_trees trees ctr_data "
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
-    f"{PARTS}CatBoostColumns": (
-        "", "float_features categorical_features text_features embedding_features ctrs"),
-    f"{PARTS}CatBoostColumn": (
-        "feature_id feature_index flat_feature_index", "borders has_nans nan_value_treatment "
-        "values"),
-    f"{PARTS}CatBoostInfo": (
-        "catboost_version_info model_guid train_finish_time",
-        "class_params output_options params training"),
-    f"{PARTS}CatBoostTree": ("", "leaf_values leaf_weights splits"),
-    f"{PARTS}CatBoostSplits": (
-        "", "border float_feature_index split_index split_type cat_feature_index value "
-        "ctr_target_border_idx"),
 }  # fmt: skip
 """By type: settings, and what else can stand there, separated by blanks; ``*`` for anything."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
+from treeleak.auditing.inventory import xgboost_shapes
+from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.known_files import CATBOOST, LIGHTGBM, PARTS, XGBOOST
+from treeleak.auditing.inventory.shapes import Accounted, Shape, Sizes, left_over, without
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm
-from treeleak.release.readers.lightgbm_text import booster_from_text, importance
+from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.readers.xgboost_json import booster_from_bytes
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 
 _XGBOOST_PARTS: Mapping[str, Any] = {
     "attributes": "Attributes",
@@ -28,30 +29,59 @@ _XGBOOST_PARTS: Mapping[str, Any] = {
     "Model": "Snapshot",
 }
 """By the name of a part: its kind. In objects of the same kind names mean the same."""
+UNNAMED = "(no plain name)"
+_XGBOOST_ROOT = ("version", "learner", "Config", "Model")
 _HOLDERS = ("Snapshot", "Learner", "Booster", "Model", "Tree", "Settings")
 _VIEWS = ("float_features", "categorical_features", "text_features", "embedding_features")
 
 
 def laid_out(stored: StoredObject) -> StoredObject:
-    """Name the kinds of the parts of a boosted model; any other object stays what it is."""
+    """Name the kinds of the parts of a boosted model; any other object stays what it is.
+
+    What its library does not write so is left over.
+    """
     if stored.type == XGBOOST:
         return _xgboost(stored)
     if stored.type == LIGHTGBM:
         return _lightgbm(stored)
     if stored.type.startswith(CATBOOST):
         return _catboost(stored)
+    if stored.type.startswith(PARTS) and not isinstance(stored, Accounted):
+        # No file says so: only parts that were held against their shape are called this.
+        return StoredObject("unknown", stored.state, stored.args)
     return stored
+
+
+def _accounted(
+    document: Mapping[str, Any], shape: Shape, sizes: Sizes, of: str
+) -> tuple[Mapping[str, Any], tuple[Leftover, ...]]:
+    """Part a document into what its shape accounts for, and what is left over."""
+    found = list(left_over(document, shape, sizes))
+    left = tuple(
+        Leftover(
+            of + "".join("[*]" if isinstance(key, int) else f".{key}" for key in place[:-1]),
+            last if is_name(last := str(place[-1])) else UNNAMED,
+            # Keys may hold as much as values.
+            value if is_name(last) else {last: value},
+        )
+        for place, value in found
+    )
+    return without(document, [place for place, _ in found]), left
 
 
 # -------------------------------------------------------------------------------------- XGBoost
 
 
 def _xgboost(stored: StoredObject) -> StoredObject:
-    handle = stored.get("handle")
+    handle, state, left = stored.get("handle"), dict(stored.state), stored.leftovers
     if isinstance(handle, bytes):
-        stored = StoredObject(stored.type, {**stored.state, **booster_from_bytes(handle).state})
-        stored = StoredObject(stored.type, {k: v for k, v in stored.state.items() if k != "handle"})
-    return StoredObject(stored.type, _parts_of(stored.state))
+        del state["handle"]
+        own = booster_from_bytes(handle)
+        state, left = {**state, **own.state}, own.leftovers
+    document = {key: state.pop(key) for key in _XGBOOST_ROOT if key in state}
+    sizes = xgboost_shapes.sizes_of(document)
+    document, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
+    return StoredObject(stored.type, {**_parts_of(document), **state}, leftovers=(*left, *more))
 
 
 def _parts_of(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,42 +97,27 @@ def _part(name: str, value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     inside = _parts_of(value) if kind in _HOLDERS else dict(value)
-    return StoredObject(f"{PARTS}XGBoost{kind}", inside)
+    return Accounted(f"{PARTS}XGBoost{kind}", inside)
 
 
 # ------------------------------------------------------------------------------------- LightGBM
 
 
 def _lightgbm(stored: StoredObject) -> StoredObject:
-    state = dict(stored.state)
+    state, left = dict(stored.state), stored.leftovers
     text = state.pop("_handle", state.pop("handle", None))
     if isinstance(text, str):
-        own = booster_from_text(text).state
+        own = booster_from_text(text)
         # What the object says beside its text is the same again.
-        state = {**state, **own}
+        state, left = {**state, **own.state}, own.leftovers
     if isinstance(state.get("trees"), list):
-        state["trees"] = [StoredObject(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
-    if isinstance(held := state.get("parameters"), Mapping):
+        state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
+    if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:
         seeds = {key: own for key, own in held.items() if key.endswith("seed")}
         others = {key: own for key, own in held.items() if key not in seeds}
         told = {**seeds, **({"parameters": others} if others else {})}
-        state["parameters"] = StoredObject(f"{PARTS}LightGBMParameters", told)
-    behind = state.pop("behind", None) or []
-    columns = set(str(state.get("feature_names", "")).split())
-    found = [importance(line, columns) for line in behind]
-    state["importances"] = np.array([_number(number) for number in found if number])
-    if not len(state["importances"]):
-        del state["importances"]
-    if other := [line for line, number in zip(behind, found, strict=True) if not number]:
-        state["other lines"] = other
-    return StoredObject(stored.type, state)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+        state["parameters"] = Accounted(f"{PARTS}LightGBMParameters", told)
+    return StoredObject(stored.type, state, leftovers=left)
 
 
 # ------------------------------------------------------------------------------------- CatBoost
@@ -118,9 +133,9 @@ def _catboost(stored: StoredObject) -> StoredObject:
     columns = state.get("features_info")
     if isinstance(columns, Mapping):
         listed = {key: _columns(own) if key in _VIEWS else own for key, own in columns.items()}
-        state["features_info"] = StoredObject(f"{PARTS}CatBoostColumns", listed)
+        state["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
     if isinstance(state.get("model_info"), Mapping):
-        state["model_info"] = StoredObject(f"{PARTS}CatBoostInfo", state["model_info"])
+        state["model_info"] = Accounted(f"{PARTS}CatBoostInfo", state["model_info"])
     if isinstance(state.get("oblivious_trees"), list):
         state["oblivious_trees"] = [_oblivious(tree) for tree in state["oblivious_trees"]]
     if isinstance(state.get("trees"), list):
@@ -132,7 +147,7 @@ def _columns(listed: Any) -> Any:
     if not isinstance(listed, list):
         return listed
     return [
-        StoredObject(f"{PARTS}CatBoostColumn", own) if isinstance(own, Mapping) else own
+        Accounted(f"{PARTS}CatBoostColumn", own) if isinstance(own, Mapping) else own
         for own in listed
     ]
 
@@ -143,7 +158,7 @@ def _oblivious(tree: Any) -> Any:
     own = dict(tree)
     if isinstance(own.get("splits"), list):
         own["splits"] = _splits(own["splits"])
-    return StoredObject(f"{PARTS}CatBoostTree", own)
+    return Accounted(f"{PARTS}CatBoostTree", own)
 
 
 def _grown(tree: Any) -> Any:
@@ -162,7 +177,7 @@ def _grown(tree: Any) -> Any:
     for node in nodes:
         known = ("split", "left", "right") if "split" in node else ("value", "weight")
         own |= {str(key): value for key, value in node.items() if key not in known}
-    return StoredObject(f"{PARTS}CatBoostTree", own)
+    return Accounted(f"{PARTS}CatBoostTree", own)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -184,4 +199,4 @@ def _splits(listed: list[Any]) -> Any:
         return listed
     keys = dict.fromkeys(str(key) for split in listed for key in split)
     own = {key: [split[key] for split in listed if key in split] for key in keys}
-    return StoredObject(f"{PARTS}CatBoostSplits", own)
+    return Accounted(f"{PARTS}CatBoostSplits", own)

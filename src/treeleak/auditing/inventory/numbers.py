@@ -12,6 +12,10 @@ MOST_BINS = 255
 """Of a column, where the owner does not say how many there may be."""
 
 
+MOST_ROUNDS = 100_000
+"""Scores of one metric: more rounds than anybody trains."""
+
+
 def nothing(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Say nothing beside the rule."""
     return ""

@@ -9,6 +9,10 @@ from treeleak.auditing.inventory.rule import Rule
 _TREES = "XGBoostTree LightGBMTree CatBoostTree"
 _BOOSTERS = "Booster CatBoost CatBoostClassifier CatBoostRegressor CatBoostRanker"
 
+_PARAMETERS = (
+    "They were chosen before training, and include seeds. If trees sampled rows, they show how."
+)
+
 # fmt: off
 OF_BOOSTING: tuple[Rule, ...] = (
     Rule("sum_hessian loss_changes base_weights leaf_weights", "harmless",
@@ -33,7 +37,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("base_weights internal_value", "leaks", "values of nodes that are no leaves",
          "Predictions do not need them. With the gains they give the sums of second derivatives.",
          owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
-    Rule("leaf_value leaf_values leaf_const leaf_coeff", "leaks", "what each leaf adds",
+    Rule("leaf_value leaf_values leaf_weights leaf_const leaf_coeff", "leaks", "what each leaf adds",
          "Predictions need it. It is computed from the rows of the leaf alone, on top of "
              "the earlier trees. In CatBoost, a leaf that adds nothing held no row.",
          owner=_TREES, change="leaves", form=boosting.of_tree),
@@ -82,17 +86,19 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("training _evals_result evals_result_ best_score _best_score", "harmless",
          "scores after each round",
          "Each is an average over the rows of a table, to 15 digits: one equation on all of them.",
-         owner="CatBoostInfo XGBoostAttributes LGBM* XGB* Booster", form=boosting.settings,
+         owner="CatBoostInfo XGBoostAttributes LGBM* XGB* Booster", form=boosting.scores,
          told=numbers.of_history),
     Rule("base_score scale_and_bias", "harmless", "where predictions begin",
          "It discloses the mean target, or the share of each class in all rows. With the "
              "number of rows, it gives the rows of each class.",
          owner=f"XGBoostSettings {_BOOSTERS}", form=forms.short),
-    Rule("params parameters Config _other_params output_options class_params", "not assessed",
-         "parameters of the training",
-         "They were chosen before training, and include seeds. If trees sampled rows, they "
-             "show how.",
+    Rule("Config", "not assessed", "parameters of the training", _PARAMETERS, owner="Booster"),
+    Rule("params parameters _other_params output_options class_params", "not assessed",
+         "parameters of the training", _PARAMETERS,
          owner=f"CatBoostInfo LightGBMParameters {_BOOSTERS} LGBM*", form=boosting.settings),
+    Rule("monotone_constraints interaction_constraints feature_weights feature_types", "harmless",
+         "settings", "These were chosen before training, without looking at rows.",
+         owner="Booster XGB* LGBM*", form=boosting.of_columns),
     Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
         "library.",
          owner="CatBoostInfo", form=boosting.settings),
@@ -108,7 +114,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "It gives the size of the trees, and numbers them and the columns.",
          owner="XGBoostSettings XGBoostTree LightGBMTree CatBoostColumn", form=forms.short),
     Rule("categories categories_* cat_* left_children right_children parents split_indices "
-         "split_type split_feature decision_type left_child right_child split_index "
+         "leaf_child_counts split_type split_feature decision_type left_child right_child split_index "
          "float_feature_index cat_feature_index value ctr_target_border_idx leaf_features "
          "num_features", "not assessed", "shape of the trees",
          "Predictions need it. The choice of splits depends on the rows. This audit does "
@@ -119,6 +125,9 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("_prediction_values_change _loss_value_change", "not assessed", "importance of columns",
          "They are computed from all rows together.",
          owner="CatBoost*", form=boosting.numbers),
+    Rule("weights", "not assessed", "fitted parameters",
+         "They are computed from all rows together. treeleak does not attack them.",
+         owner="XGBoostModel"),
     Rule("feature_names feature_types feature_id _classes _class_map", "harmless",
          "names of columns and classes",
          "They name columns and labels, not the rows that have them.",

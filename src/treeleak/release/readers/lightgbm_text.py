@@ -17,14 +17,17 @@ import numpy as np
 from treeleak.core.errors import BadModel
 from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
+from treeleak.release.readers.lightgbm_lines import END, IMPORTANCES, ITEM, PARAMETER, odd_lines
 from treeleak.release.registry import reader
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "lightgbm.basic.Booster"
 MOST_LINES = 2**22
 """A tree takes some 25."""
 MOST_ENTRIES = 2**20
 """Numbers in a line: LightGBM grows no more than 2^17 leaves."""
+MOST_WORDS = 2**22
+"""Numbers in a line of categories: 32 bits each, for every test of a column of many categories."""
 MOST_KEYS = 100
 """Keys of a tree, or of the head: some 20 are known."""
 
@@ -36,15 +39,14 @@ NUMBERS = (
 )  # fmt: skip
 """Keys of a tree that hold numbers; what stands under any other is kept as text."""
 
-END = "end of trees"
 _BEHIND = "pandas_categorical"
-_OURS = (
-    "trees", "parameters", "behind", _BEHIND, "importances", "other lines", "handle", "_handle",
-)  # fmt: skip
-"""What the reader, and the inventory after it, put beside the keys of the head."""
-_HEAD = re.compile(rb"tree\s*\r?\nversion=v\d")
-_IMPORTANCE = re.compile(r"(.*)=([-+.\deE]{1,40})")
-_PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]$")
+_OURS = ("trees", "parameters", _BEHIND, "importances", "handle", "_handle")
+"""What the reader puts beside the keys of the head."""
+_HEAD = re.compile(rb"(tree|gbdt|dart|goss|rf)\s*\r?\n[a-z_]+=")
+_UNVERSIONED = (
+    "written by LightGBM before 2.0, which names no version: load it in LightGBM 2 "
+    "(pip install 'lightgbm<3') and save it again with save_model"
+)
 
 
 def booster_from_text(text: str) -> StoredObject:
@@ -53,7 +55,8 @@ def booster_from_text(text: str) -> StoredObject:
     Returns
     -------
     StoredObject
-        With what the head says, ``trees``, ``parameters`` and what stands behind them.
+        With what the head says, ``trees``, ``importances`` and ``parameters``. What LightGBM does
+        not write so is left over.
 
     Raises
     ------
@@ -63,9 +66,11 @@ def booster_from_text(text: str) -> StoredObject:
     at_most(MOST_JSON_BYTES, len(text), "letters")
     lines = _Lines(text)
     number, first = lines.next()
-    if first != "tree":
-        raise BadModel(f"line {number}: a model of LightGBM begins with the word tree")
     state: dict[str, Any] = dict(lines.keys("the head"))
+    if first != "tree" or "version" not in state:
+        if "num_class" in state:
+            raise BadModel(_UNVERSIONED)
+        raise BadModel(f"line {number}: a model of LightGBM begins with the word tree")
     for key in _OURS:
         if key in state:
             raise BadModel(f"the head holds a key {key!r}, which is none of LightGBM's")
@@ -76,12 +81,20 @@ def booster_from_text(text: str) -> StoredObject:
             raise BadModel(f"line {number}: {begun!r:.40}, Tree={len(trees)} was due")
         at_most(MOST_TREES, len(trees) + 1, "trees")
         trees.append(dict(_numbers(lines, f"tree {len(trees)}")))
-    if not lines.starts(END):
+    # Versions 2.0 and 2.1 go on with the importance of columns.
+    if not lines.starts(END) and not lines.starts(IMPORTANCES):
         raise BadModel(f"line {lines.number}: neither a tree nor the end of trees: cut short")
     number, ended = lines.next()
-    if ended != END:
+    if ended not in (END, *IMPORTANCES):
         raise BadModel(f"line {number}: {ended!r:.40}, {END!r} was due")
-    return StoredObject(BOOSTER, state | {"trees": trees} | dict(_behind(lines)))
+    columns = frozenset(str(state.get("feature_names", "")).split())
+    left = tuple(
+        Leftover(odd.where, "lines that LightGBM does not write", odd.line)
+        for odd in odd_lines(text.split("\n"))
+    )
+    return StoredObject(
+        BOOSTER, state | {"trees": trees} | dict(_behind(lines, columns)), leftovers=left
+    )
 
 
 @reader("LightGBM text", lambda head: _HEAD.match(head) is not None)
@@ -113,7 +126,7 @@ class _Lines:
         """Whether there is another line."""
         return self._at < len(self._lines)
 
-    def starts(self, word: str) -> bool:
+    def starts(self, word: str | tuple[str, ...]) -> bool:
         """Say whether the next line begins like this."""
         return self.left and self._lines[self._at].startswith(word)
 
@@ -128,7 +141,7 @@ class _Lines:
     def keys(self, where: str) -> Iterator[tuple[str, str]]:
         """Take the lines that give keys their values, up to a tree or the end of trees."""
         seen: set[str] = set()
-        while self.left and not self.starts("Tree=") and not self.starts(END):
+        while self.left and not self.starts(("Tree=", END, *IMPORTANCES)):
             number, line = self.next()
             key, _, value = line.partition("=")
             if key in seen:
@@ -143,17 +156,18 @@ def _numbers(lines: _Lines, where: str) -> Iterator[tuple[str, Any]]:
         if key not in NUMBERS:
             yield key, value
             continue
-        at_most(MOST_ENTRIES, value.count(" "), f"spaces between the numbers of {key} in {where}")
+        most = MOST_WORDS if key == "cat_threshold" else MOST_ENTRIES
+        at_most(most, value.count(" "), f"spaces between the numbers of {key} in {where}")
         try:
             yield key, np.array(value.strip(" ").split(" ") if value else (), dtype=float)
         except ValueError as error:
             raise BadModel(f"{where}: {key} is not a list of numbers") from error
 
 
-def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
+def _behind(lines: _Lines, columns: Container[str]) -> Iterator[tuple[str, Any]]:
     """Read what stands behind the trees."""
     parameters: dict[str, str] = {}
-    others: list[str] = []
+    importances: list[str] = []
     categories: str | None = None
     while lines.left:
         number, line = lines.next()
@@ -161,22 +175,17 @@ def _behind(lines: _Lines) -> Iterator[tuple[str, Any]]:
             if categories is not None:
                 raise BadModel(f"line {number}: {_BEHIND!r} appears twice")
             categories = line.partition(":")[2]
-        elif found := _PARAMETER.match(line):
+        elif found := PARAMETER.fullmatch(line):
             if found[1] in parameters:
                 raise BadModel(f"line {number}: the parameter {found[1]!r:.40} appears twice")
             parameters[found[1]] = found[2]
-        elif line not in ("feature_importances:", "parameters:", "end of parameters"):
-            others.append(line)
+        elif (found := ITEM.fullmatch(line)) and found[1] in columns:
+            importances.append(found[2])
     if categories is not None:
         yield _BEHIND, categories
     yield "parameters", parameters
-    yield "behind", others
-
-
-def importance(line: str, columns: Container[str]) -> str | None:
-    """Read the number in a line behind the trees that says how important a column is, if it does.
-
-    ``columns``: those of the model.
-    """
-    found = _IMPORTANCE.fullmatch(line)
-    return found[2] if found and found[1] in columns else None
+    try:
+        if importances:
+            yield "importances", np.array(importances, dtype=float)
+    except ValueError as error:
+        raise BadModel("the importance of a column is not a number") from error
