@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.compared import Compared, Pairs, Tables, alike, compared
+from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
@@ -38,6 +39,9 @@ class Measurement(Described):
     exact_rows : float
         Share of the true rows that were rebuilt without any difference. Rows that were given are
         not counted, here and in what follows.
+    isolated_rows : float
+        The same, but a number counts as right, too, if the trees place it between thresholds
+        between which all training rows have one value.
     located_rows : float
         Share of the true rows that were rebuilt without a difference that any tree could tell. A
         number is never rebuilt exactly, for trees only narrow it down.
@@ -78,6 +82,7 @@ class Measurement(Described):
 
     error: float
     exact_rows: float
+    isolated_rows: float
     located_rows: float
     guess_mean: float
     guess_sd: float
@@ -143,13 +148,14 @@ def measure(
     *,
     labels: Any = None,
     before: Measurement | None = None,
+    domains: Domains | None = None,
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare.
 
     If there are more or fewer of them than training rows, some chosen at random are left out or
     repeated. ``control`` has rows of the same population that the model was not trained on,
     ``labels`` the classes of the training rows, ``before`` what was measured of other rebuilt rows:
-    its yardsticks are taken.
+    its yardsticks are taken. ``domains``: in which the rows are written, for guesses, too.
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
@@ -157,7 +163,7 @@ def measure(
     rebuilt, true, given = _rows(reconstruction), truth.X, reconstruction.given
     group = _classes(release, labels, len(true)) if reconstruction.ordered else None
     known = pd.DataFrame(given, columns=rebuilt.columns)
-    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group)
+    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group, domains=domains)
     pairs = (None, None) if before is None else (before.pairs, before.judged.pairs)
     whole, on_tested = compared(tables, numbers, release, seed, pairs[0]), None
     if (part := tables.tested(reconstruction.free_columns)) is not None:
@@ -174,10 +180,12 @@ def measure(
         open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
+    isolated = rebuilt if domains is None else domains.isolated(rebuilt)
     baseline = whole.pairs.tried[0].guesses.baseline
     return Measurement(
         error=whole.error,
         exact_rows=exact_row_share(rebuilt, true),
+        isolated_rows=exact_row_share(isolated, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
         guess_mean=baseline.mean,
         guess_sd=baseline.std,
