@@ -140,6 +140,11 @@ class Found:
         schema, inferred = self.reconstruction.schema, not self.schema_given
         return Domains.of(schema, self.release, self.truth.X, inferred)
 
+    @property
+    def narrower(self) -> bool:
+        """Whether the training columns leave out what an inferred schema takes for possible."""
+        return self.domains is not None and self.domains.narrower
+
     def written(self, rebuilt: Reconstruction) -> Reconstruction:
         """Write rebuilt rows for measuring: in these domains."""
         return rebuilt if self.domains is None else self.domains.written(rebuilt)

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release
@@ -84,10 +84,11 @@ class Domain:
         found[alone] = of[place[0][alone]]
         return found
 
-    def impossible(self, x: FloatArray) -> BoolArray:
-        """Say which values have a place that no value of a known domain has."""
-        mine, theirs = self._numbered(x)
-        return ~np.isin(mine, theirs) & ~np.isnan(x) & self.known
+    @property
+    def narrower(self) -> bool:
+        """Whether no value of a known domain lies between two thresholds, or beyond all."""
+        places = len(np.unique(self.places(self.values)[:, 0]))
+        return self.known and places <= len(self.cuts)
 
     def _numbered(self, x: FloatArray) -> tuple[IntArray, IntArray]:
         """Number the place of each value, and of each of the domain."""
@@ -166,10 +167,10 @@ class Domains:
                 ends = float(domain.values[0]), float(domain.values[-1])
                 yield Numeric(a.name, *ends, missing=missing)
 
-    def impossible(self, X: pd.DataFrame) -> int:
-        """Count rows with a value that lies where no value of a known domain does."""
-        own = [d.impossible(X[c].to_numpy(dtype=float)) for c, d in self.columns.items() if c in X]
-        return int(np.column_stack(own).any(axis=1).sum()) if own else 0
+    @property
+    def narrower(self) -> bool:
+        """Whether the attack had to reckon with values that no row can have."""
+        return self.inferred and any(d.narrower for d in self.columns.values())
 
 
 def _nearest(x: FloatArray, values: FloatArray) -> FloatArray:

@@ -27,6 +27,9 @@ from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
 
 
+_NOT_EVERY = ("targets", "isolated_rows", "on_tested")
+
+
 @dataclass(frozen=True)
 class Measurement(Described):
     """A reconstruction against the true rows.
@@ -39,9 +42,6 @@ class Measurement(Described):
     exact_rows : float
         Share of the true rows that were rebuilt without any difference. Rows that were given are
         not counted, here and in what follows.
-    isolated_rows : float
-        The same, but a number counts as right, too, if the trees place it between thresholds
-        between which all training rows have one value.
     located_rows : float
         Share of the true rows that were rebuilt without a difference that any tree could tell. A
         number is never rebuilt exactly, for trees only narrow it down.
@@ -70,6 +70,9 @@ class Measurement(Described):
     targets : float or None
         Of a regression: the share of the training rows whose target was rebuilt beside them, to
         nine digits; None where no target was rebuilt, or none was given.
+    isolated_rows : float or None
+        As :attr:`exact_rows`, but a number counts as right, too, if the trees place it between
+        thresholds between which all training rows have one value; None if that was not measured.
     in_order : InOrder or None
         Row k held against person k; None where the reconstruction has no order.
     on_tested : Compared or None
@@ -82,7 +85,6 @@ class Measurement(Described):
 
     error: float
     exact_rows: float
-    isolated_rows: float
     located_rows: float
     guess_mean: float
     guess_sd: float
@@ -97,6 +99,7 @@ class Measurement(Described):
     yardsticks: tuple[Yardstick, ...] = ()
     in_order: InOrder | None = None
     targets: float | None = None
+    isolated_rows: float | None = None
     on_tested: Compared | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
@@ -108,7 +111,7 @@ class Measurement(Described):
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json): what not every model has, where it is there."""
         told = super().to_dict()
-        return {k: v for k, v in told.items() if v is not None or k not in ("targets", "on_tested")}
+        return {k: v for k, v in told.items() if v is not None or k not in _NOT_EVERY}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +188,6 @@ def measure(
     return Measurement(
         error=whole.error,
         exact_rows=exact_row_share(rebuilt, true),
-        isolated_rows=exact_row_share(isolated, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
         guess_mean=baseline.mean,
         guess_sd=baseline.std,
@@ -198,6 +200,7 @@ def measure(
         scores=whole.scores,
         yardsticks=whole.yardsticks,
         in_order=whole.in_order,
+        isolated_rows=exact_row_share(isolated, true),
         targets=_targets(reconstruction, labels, truth.X, whole.pairs),
         on_tested=on_tested,
         pairs=whole.pairs,

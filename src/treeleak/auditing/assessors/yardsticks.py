@@ -17,7 +17,7 @@ from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Knows
-from treeleak.metrics import Guesses
+from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others
 from treeleak.metrics.margin import margin
@@ -90,22 +90,20 @@ def try_all(
     anybody could. ``given`` ((DataFrame, DataFrame of bool)): rows, in the order of the true ones,
     of which some values are given, and which. ``domains``: what guesses are written in.
     """
-    bounded, found = bounded_schema(schema, true), list[Tried]()
+    bounded, write = bounded_schema(schema, true), None if domains is None else domains.nearest
+    draws = _MANY if given is None else _FEW
+    found = [Tried("random", "schema", random_guesses(true, schema, draws, seed, given, write))]
 
     def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
         guesses = measured_guesses(make, true, schema, draws, seed, given)
         found.append(Tried(name, knows, guesses))
 
-    def guessed(
-        n: int, rng: np.random.Generator, cuts: Mapping[str, FloatArray]
-    ) -> pd.DataFrame:
-        rows = guessed_rows(bounded, n, rng, cuts)
-        return rows if domains is None else domains.nearest(rows)
+    def at_cuts(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        rows = guessed_rows(bounded, len(sample), rng, cuts)
+        return rows if write is None else write(rows)
 
-    draws = _MANY if given is None else _FEW
-    tried("random", "schema", lambda s, rng: guessed(len(s), rng, {}), draws)
     if cuts := _cuts(bounded, release):
-        tried("thresholds", "model", lambda s, rng: guessed(len(s), rng, cuts))
+        tried("thresholds", "model", at_cuts)
     if control is not None and given is None and len(control) >= ENOUGH * len(true):
         own = control[list(true.columns)]
 
