@@ -417,6 +417,21 @@ def test_an_attack_that_did_not_end_does_not_pass(audited, status):
         assert found["proved_rows"] == found["exact_rows"] == "not assessed"
 
 
+@pytest.mark.parametrize("key", ["exact_rows", "located_rows", "worst_group", "proved_rows"])
+def test_what_exceeds_its_limit_already_is_violated_whatever_else_is_open(audited, key):
+    rebuilt = replace(audited.reconstruction, status="unknown")
+    for found in (audited, replace(audited, reconstruction=rebuilt)):
+        assert LIMITS[key].figure(found) > 0.02
+        assert states(found, **{key: 0.02})[key] == "violated"
+    assert states(replace(audited, reconstruction=rebuilt), **{key: 1.0})[key] == "not assessed"
+
+
+@pytest.mark.parametrize(("key", "bound"), [("small_leaves", 0.0), ("smallest_leaf", 10)])
+def test_few_draws_are_few_rows(audited, key, bound):
+    drawn = replace(audited, counts=replace(audited.counts, unit="draws"))
+    assert states(drawn, **{key: bound})[key] == "violated"
+
+
 def test_an_interrupted_attack_does_not_pass(audited):
     rebuilt = replace(audited.reconstruction, interrupted=True)
     assert states(replace(audited, reconstruction=rebuilt), **LOOSE)["ended"] == "not assessed"

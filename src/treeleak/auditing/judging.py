@@ -1,6 +1,7 @@
 """Holding an audit against a policy.
 
-The gate fails closed: what was not assessed, for whatever reason, does not pass.
+The gate fails closed: what was not assessed, for whatever reason, does not pass. A limit that is
+exceeded already is violated, whatever else an attack might find.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from treeleak.auditing.limits import (
     OF_COLUMN,
     UNDECIDED,
     Limit,
+    Provisional,
     forbidden,
     inference_of,
 )
@@ -241,4 +243,6 @@ def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
     except NotCovered as why:
         return Check(key, limit.what, asked, str(why), "not assessed")
     met = figure >= bound if limit.least else figure <= bound
+    if met and isinstance(figure, Provisional):
+        return Check(key, limit.what, asked, figure.why, "not assessed")
     return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")

@@ -59,8 +59,26 @@ NO_TARGETS = own_words(
     "limits_no_targets",
 )
 
+NARROWER = own_words(
+    "the training rows leave out values that the schema allows, so an adversary who knows the "
+    "columns may get further: give a schema (treeleak schema MODEL --train FILE writes one)",
+    "limits_narrower",
+)
+
 OF_COLUMN = "inference."
 """Begins the key of a check of one sensitive column."""
+
+
+class Provisional(float):
+    """A figure that can only come nearer to its limit, or exceed it, when more is known."""
+
+    why: str
+
+    def __new__(cls, figure: float, why: str) -> Provisional:
+        """Say why more may be found."""
+        made = super().__new__(cls, figure)
+        made.why = why
+        return made
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,8 @@ class Limit:
     what: str
     """In words."""
     figure: Callable[[Audit], float]
-    """Takes it from an audit; raises NotCovered where the audit has none."""
+    """Takes it from an audit; raises NotCovered where the audit has none. Where an attack that
+    knows more may find more, it is :class:`Provisional`."""
     kind: Literal["share", "score", "number", "flag"] = "share"
     """A flag is only ever bounded by ``false``; a score stems from errors of the rebuilt rows."""
     least: bool = False
@@ -113,9 +132,9 @@ def _of_leaves(key: str) -> Callable[[Audit], float]:
         number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
         if number is None or not leaves:
             raise NotCovered(own_words("the model counts no classes"))
-        if audit.counts.unit == "draws" and key in _OF_ROWS:
-            raise NotCovered(DRAWS)
-        return number if key == "smallest" else number / leaves
+        figure = number if key == "smallest" else number / leaves
+        drawn = audit.counts.unit == "draws" and key in _OF_ROWS
+        return Provisional(figure, DRAWS) if drawn else figure
 
     return share
 
@@ -124,11 +143,19 @@ def _rebuilt(audit: Audit) -> Reconstruction:
     rebuilt = audit.reconstruction
     if rebuilt is None:
         raise NotCovered(audit.reason("reconstruction", own_words("no attack was run")))
-    if rebuilt.X is None or rebuilt.status == "unknown":
+    if rebuilt.X is None:
         raise NotCovered(wording.IN_ONE_WAY(meaning=rebuilt.meaning))
     if rebuilt.given.all():
         raise NotCovered(own_words("all rows were given, so nothing was left to rebuild"))
     return rebuilt
+
+
+def _found_by(audit: Audit, figure: float) -> float:
+    """Take a figure of what an attack found; whoever has more time or knowledge may find more."""
+    rebuilt = _rebuilt(audit)
+    if rebuilt.status == "unknown":
+        return Provisional(figure, wording.IN_ONE_WAY(meaning=rebuilt.meaning))
+    return Provisional(figure, NARROWER) if audit.narrower else figure
 
 
 def _under_a_true_schema(audit: Audit) -> Reconstruction:
@@ -147,14 +174,15 @@ def _measured(audit: Audit) -> Measurement:
 
 
 def _proved(audit: Audit) -> float:
-    return _under_a_true_schema(audit).share_proved_rows
+    return _found_by(audit, _under_a_true_schema(audit).share_proved_rows)
 
 
 def _proved_alone(audit: Audit) -> float:
     rebuilt = _under_a_true_schema(audit)
     if audit.release is None:
         raise NotCovered(own_words("the model's trees are not known"))
-    return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
+    alone = singled_out(rebuilt, audit.release)
+    return _found_by(audit, alone / max(rebuilt.n_rows, 1))
 
 
 def _recovered(audit: Audit) -> float:
@@ -162,7 +190,7 @@ def _recovered(audit: Audit) -> float:
     if audit.exposure is None:
         raise NotCovered(own_words("the confidence of single rows is not known"))
     recovered = audit.exposure.recovered
-    return recovered.proved + recovered.probable
+    return _found_by(audit, recovered.proved + recovered.probable)
 
 
 def _singling_out(audit: Audit) -> float:
@@ -241,7 +269,7 @@ def _groups(audit: Audit) -> pd.DataFrame:
 
 
 def _worst_group(audit: Audit) -> float:
-    return float(_groups(audit)["exact"].astype(float).max())
+    return _found_by(audit, float(_groups(audit)["exact"].astype(float).max()))
 
 
 def _worst_group_over_guess(audit: Audit) -> float:
@@ -250,7 +278,7 @@ def _worst_group_over_guess(audit: Audit) -> float:
     if np.isnan(guess).any():
         raise NotCovered(own_words("no random table held some group: the training table is large"))
     gain = 1.0 - np.divide(error, guess, out=np.ones_like(error), where=guess > 0)
-    return float(np.clip(gain, 0.0, None).max())
+    return _found_by(audit, float(np.clip(gain, 0.0, None).max()))
 
 
 def _worst_person(audit: Audit) -> float:
@@ -264,15 +292,21 @@ def _worst_person(audit: Audit) -> float:
     best = np.fmin.reduce([tried.guesses.row_errors[known] for tried in pairs.tried])
     if np.isnan(best).any():
         raise NotCovered(own_words("no baseline held some person: the training table is large"))
-    return max(0.0, float((best - pairs.errors[known]).max()))
+    return _found_by(audit, max(0.0, float((best - pairs.errors[known]).max())))
 
 
 def _of_measured(key: str) -> Callable[[Audit], float]:
     def share(audit: Audit) -> float:
         _rebuilt(audit)
-        return float(getattr(_measured(audit), key))
+        return _found_by(audit, float(getattr(_measured(audit), key)))
 
     return share
+
+
+def _isolated(audit: Audit) -> float:
+    _rebuilt(audit)
+    m = _measured(audit)
+    return _found_by(audit, max(m.exact_rows, m.isolated_rows or 0.0))
 
 
 def _exact_targets(audit: Audit) -> float:
@@ -282,14 +316,14 @@ def _exact_targets(audit: Audit) -> float:
         raise NotCovered(own_words("the model has classes, not targets"))
     if m.targets is None:
         raise NotCovered(NO_TARGETS)
-    return m.targets
+    return _found_by(audit, m.targets)
 
 
 def _over_guess(audit: Audit) -> float:
     _rebuilt(audit)
     m = _measured(audit).judged
     guess = min(y.scores.error for y in m.yardsticks if y.knows != "people")
-    return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
+    return _found_by(audit, max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0)
 
 
 def _over_population(audit: Audit) -> float:
@@ -300,7 +334,7 @@ def _over_population(audit: Audit) -> float:
     if test.overlapping:
         raise NotCovered(FEW_CONTROL(there=test.n_control, needed=test.needed))
     others = float(test.errors.mean())
-    return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
+    return _found_by(audit, max(0.0, 1.0 - test.error / others) if others > 0 else 0.0)
 
 
 def _left(audit: Audit) -> float:
@@ -317,7 +351,8 @@ def _epsilon(audit: Audit) -> float:
     if audit.budget.cost is None:
         raise NotCovered(wording.NOT_BOUNDED(why=own_words(audit.budget.why)))
     if audit.budget.weaker:
-        raise NotCovered(own_words("the noise seems weaker than what is stated"))
+        weaker = own_words("the noise seems weaker than what is stated")
+        return Provisional(audit.budget.cost, weaker)
     return audit.budget.cost
 
 
@@ -336,7 +371,10 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "proved_rows": Limit("rows that the file proves", _proved),
         "proved_alone": Limit("rows that the file proves, and that equal no other", _proved_alone),
         "recovered_rows": Limit("rows proved or probable", _recovered),
-        "exact_rows": Limit("training rows rebuilt exactly", _of_measured("exact_rows")),
+        "exact_rows": Limit(
+            "training rows rebuilt exactly, or to an interval that no other value shares",
+            _isolated,
+        ),
         "located_rows": Limit(
             "training rows rebuilt on every value that splits distinguish",
             _of_measured("located_rows"),

@@ -16,6 +16,7 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Article29
 from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
+from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
@@ -142,6 +143,23 @@ class Found:
     def reason(self, part: str, unless: str = "") -> str:
         """Say why a part was not assessed; ``unless`` where nothing says so."""
         return dict(self.not_assessed).get(part, unless)
+
+    @cached_property
+    def domains(self) -> Domains | None:
+        """Values of the training rows, as far as they are common knowledge; None without rows."""
+        if self.truth is None or self.reconstruction is None or self.release is None:
+            return None
+        schema, inferred = self.reconstruction.schema, not self.schema_given
+        return Domains.of(schema, self.release, self.truth.X, inferred)
+
+    @property
+    def narrower(self) -> bool:
+        """Whether the training columns leave out what an inferred schema takes for possible."""
+        return self.domains is not None and self.domains.narrower
+
+    def written(self, rebuilt: Reconstruction) -> Reconstruction:
+        """Write rebuilt rows for measuring: in these domains."""
+        return rebuilt if self.domains is None else self.domains.written(rebuilt)
 
     @cached_property
     def impossible(self) -> int:

@@ -218,6 +218,11 @@ NOT_GUESSED = Kind(
     "rows_not_guessed",
     "But training rows have values that the thresholds do not suggest: give a schema.",
 )
+NARROWER = Kind(
+    "narrower_domains",
+    "But the training rows leave out values that the schema allows, so an adversary who knows the "
+    "columns may get further: give a schema.",
+)
 FEW_TO_TEST = Kind("too_few_to_test", "A test needs at least {people:number} people.")
 VARIANT = Kind(
     "with_less_to_go_by",

@@ -86,6 +86,7 @@ def random_guesses(
     n_draws: int = 100,
     seed: int = 0,
     given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+    write: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> Guesses:
     """Guess tables at random within the schema, and measure them.
 
@@ -109,6 +110,8 @@ def random_guesses(
     given : (DataFrame, DataFrame of bool), optional
         Rows of which some values are given, and which: they are put into each guess, and do not
         count. There are as many as true rows, and no sample is taken.
+    write : callable, optional
+        Writes each guess in values that more is known of than the schema says.
 
     Returns
     -------
@@ -119,7 +122,8 @@ def random_guesses(
     bounded = bounded_schema(schema, true)
 
     def make(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        return guessed_rows(bounded, len(sample), rng)
+        rows = guessed_rows(bounded, len(sample), rng)
+        return rows if write is None else write(rows)
 
     return measured_guesses(make, true, schema, n_draws, seed, given)
 

@@ -104,7 +104,8 @@ def assess(case: Case) -> Case:
     if found.measurement is not None and (pairs := found.measurement.pairs) is not None:
         # Only people who were not given are tried.
         tried = true[~np.isnan(pairs.errors)]
-    risks = risks_of(case.rebuilt, case.release, true, wanted, others, case.given.seed, tried)
+    rebuilt = found.written(case.rebuilt)
+    risks = risks_of(rebuilt, case.release, true, wanted, others, case.given.seed, tried)
     single = risks.singling_out
     if others is not None and single is not None and single.control is None:
         case = case.noting(FEW_TO_SINGLE_OUT)

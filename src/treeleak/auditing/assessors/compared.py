@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
 from treeleak.auditing.described import Described
@@ -61,6 +62,8 @@ class Tables:
     schema: Schema
     group: IntArray | None
     """Class of each training row, where rebuilt row k stands for training row k; else None."""
+    domains: Domains | None = None
+    """Of the columns, in which guesses are written, too."""
     left_out: int = 0
     """Columns that no tree tests, if these are without them. The model holds nothing of them, and
     whoever knows the population knows more: beside the others, they hide what it discloses."""
@@ -77,7 +80,7 @@ class Tables:
         control = None if self.control is None else self.control[own]
         tables = self.rebuilt[own], self.true[own], self.known[own]
         left_out = len(self.schema.columns) - len(own)
-        return Tables(*tables, control, schema, self.group, left_out)
+        return Tables(*tables, control, schema, self.group, self.domains, left_out)
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ def compared(
         back = np.argsort(matching.true_row)
         beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
     if before is None:
-        tried = try_all(true, schema, release, tables.control, seed, beside)
+        domains = tables.domains
+        tried = try_all(true, schema, release, tables.control, seed, beside, domains)
     else:
         tried = tuple(t for t in before.tried if t.name != "shape")
     nearer = None

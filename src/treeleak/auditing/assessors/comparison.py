@@ -102,10 +102,11 @@ def of_rules(case: Case) -> Case:
 
 def compare(case: Case) -> Case:
     """Measure how close the rebuilt rows are to the training rows."""
-    given, rebuilt, truth = case.given, case.rebuilt, case.truth
+    given, truth, found = case.given, case.truth, case.found
     if given.progress is not None:
         given.progress(Progress("comparing with the training rows and with baselines", 0.0))
-    m = measure(rebuilt, truth, case.release, given.seed, case.others, labels=given.y)
+    rebuilt, how = found.written(case.rebuilt), {"labels": given.y, "domains": found.domains}
+    m = measure(rebuilt, truth, case.release, given.seed, case.others, **how)
     return case.plus(measurement=m)
 
 
@@ -134,8 +135,9 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
 
 def add_shape(case: Case) -> Case:
     """Add the guesses from the shape to the measurement."""
-    schema, seed = case.rebuilt.schema, case.given.seed
-    m = with_shape(case.measured, case.guesses, case.truth, schema, seed)
+    found, guesses = case.found, [case.found.written(guess) for guess in case.guesses]
+    schema = found.written(case.rebuilt).schema
+    m = with_shape(case.measured, guesses, case.truth, schema, case.given.seed)
     return case.plus(measurement=m)
 
 
@@ -155,9 +157,10 @@ def variants(case: Case) -> Case:
     def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
         if truth is None:
             return None
+        own, shapes = found.written(own), [found.written(shape) for shape in shapes]
         m = measure(
             own, truth, case.release, given.seed, case.others, labels=given.y,
-            before=None if own.given.any() else found.measurement,
+            before=None if own.given.any() else found.measurement, domains=found.domains,
         )  # fmt: skip
         return None if m is None else with_shape(m, shapes, truth, own.schema, given.seed)
 

@@ -160,6 +160,7 @@ def assess(case: Case) -> Case:
     found, given = case.found, case.given
     exposure: Exposure | None = None
     rebuilt, truth = found.reconstruction, found.truth
+    rebuilt = None if rebuilt is None else found.written(rebuilt)
     if rebuilt is not None and rebuilt.X is not None:
         release, groups = case.release, dict[str, "pd.Series[Any]"]()
         pairs = None if found.measurement is None else found.measurement.pairs

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.compared import Compared, Pairs, Tables, alike, compared
+from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
@@ -24,6 +25,9 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
+
+
+_NOT_EVERY = ("targets", "isolated_rows", "on_tested")
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,9 @@ class Measurement(Described):
     targets : float or None
         Of a regression: the share of the training rows whose target was rebuilt beside them, to
         nine digits; None where no target was rebuilt, or none was given.
+    isolated_rows : float or None
+        As :attr:`exact_rows`, but a number counts as right, too, if the trees place it between
+        thresholds between which all training rows have one value; None if that was not measured.
     in_order : InOrder or None
         Row k held against person k; None where the reconstruction has no order.
     on_tested : Compared or None
@@ -92,6 +99,7 @@ class Measurement(Described):
     yardsticks: tuple[Yardstick, ...] = ()
     in_order: InOrder | None = None
     targets: float | None = None
+    isolated_rows: float | None = None
     on_tested: Compared | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
@@ -103,7 +111,7 @@ class Measurement(Described):
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json): what not every model has, where it is there."""
         told = super().to_dict()
-        return {k: v for k, v in told.items() if v is not None or k not in ("targets", "on_tested")}
+        return {k: v for k, v in told.items() if v is not None or k not in _NOT_EVERY}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +151,14 @@ def measure(
     *,
     labels: Any = None,
     before: Measurement | None = None,
+    domains: Domains | None = None,
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare.
 
     If there are more or fewer of them than training rows, some chosen at random are left out or
     repeated. ``control`` has rows of the same population that the model was not trained on,
     ``labels`` the classes of the training rows, ``before`` what was measured of other rebuilt rows:
-    its yardsticks are taken.
+    its yardsticks are taken. ``domains``: in which the rows are written, for guesses, too.
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
@@ -157,7 +166,7 @@ def measure(
     rebuilt, true, given = _rows(reconstruction), truth.X, reconstruction.given
     group = _classes(release, labels, len(true)) if reconstruction.ordered else None
     known = pd.DataFrame(given, columns=rebuilt.columns)
-    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group)
+    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group, domains=domains)
     pairs = (None, None) if before is None else (before.pairs, before.judged.pairs)
     whole, on_tested = compared(tables, numbers, release, seed, pairs[0]), None
     if (part := tables.tested(reconstruction.free_columns)) is not None:
@@ -174,6 +183,7 @@ def measure(
         open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
+    isolated = rebuilt if domains is None else domains.isolated(rebuilt)
     baseline = whole.pairs.tried[0].guesses.baseline
     return Measurement(
         error=whole.error,
@@ -190,6 +200,7 @@ def measure(
         scores=whole.scores,
         yardsticks=whole.yardsticks,
         in_order=whole.in_order,
+        isolated_rows=exact_row_share(isolated, true),
         targets=_targets(reconstruction, labels, truth.X, whole.pairs),
         on_tested=on_tested,
         pairs=whole.pairs,

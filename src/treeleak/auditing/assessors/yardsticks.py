@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
@@ -80,24 +81,29 @@ def try_all(
     control: pd.DataFrame | None,
     seed: int,
     given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+    domains: Domains | None = None,
 ) -> tuple[Tried, ...]:
     """Hold every yardstick against the true rows that needs no attack.
 
     ``release``: taken for its thresholds. ``control``: rows of the same population. Where there are
     enough, they take the place of tables made from the true rows, which know these better than
     anybody could. ``given`` ((DataFrame, DataFrame of bool)): rows, in the order of the true ones,
-    of which some values are given, and which.
+    of which some values are given, and which. ``domains``: what guesses are written in.
     """
-    bounded = bounded_schema(schema, true)
-    guesses = random_guesses(true, schema, _MANY if given is None else _FEW, seed, given)
-    found = [Tried("random", "schema", guesses)]
+    bounded, write = bounded_schema(schema, true), None if domains is None else domains.nearest
+    draws = _MANY if given is None else _FEW
+    found = [Tried("random", "schema", random_guesses(true, schema, draws, seed, given, write))]
 
     def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
         guesses = measured_guesses(make, true, schema, draws, seed, given)
         found.append(Tried(name, knows, guesses))
 
+    def at_cuts(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        rows = guessed_rows(bounded, len(sample), rng, cuts)
+        return rows if write is None else write(rows)
+
     if cuts := _cuts(bounded, release):
-        tried("thresholds", "model", lambda s, rng: guessed_rows(bounded, len(s), rng, cuts))
+        tried("thresholds", "model", at_cuts)
     if control is not None and given is None and len(control) >= ENOUGH * len(true):
         own = control[list(true.columns)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -41,7 +41,7 @@ def of_rows(
     singled_out: int,
     proofs_hold: bool,
     unfinished: bool = False,
-    outside: Message | None = None,
+    outside: Sequence[Message] = (),
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -62,7 +62,8 @@ def of_rows(
     ``singled_out``: rows that are proved, and proved to share their place with no other.
     ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
-    assessed. ``outside``: says that the schema does not allow the values of all training rows.
+    assessed. ``outside``: says why the schema is not right for the training rows: it does not allow the
+    values of all of them, or allows values that none of them can have.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
@@ -70,7 +71,8 @@ def of_rows(
         return [_finding(OPEN, said)]
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
-    found = _proved(rebuilt, singled_out, outside is None) if proofs_hold else []
+    in_values = all(m.kind is wording.NARROWER for m in outside)
+    found = _proved(rebuilt, singled_out, in_values) if proofs_hold else []
     told = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
@@ -142,7 +144,7 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
 # ---------------------------------------------------------------------------------- comparison
 
 
-def _compared(rebuilt: Reconstruction, m: Measurement, outside: Message | None) -> Finding:
+def _compared(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]) -> Finding:
     found, free = _weighed(rebuilt, m, outside), set(rebuilt.free_columns)
     numbers = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
     tested = [not free.issuperset(a.columns) for a in rebuilt.schema.attributes]
@@ -179,7 +181,7 @@ def _perhaps(m: Measurement) -> Message:
     return wording.MAYBE_POPULATION()
 
 
-def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Message | None) -> Finding:
+def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = list(_scores(rebuilt, m))
     if (part := m.on_tested) is not None:
@@ -208,13 +210,12 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Message | None) -
         return _finding(POSSIBLE, *said, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
     if test is None and not blind:
         said.append(wording.NO_BETTER())
-    if outside is not None:
-        said.append(outside)
+    said += outside
     pairs = m.judged.pairs
     few = pairs is not None and np.isfinite(pairs.errors).sum() < FEWEST_PEOPLE
     if few:
         said.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
-    if rebuilt.status == "unknown" or blind or few or outside is not None:
+    if rebuilt.status == "unknown" or blind or few or outside:
         return _finding(OPEN, *said, *_out_of_time(rebuilt), fix=_time(rebuilt))
     return _finding(NO_LEAK, *said, evidence=_rule("nothing", rebuilt))
 

@@ -57,9 +57,11 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
         fix = ("law",) if budget.overspent or budget.cost is None else ()
         said.append(Finding("noise", doubt, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
-        outside = None
+        outside = []
         if found.impossible:
-            outside = wording.IMPOSSIBLE() if found.schema_given else wording.NOT_GUESSED()
+            outside.append(wording.IMPOSSIBLE() if found.schema_given else wording.NOT_GUESSED())
+        if found.narrower:
+            outside.append(wording.NARROWER())
         said += of_rows(
             rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside
         )

@@ -1,0 +1,139 @@
+"""Figures of an audit do not depend on how the columns of a table are coded."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from treeleak.auditing.assessors.domains import Domain, Domains
+from treeleak.auditing.limits import NARROWER
+from treeleak.release import to_release
+from treeleak.schema import Numeric, Schema
+
+POLICY = treeleak.Policy("p", {"exact_rows": 0.02, "proved_rows": 1.0})
+CODINGS = {
+    "0 and 1": lambda v: v,
+    "0 and 100": lambda v: 100 * v,
+    "1 and 2": lambda v: 1 + v,
+    "-1 and 2": lambda v: 3 * v - 1,
+    "tenths": lambda v: v / 10,
+    "no round numbers": lambda v: np.pi * v + 0.123456789,
+    "uneven": lambda v: v**2 + 3 * v,
+}
+
+
+def table(levels, n=30, seed=0):
+    """Columns of so many levels, and classes that lean on them."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    X = pd.DataFrame(
+        {f"c{k}": np.clip((0.25 * (z + 2 * rng.normal(size=n)) + 0.5) * m // 1, 0, m - 1)
+         for k, m in enumerate(levels)}
+    )  # fmt: skip
+    total = (X / X.max()).sum(axis=1) + 0.3 * rng.normal(size=n)
+    return X, (total > total.median()).astype(int)
+
+
+def audited(model, X, y):
+    found = treeleak.audit(model.fit(X, y), X, y, time_limit=20)
+    return found, {c.key: c for c in treeleak.judge(found, POLICY).checks}
+
+
+@pytest.mark.parametrize(
+    "coding", ["-1 and 2", *(pytest.param(c, marks=pytest.mark.slow) for c in CODINGS)]
+)
+def test_two_values_are_exact_however_they_are_coded(coding):
+    X, y = table((2,) * 4)
+    model = RandomForestClassifier(5, bootstrap=False, random_state=3)
+    plain, _ = audited(model, X, y)
+    found, checks = audited(model, CODINGS[coding](X), y)
+    m, of = found.measurement, plain.measurement
+    assert (m.exact_rows, m.located_rows) == (of.exact_rows, of.located_rows)
+    assert m.exact_rows > 0.9
+    assert m.error == pytest.approx(of.error)
+    assert m.scores.categories == pytest.approx(of.scores.categories)
+    assert found.measurement.individual.all.perfect == m.exact_rows
+    assert checks["exact_rows"].state == "violated"
+    assert found.verdict == plain.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [(5,) * 4, (2, 3, 5, 30)])
+def test_few_values_are_nearly_as_exact_however_they_are_coded(levels):
+    X, y = table(levels, n=100)
+    model = RandomForestClassifier(15, bootstrap=False, random_state=3)
+    exact = [audited(model, f(X), y)[0].measurement.exact_rows for f in CODINGS.values()]
+    assert max(exact) - min(exact) < 0.2
+    assert min(exact) > 0.5 * max(exact) > 0
+
+
+@pytest.mark.parametrize("coding", ["0 and 1", pytest.param("1 and 2", marks=pytest.mark.slow)])
+def test_random_thresholds_leave_proofs_open_and_values_exact(coding):
+    """Between two random cuts lies no value: an attack that knew this would prove more."""
+    X, y = table((2,) * 4)
+    found, checks = audited(ExtraTreesClassifier(5, random_state=3), CODINGS[coding](X), y)
+    assert found.measurement.exact_rows > 0.9
+    assert checks["exact_rows"].state == "violated"
+    assert checks["proved_rows"].state == "not assessed"
+    assert checks["proved_rows"].found == NARROWER
+    assert not found.verdict.startswith("no leak")
+
+
+def test_numbers_in_wide_intervals_are_not_exact():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 2)), columns=["a", "b"])
+    y = (X["a"] > 0).astype(int)
+    found, checks = audited(DecisionTreeClassifier(max_depth=2, min_samples_leaf=15), X, y)
+    assert found.measurement.exact_rows == found.measurement.isolated_rows == 0.0
+    assert checks["exact_rows"].state == "met"
+
+
+def test_numbers_in_intervals_of_their_own_count_against_a_policy():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(30, 1)), columns=["a"])
+    y = np.arange(30) % 2
+    order = X["a"].argsort()
+    found, checks = audited(DecisionTreeClassifier(), X.iloc[order].reset_index(drop=True), y)
+    assert found.measurement.exact_rows == 0
+    assert found.measurement.isolated_rows > 0.9
+    assert checks["exact_rows"].state == "violated"
+
+
+def domain(values, model_of):
+    X = pd.DataFrame({"a": np.array(values, dtype=float)})
+    model = model_of.fit(X, np.arange(len(X)) % 2)
+    release = to_release(model)
+    return Domain.of(X["a"].to_numpy(), 0, release), release, X
+
+
+def test_values_of_few_decimals_lie_on_a_grid():
+    values = np.round(np.random.default_rng(1).uniform(0, 9, 40), 2)
+    found, _, _ = domain(np.unique(values), DecisionTreeClassifier())
+    assert not found.known
+    moved = values + np.random.default_rng(2).uniform(-0.004, 0.004, len(values))
+    same = (found.places(values) == found.places(moved)).all(axis=1)
+    assert (found.written(moved)[same] == values[same]).all()
+
+
+def test_a_value_is_never_written_into_another_place():
+    rng = np.random.default_rng(3)
+    for seed in range(20):
+        pool = [rng.normal(size=40), np.arange(9.0), rng.integers(0, 99, 40) / 4][seed % 3]
+        values = rng.choice(pool, 30)
+        found, _, _ = domain(values, DecisionTreeClassifier(random_state=seed))
+        x = rng.uniform(values.min() - 1, values.max() + 1, 50)
+        x[::7] = np.nan
+        for written in (found.written(x), found.isolated(x)):
+            assert (np.isnan(written) == np.isnan(x)).all()
+            assert (found.places(written) == found.places(x)).all()
+
+
+def test_a_schema_that_was_given_holds():
+    X, y = table((2,) * 3)
+    model = RandomForestClassifier(5, bootstrap=False, random_state=3).fit(X, y)
+    schema = Schema([Numeric(c, 0, 1) for c in X])
+    domains = Domains.of(schema, to_release(model), X, inferred=False)
+    assert not domains.narrower
+    assert domains.schema(schema) is schema
