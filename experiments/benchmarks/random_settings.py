@@ -334,7 +334,11 @@ def trained(seed: int) -> Trained:
     takes_missing = not getattr(model, "monotonic_cst", None) and rng.random() < 0.25
     gaps = X.mask(rng.random(X.shape) < 0.15)
     given = {"sample_weight": w}
-    for rows, outcomes in ((gaps if takes_missing else X, y), (X, y), (X, np.abs(y) + 1.0 if not classes else y)):
+    for rows, outcomes in (
+        (gaps if takes_missing else X, y),
+        (X, y),
+        (X, np.abs(y) + 1.0 if not classes else y),
+    ):
         try:
             model.fit(rows, outcomes, **given)
         except ValueError as error:
