@@ -130,15 +130,22 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
     shape = (found.n_rows, len(case.X))
     values = np.ones(shape, dtype=bool)
     claims = np.zeros(found.n_rows, dtype=bool)
-    binary = {a.name for a in found.schema.attributes if a.kind == "binary"}
+    kinds: dict[str, Any] = {a.name: a for a in found.schema.attributes}
     for name in found.X.columns:
         true = case.X[name].to_numpy(dtype=float)
-        if name in binary and not set(true[~np.isnan(true)]) <= {0.0, 1.0}:
-            # Without a schema, a column that is cut at 0.5 alone is taken for one of 0 and 1.
+        kind = kinds[name]
+        # Without a schema, a column that is cut at 0.5 alone is taken for one of 0 and 1, and no
+        # value for missing where no test asks for that. Answers say so.
+        outside = np.isnan(true) & (not kind.missing)
+        if kind.kind == "binary" and not set(true[~np.isnan(true)]) <= {0.0, 1.0}:
             true = np.where(np.isnan(true), true, true > 0.5)
         low, high = (np.asarray(t[name], dtype=float)[:, None] for t in (found.lower, found.upper))
         near = _ROUNDED * np.abs(true)
-        fits = (low <= true + near) & (true - near <= high) | (np.isnan(low) & np.isnan(true))
+        fits = (
+            (low <= true + near) & (true - near <= high)
+            | (np.isnan(low) & np.isnan(true))
+            | outside
+        )
         sure = found.confidence[name].to_numpy() == 1.0
         claims |= sure
         values &= fits | ~sure[:, None]

@@ -75,6 +75,8 @@ class Task:
     seed: int
     population: Population | None
     notes: tuple[str, ...]
+    guessed: frozenset[str]
+    """Columns of whole numbers whose ends were guessed from thresholds."""
 
     @property
     def hidden(self) -> bool:
@@ -235,6 +237,14 @@ def _with_rows(
 
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
+    given = framed(known.known)
+    for own in (a for a in out.schema.attributes if a.name in task.guessed):
+        # Nothing says that values end there.
+        for table, end, beyond_it in zip(
+            (lower, upper), own.bounds, (-np.inf, np.inf), strict=True
+        ):
+            at_end = (table[own.name] == end) & ~given[own.name]
+            table[own.name] = table[own.name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
@@ -258,7 +268,7 @@ def _with_rows(
             *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
-        known=framed(known.known) if known.known.any() else None,
+        known=given if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
 
