@@ -51,6 +51,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "hardened": "what hardened files of boosted models and forests predict, bit for bit",
         "mutations": "valid files, changed by chance: no crash, hang or too much memory",
+        "calibration": "how often values are right that are said to be right so often",
+        "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
         "report": "the report of 40,000 rows in Chromium",
     }

@@ -19,6 +19,7 @@ from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
@@ -30,6 +31,7 @@ from treeleak.reconstruction.remarks import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
+from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
@@ -46,6 +48,11 @@ DISAGREE = Kind(
     "chains_disagree",
     "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
     "independent ones): {told}",
+)
+COPIES = Kind(
+    "copies_or_weights",
+    "the file adds up weights of rows: a row that weighs 2 looks like two. Where no tree "
+    "distinguishes rows, one is proved and {copies:number} more are not",
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the limit."""
@@ -68,6 +75,8 @@ class Task:
     seed: int
     population: Population | None
     notes: tuple[str, ...]
+    guessed: frozenset[str]
+    """Columns of whole numbers whose ends were guessed from thresholds."""
 
     @property
     def hidden(self) -> bool:
@@ -209,6 +218,11 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
+    if both.later.adds_weights and not both.hidden:
+        whole, copies = _once_each(whole, both.later)
+        if copies:
+            status = "feasible" if out.status == "unique" else out.status
+            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
     numbers = numbers_in(whole, geometry, both, known, seconds)
     if both.misfit(numbers.table, whole.label, distinct) != misfit:
         raise RuntimeError(
@@ -223,6 +237,14 @@ def _with_rows(
 
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
+    given = framed(known.known)
+    for own in (a for a in out.schema.attributes if a.name in task.guessed):
+        # Nothing says that values end there.
+        for table, end, beyond_it in zip(
+            (lower, upper), own.bounds, (-np.inf, np.inf), strict=True
+        ):
+            at_end = (table[own.name] == end) & ~given[own.name]
+            table[own.name] = table[own.name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
@@ -246,9 +268,29 @@ def _with_rows(
             *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
-        known=framed(known.known) if known.known.any() else None,
+        known=given if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
+
+
+def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
+    """Call one row proved of those that no tree tells apart: a row that weighs 2 looks like two.
+
+    Returns how many are not proved because of that, too.
+    """
+    leaf = release.leaves(whole.table[:, : release.n_features])
+    # Proved rows first: a row that is not may be a copy, one that is must not.
+    order = np.argsort(~whole.proved, kind="stable")
+    copy = np.ones(len(leaf), dtype=bool)
+    first = np.unique(np.column_stack([leaf, whole.label])[order], axis=0, return_index=True)[1]
+    copy[order[first]] = False
+    copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
+    sure, label = (
+        np.where(copy.reshape(-1, *[1] * (own.ndim - 1)), np.minimum(own, MOST_SURE), own)
+        for own in (whole.sure, whole.label_sure)
+    )
+    proved = whole.proved & ~copy
+    return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
 
 
 def _outcomes(

@@ -24,7 +24,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, told_by_file, told_of_categories
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.sampling import Bootstrap, Subsample
-from treeleak.schema import Schema
+from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
@@ -163,10 +163,13 @@ class Question:
             self.check_row_count(None, None)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = (NO_SCHEMA,)
+        guessed: frozenset[str] = frozenset()
         if schema is None:
             schema = infer_schema(both.trees_of_both)
             whole = both.trees_of_both
             notes = (*notes, *told_by_file(schema, whole), *told_of_categories(schema, whole))
+            ordinal = (a.name for a in schema.attributes if isinstance(a, Ordinal))
+            guessed = frozenset(ordinal) - set(release.ranges)
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
         make = evidence_for(
@@ -198,7 +201,7 @@ class Question:
             prior = Population.of(self.population, schema, release)
         return Task(
             both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
-            (*notes, *self.notes),
+            (*notes, *self.notes), guessed,
         )  # fmt: skip
 
     def check_row_count(

@@ -207,6 +207,11 @@ class Release:
         return "none"
 
     @property
+    def adds_weights(self) -> bool:
+        """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
+        return self.origin.startswith(("XGBoost", "CatBoost"))
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.feature_names)

@@ -35,15 +35,18 @@ def with_targets(
     held = (VALUE, np.where(tree.is_leaf, mean, 0.0), tree.is_leaf)
     if clipped:
         return _with(tree, held)
-    if criterion in SQUARED:
+    squared = criterion in SQUARED
+    # Means of weighted rows say nothing of sums over rows.
+    weighted = nodes.reached.any() and not np.array_equal(tree.totals, nodes.weight)
+    if squared and not weighted:
         return _with(tree, (MEAN, mean, None), (VARIANCE, impurity, None))
-    if criterion in ABSOLUTE:
+    if squared or criterion in ABSOLUTE:
         # Medians: of nodes of one row, and of those whose rows are all alike, means as well.
         alike = nodes.reached == 1
         if impurity is not None:
             alike |= impurity <= _ROUNDED * np.abs(mean)
         return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike), held)
-    if criterion == "poisson":
+    if criterion == "poisson" and not weighted:
         return _with(tree, (MEAN, mean, None))
     return _with(tree, held)
 

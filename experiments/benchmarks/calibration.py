@@ -1,0 +1,198 @@
+"""How often values of raw tables are right that are said to be right with some probability.
+
+Exact counts, known and hidden draws, and boosted models, with and without a schema, each with little
+time and with more: in each ten-point bin of confidence, the share of values that are right must be
+within seven points of the mean confidence. A number is right if it lies in its interval; rows are
+matched one to one where their order is not known. Proved values and answers without confidence do
+not count.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import treeleak
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records
+from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import NotCovered
+from treeleak.datasets import load_adult, load_german_credit
+from treeleak.metrics.matching import best_matching
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import to_release
+from treeleak.release.infer_schema import infer_schema
+from treeleak.schema import Numeric, Schema
+
+WITHIN = 0.07
+"""How far a bin's share may be from its mean confidence."""
+FEWEST = 100
+"""Values that a bin needs to be judged."""
+_ALL_ROWS = {"bootstrap": False, "random_state": 0, "n_estimators": 30}
+MODELS: Mapping[str, tuple[str, str, Mapping[str, Any], str]] = MappingProxyType(
+    {
+        "exact": ("sklearn.ensemble", "RandomForestClassifier", _ALL_ROWS, "auto"),
+        "shallow": (
+            "sklearn.ensemble", "RandomForestClassifier", {**_ALL_ROWS, "max_depth": 4}, "auto",
+        ),
+        "known": (
+            "sklearn.ensemble", "RandomForestClassifier",
+            {"random_state": 0, "n_estimators": 50}, "auto",
+        ),
+        "hidden": (
+            "sklearn.ensemble", "RandomForestClassifier",
+            {"random_state": 0, "n_estimators": 30, "max_depth": 6}, "hidden",
+        ),
+        "XGBoost": ("xgboost", "XGBClassifier", {"n_estimators": 30, "n_jobs": 1}, "none"),
+        "LightGBM": (
+            "lightgbm", "LGBMClassifier", {"n_estimators": 50, "n_jobs": 1, "verbose": -1}, "auto",
+        ),
+        "HistGradientBoosting": (
+            "sklearn.ensemble", "HistGradientBoostingClassifier", {"max_iter": 50}, "auto",
+        ),
+    }
+)  # fmt: skip
+"""By name: module, class, settings, and what is said of draws."""
+_SHIPPED = {"iris": "load_iris", "wine": "load_wine", "cancer": "load_breast_cancer"}
+TABLES = (*_SHIPPED, "people", "adult", "german")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attack."""
+
+    table: str
+    model: str
+    with_schema: bool
+    time_limit: float
+    n_rows: int = 150
+    seed: int = 0
+
+
+def raw_table(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
+    """Draw rows of a table with its numbers as they are, and categories as codes."""
+    if name in _SHIPPED:
+        load: Callable[..., Any] = getattr(import_module("sklearn.datasets"), _SHIPPED[name])
+        X, y = load(return_X_y=True, as_frame=True)
+        X = X.iloc[:, :8]
+    elif name == "people":
+        from experiments.benchmarks.known_raw_tables import people
+
+        X, y = people(n_rows, seed)
+        X["age"] = X["age"].fillna(50.0)
+    else:
+        data = {"adult": load_adult, "german": load_german_credit}[name]()
+        X, y = data.raw, data.y
+    X = X.sample(n=min(n_rows, len(X)), random_state=seed)
+    y = y.loc[X.index].reset_index(drop=True)
+    X = X.reset_index(drop=True)
+    for column in X:
+        if not pd.api.types.is_numeric_dtype(X[column]):
+            X[column] = pd.factorize(X[column], sort=True)[0]
+    return X.set_axis([f"c{j}" for j in range(X.shape[1])], axis=1), y
+
+
+def run(case: Case) -> Record:
+    """Train, attack, and count in each bin the values, their confidence and those right."""
+    warnings.simplefilter("ignore")
+    X, y = raw_table(case.table, case.n_rows, case.seed)
+    module, name, settings, draws = MODELS[case.model]
+    model = getattr(import_module(module), name)(**settings).fit(X, y)
+    schema = infer_schema(to_release(model), X) if case.with_schema else None
+    try:
+        found = treeleak.reconstruct(
+            model, schema, draws, case.time_limit, n_rows=len(X) if draws == "hidden" else None
+        )
+    except NotCovered as why:
+        return {"status": "refused", "why": str(why), "bins": []}
+    return {
+        "status": found.status, "misfit": float(found.misfit),
+        "expected": found.expected_error, "bins": bins(found, X, y).tolist(),
+    }  # fmt: skip
+
+
+def bins(found: Reconstruction, X: pd.DataFrame, y: Any) -> FloatArray:
+    """Number of values, their summed confidence, and how many are right, in each tenth."""
+    if found.X is None or found.confidence is None or len(found.X) != len(X):
+        return np.zeros((0, 3))
+    truth = X
+    if not found.ordered:
+        ranges = [Numeric(c, float(X[c].min()), float(X[c].max()) + 1e-9) for c in X]
+        truth = X.iloc[best_matching(found.X, X, Schema(ranges)).true_row]
+    low, high, true = (
+        np.asarray(t[found.X.columns], dtype=float) for t in (found.lower, found.upper, truth)
+    )
+    right = (low <= true + 1e-6 * np.abs(true)) & (true - 1e-6 * np.abs(true) <= high)
+    sure = found.confidence.to_numpy(dtype=float)
+    counted = ~found.given & (sure < 1.0) & ~np.isnan(sure)
+    tenth = np.minimum((sure[counted] * 10).astype(int), 9)
+    weights = np.ones(counted.sum()), sure[counted], right[counted]
+    return np.column_stack([np.bincount(tenth, w, 10) for w in weights])
+
+
+def cases(tables: Sequence[str], limits: Sequence[float], n_rows: int) -> list[Case]:
+    """Every table with every model, with a schema and without."""
+    return [
+        Case(table, model, with_schema, limit, n_rows)
+        for table in tables
+        for model in MODELS
+        for with_schema in (True, False)
+        for limit in limits
+    ]
+
+
+def shown(records: Sequence[Record], by: str) -> bool:
+    """Print the bins of all runs of a kind; whether each is near enough."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        key = record["case"][by] if by in record["case"] else record[by]
+        groups.setdefault(key, []).append(record)
+    out = new_table(
+        f"values by their confidence, by {by}",
+        f"{by}, runs, confidence, values, mean confidence, right, standard error, within 7 points",
+        left=f"{by}, confidence",
+    )
+    met = True
+    for key, own in groups.items():
+        counts = [np.asarray(r["bins"], dtype=float) for r in own if len(r["bins"])]
+        if not counts:
+            out.add_row(str(key), str(len(own)), "none given")
+            continue
+        for tenth, (n, sure, right) in enumerate(np.sum(counts, axis=0)):
+            if n < FEWEST:
+                continue
+            share = right / n
+            near = abs(sure - right) / n <= WITHIN
+            met &= bool(near)
+            error = np.sqrt(share * (1 - share) / n)
+            out.add_row(
+                str(key), str(len(own)), f"{tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}", f"{n:,.0f}",
+                f"{sure / n:.3f}", f"{share:.3f}", f"{error:.3f}", verdict(bool(near)),
+            )  # fmt: skip
+    CONSOLE.print(out)
+    return met
+
+
+def main(args: Sequence[str]) -> int:
+    """Run what the command line asks for; 1 if a bin is off."""
+    parser = Options("calibration", __doc__)
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--limits", nargs="*", type=float, default=[4.0, 20.0])
+    parser.add_argument("--rows", type=int, default=150)
+    asked = parser.parse_args(args)
+    chosen = [c for c in cases(asked.tables, asked.limits, asked.rows) if c.model in asked.models]
+    records = Records("calibration", asked.fresh, asked.out).collect(
+        chosen, run, lambda case: replace(case, n_rows=40, time_limit=2.0), lambda _: False
+    )
+    for by in ("status", "model", "with_schema", "table"):
+        shown(records, by)
+    return int(not shown([{**r, "all": "all"} for r in records], "all"))

@@ -1,0 +1,102 @@
+"""What answers claim as proved about random models, and about those whose proofs were wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+import treeleak
+from experiments.benchmarks.random_models import faults, run
+from experiments.benchmarks.random_settings import Trained, trained
+from helpers.examples import seeds
+from treeleak.release import to_release
+from treeleak.schema import Ordinal, Schema
+
+catboost = pytest.importorskip("catboost")
+xgboost = pytest.importorskip("xgboost")
+
+
+def fitted(model, X, y, **given):
+    model.fit(X, y, **given)
+    return Trained("", model, X, y, lambda rows: to_release(model).leaves(rows))
+
+
+def bits(n, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.integers(0, 2, (n, columns)), columns=[f"c{j}" for j in range(columns)])
+
+
+@pytest.mark.parametrize("weight", [[2.0] * 12, [1.0, 2.0, 3.0] * 4, [0.0, 2.0] * 6])
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+def test_a_row_that_weighs_two_is_not_two_proved_rows(library, weight):
+    X = bits(12)
+    y = (4 * X.c0 + 2 * X.c1 + X.c2).astype(float)
+    quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    model = (
+        xgboost.XGBRegressor(n_estimators=3, n_jobs=1, min_child_weight=0, reg_lambda=0)
+        if library == "xgboost"
+        else catboost.CatBoostRegressor(iterations=5, depth=3, **quiet)
+    )
+    case = fitted(model, X, y, sample_weight=weight)
+    schema = Schema([treeleak.Binary(c) for c in X])
+    found = treeleak.reconstruct(model, schema, time_limit=10)
+    assert found.status != "unknown"
+    assert len(found.X) != len(X) or min(weight) == 0
+    assert found.proved.any()
+    assert not faults(found, case)
+    assert any("weighs 2" in note for note in found.notes)
+
+
+def test_means_of_weighted_rows_are_no_sums_of_targets():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"c0": rng.integers(0, 2, 30), "c1": rng.integers(0, 5, 30)})
+    y = rng.normal(size=30).round(2)
+    weight = np.repeat([1.0, 3.0, 2.0], 10)
+    case = fitted(DecisionTreeRegressor(min_samples_leaf=2), X, y, sample_weight=weight)
+    found = treeleak.reconstruct(case.model, time_limit=10)
+    assert found.misfit == 0
+    assert not faults(found, case)
+    plain = fitted(DecisionTreeRegressor(min_samples_leaf=2), X, y)
+    assert treeleak.reconstruct(plain.model, time_limit=10).y_lower is not None
+
+
+def test_ends_that_were_guessed_from_thresholds_are_open():
+    X = pd.DataFrame({"c0": [-30, -20, -10, 0, 1, 2, 9], "c1": [0, 1, 0, 1, 0, 1, 0]})
+    model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1, min_child_weight=0, reg_lambda=0)
+    case = fitted(model, X, [1.0, 5.0, 2.0, 9.0, 3.0, 4.0, 8.0])
+    found = treeleak.reconstruct(model, time_limit=10)
+    assert any(isinstance(a, Ordinal) for a in found.schema.attributes)
+    assert not faults(found, case)
+    assert np.isneginf(found.lower.c0).any()
+    assert np.isposinf(found.upper.c0).any()
+    told = Schema([Ordinal("c0", -30, 9), Ordinal("c1", 0, 1)])
+    assert np.isfinite(treeleak.reconstruct(model, told, time_limit=10).lower.to_numpy()).all()
+
+
+def test_wrong_proofs_are_found():
+    """The benchmark's own check fails on rows that are not there, and on a false contradiction."""
+    X = bits(12)
+    case = fitted(xgboost.XGBClassifier(n_estimators=3, n_jobs=1), X, (X.c0 + X.c1 > 0) * 1)
+    found = treeleak.reconstruct(case.model, Schema([treeleak.Binary(c) for c in X]))
+    assert not faults(found, case)
+    other = Trained("", case.model, 0 * X, case.y, case.leaves)
+    assert faults(found, other)
+
+
+@seeds(200, fast=2)
+def test_no_proof_about_a_random_model_is_wrong(seeds):
+    for outcome in map(run, seeds):
+        assert outcome.end != "crash", outcome.said
+        assert not outcome.wrong, (outcome.seed, outcome.model)
+
+
+def test_random_models_are_of_all_libraries():
+    made = []
+    for seed in range(12):
+        try:
+            made.append(type(trained(seed).model).__module__.split(".")[0])
+        except ValueError:  # settings that do not go together
+            continue
+    assert set(made) == {"sklearn", "xgboost", "lightgbm", "catboost"}
