@@ -240,15 +240,12 @@ def _enumerate(
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
     held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
     with threads() as pool:
-        try:
-            for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
-                found.append(part)
-                held += len(part[0])
-                if held > most:
-                    raise _too_many_live(held, total, len(geometry.release.trees))
-                tick(min(1.0, done * _CHUNK / total))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
+            found.append(part)
+            held += len(part[0])
+            if held > most:
+                raise _too_many_live(held, total, len(geometry.release.trees))
+            tick(min(1.0, done * _CHUNK / total))
     points = np.concatenate([p for p, _ in found])
     marks = np.concatenate([m for _, m in found])
     return Partition.of(geometry, points, (marks[:, None] & bits) != 0)
