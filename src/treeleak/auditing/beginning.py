@@ -19,7 +19,7 @@ from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.auditing.case import Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Rows
 from treeleak.core.message import Message, message_of
 from treeleak.release import (
@@ -80,7 +80,8 @@ def begun(case: Case) -> Case:
         release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
     except NotCovered as error:
         inventory = take_inventory(content, context_of(content, None), given.X)
-        return replace(case.plus(inventory=inventory), not_covered=str(error))
+        why = case.clock.said if isinstance(error, TimeUp) else error
+        return replace(case.plus(inventory=inventory), not_covered=str(why))
     case = _fitted_part(_put_through(case, release), release)
     given = case.given
     noise = find_noise(release, given.X, given.y)

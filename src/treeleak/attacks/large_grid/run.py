@@ -144,6 +144,10 @@ def _walked_until_met(
 
     ``bests``: holds the best answer so far.
     """
+    if (begin := constraints.of_one_tree(seed)) is not None:
+        walkers = walkers_at(constraints, seed, begin)
+        clock.record(walkers[0].misfit)
+        return Found.of(walkers, walkers[0], 0)
     program = None if constraints.exchangeable else RowProgram(constraints, values)
     if program is not None and (found := _met_at_once(program, clock, stage, seed)) is not None:
         return found
