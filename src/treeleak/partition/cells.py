@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.parallel import threads
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
@@ -90,7 +91,7 @@ class Geometry:
         Raises GridTooLarge if the points cannot be numbered: rows of atoms stand for them then.
         """
         if self.n_points > np.iinfo(np.int64).max:
-            raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
+            raise GridTooLarge(f"the {short(self.n_points)} points of the grid cannot be numbered")
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
     @property
@@ -224,7 +225,7 @@ def _enumerate(
     most = min(MAX_GRID, MAX_FINE_GRID) if fine else MAX_GRID
     if total > most:
         raise GridTooLarge(
-            f"the grid of thresholds has {total:.3g} points, at most {most:,} are enumerated"
+            f"the grid of thresholds has {short(total)} points, at most {most:,} are enumerated"
         )
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
@@ -253,8 +254,8 @@ def _enumerate(
 
 def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
     return GridTooLarge(
-        f"{live:,} or more of the {total:,} points of the grid stay possible in {n_trees} trees; "
-        f"treeleak holds at most {MAX_INCIDENCES:,} (point, tree) pairs"
+        f"{live:,} or more of the {short(total)} points of the grid stay possible in {n_trees} "
+        f"trees; treeleak holds at most {MAX_INCIDENCES:,} (point, tree) pairs"
     )
 
 
