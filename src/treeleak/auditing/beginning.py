@@ -20,7 +20,7 @@ from treeleak.auditing.case import Case, Given
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
-from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Rows
 from treeleak.core.message import Message, message_of
 from treeleak.release import (
@@ -84,7 +84,8 @@ def begun(case: Case) -> Case:
         context = _counted(context_of(content, None), given, others)
         inventory = take_inventory(content, context, given.X)
         case = case.plus(inventory=inventory, others=others, people=context.n_rows)
-        return replace(case, not_covered=str(error))
+        why = case.clock.said if isinstance(error, TimeUp) else error
+        return replace(case, not_covered=str(why))
     others = _others(content, release)
     case = _fitted_part(_put_through(case, release), release)
     given = case.given

@@ -187,8 +187,23 @@ class Assessor:
     """Whether it is broken off when the time is up; else it looks at the clock itself."""
     slow: bool = False
     """Whether it might take all the time: it leaves some to the quick parts after it."""
+    concludes: bool = False
+    """Whether it only draws conclusions, which is done however late it is."""
     of: str = "leaves"
     """{"leaves", "rules"}. The kind of model."""
+
+    def cut_off(self, case: Case) -> Case:
+        """List the part as not assessed: the time is up, and it may be under way elsewhere."""
+        if self.concludes:
+            return self(case)
+        if case.found.of != self.of:
+            return case
+        lacks = next((name for name in self.needs if not case.has(name)), None)
+        return (
+            case.without(self.part, case.clock.said)
+            if lacks is None
+            else self._without(case, lacks)
+        )
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, Literal, get_args
 
 import pandas as pd
@@ -164,10 +165,23 @@ def audit(
         kept = min(_QUICK * clock.left, _MOST_QUICK)
         found = Found(schema_given=given.schema is not None)
         case = begun(Case(given, clock, content, found, live, kept=kept))
-    for assess in ASSESSORS:
+    ended = partial(_ended, file=file, sha256=sha256, started=started)
+    for k, assess in enumerate(ASSESSORS):
+        clock.outermost.best = partial(_cut_off, case, ASSESSORS[k:], ended)
         with named(file if isinstance(content, RuleList) else None):
             case = assess(case)
-    found = case.found
+    return ended(case)
+
+
+def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit]) -> Audit:
+    """End an audit that nothing can break off: all that is left is not assessed."""
+    for assess in left:
+        case = assess.cut_off(case)
+    return ended(case)
+
+
+def _ended(case: Case, file: str | None, sha256: str | None, started: float) -> Audit:
+    found, content = case.found, case.content
     findings = find(found, case.alone, case.unfinished)
     verdict = overall(findings)
     origin = content.type if isinstance(content, StoredObject) else content.origin
@@ -182,9 +196,9 @@ def audit(
             file,
             sha256,
             origin,
-            given.seed,
+            case.given.seed,
             time.perf_counter() - started,
-            threat_model=threat_model(given),
+            threat_model=threat_model(case.given),
         ),
     )
 
@@ -266,7 +280,7 @@ ASSESSORS = (
     Assessor(
         "uncertainty", uncertainty.of_rules, ("uncertainty",), listed=(NotCovered,), of="rules"
     ),
-    Assessor("measurement", comparison.close, reasons=comparison.REASONS),
+    Assessor("measurement", comparison.close, reasons=comparison.REASONS, concludes=True),
     Assessor("exposure", exposure.assess, ("exposure",), reasons=(article29.NO_ROWS,)),
     Assessor(
         "inference", article29.assess, ("article29",), ("reconstruction", "truth", "exposure"),
@@ -278,7 +292,9 @@ ASSESSORS = (
         ("other_people", "truth", "reconstruction"),
         lacking={"reconstruction": membership.NO_ROWS}, reasons=membership.REASONS,
     ),
-    Assessor("reconstruction", _not_built, of="rules", reasons=(wording.NOT_BUILT,)),
+    Assessor(
+        "reconstruction", _not_built, of="rules", reasons=(wording.NOT_BUILT,), concludes=True
+    ),
 )  # fmt: skip
 """The parts of an audit in their order, of trees and of rules: each knows what those before it
 found."""

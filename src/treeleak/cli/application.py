@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,9 @@ from typer.core import TyperGroup
 
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
-from treeleak.core.ending import Terminated, terminable
-from treeleak.core.errors import TreeleakError
+from treeleak.core.clock import PAUSE, Clock
+from treeleak.core.ending import Terminated, at_work, end_now, ended_in_time, terminable
+from treeleak.core.errors import TimeUp, TreeleakError
 from treeleak.core.plain import plain
 
 # Click comes with Typer, in some versions under a name of its own.
@@ -61,11 +63,31 @@ class _Group(TyperGroup):
             with _plain_usage():
                 return super().invoke(ctx)
         except TreeleakError as error:
-            say(f"treeleak: {error}")
-            raise typer.Exit(error.exit_code) from None
+            raise typer.Exit(_refused(error)) from None
         except KeyboardInterrupt:
             say("treeleak: interrupted")
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _refused(error: TreeleakError) -> int:
+    say(f"treeleak: {error}")
+    return error.exit_code
+
+
+def in_time(clock: Clock, finish: Callable[[], int] | None = None) -> AbstractContextManager[None]:
+    """End the process in time; without ``finish``, with no more than that the time is up."""
+
+    def last() -> int:
+        try:
+            if finish is None:
+                raise TimeUp(clock.said)
+            return finish()
+        except TreeleakError as error:
+            return _refused(error)
+        except Exception:
+            return _unforeseen()
+
+    return ended_in_time(clock, last)
 
 
 def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
@@ -96,23 +118,41 @@ app = commands(
 
 def run_commands(chosen: typer.Typer) -> None:
     """Run a command line; what nobody foresaw is shown in full."""
+    PAUSE.compiling = _told_once
     try:
         with terminable():
             chosen()
+        status = 0
+    except SystemExit as end:
+        if not at_work():
+            raise
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except Terminated as told:
         say(f"treeleak: ended by {told}")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Solvers that still run in their threads abort a process that takes its time to end.
-        os._exit(told.exit_code)
+        end_now(told.exit_code)
     except Exception:
-        for line in traceback.format_exc().splitlines():
-            say(line)
-        say(
-            "treeleak: this is a bug. Please report it with the lines above, but remove any "
-            "values of your data."
-        )
-        sys.exit(1)
+        status = _unforeseen()
+    if at_work():
+        end_now(status)
+    sys.exit(status)
+
+
+def _unforeseen() -> int:
+    for line in traceback.format_exc().splitlines():
+        say(line)
+    say(
+        "treeleak: this is a bug. Please report it with the lines above, but remove any "
+        "values of your data."
+    )
+    return 1
+
+
+@cache
+def _told_once() -> None:
+    say(
+        "treeleak: compiling, once: about 80 s of processor time in all, which count for no time "
+        "limit (treeleak warm-up does it beforehand)"
+    )
 
 
 def main() -> None:

@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from treeleak.cli import batch
 from treeleak.cli import options as opt
-from treeleak.cli.application import app
+from treeleak.cli.application import app, in_time
 from treeleak.cli.files import (
     AUDITED,
     BAD_INPUT,
@@ -26,10 +26,10 @@ from treeleak.cli.files import (
     say,
     status_of,
 )
-from treeleak.cli.options import check_options, columns_of, read_schema
+from treeleak.cli.options import clock_of, columns_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, schema_named, training_rows
 from treeleak.core.clock import Clock
-from treeleak.core.errors import BadInput
+from treeleak.core.errors import BadInput, TimeUp
 from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def audit(
     quiet: opt.Quiet = False,
 ) -> None:
     """Find out what a model discloses: inventory, counts, reconstruction."""
+    clock = clock_of(time_limit, bootstrap)
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
     from treeleak.bridges.sacro_report import add_report, report_entry
@@ -118,16 +119,14 @@ def audit(
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     make_paths(ctx)
-    check_options(time_limit, bootstrap)
     if batch.wanted(models, report, cluster):
         raise typer.Exit(batch.audit_all(ctx, batch.Running(jobs, cluster, again, quiet)))
     (model,) = models
-    clock = Clock.of(time_limit)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
     beside = Beside(known_rows, known_columns, population, earlier)
     others = None
-    with clock.enforced():
+    with in_time(clock), clock.enforced():
         target = target_at(model, trust_pickle, train=train, label=label, control=control)
         if target is not None:
             model, train = target.model, None if target.X_train is None else target.description
@@ -149,7 +148,40 @@ def audit(
     _check_places(json, report, sacro_report, given_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
-    with progress_shown(quiet) as progress, beside.named(), named(names), schema_named(schema):
+
+    def finish(result: Audit) -> int:
+        files = {"schema": schema, "train": train, "control": control, "policy": policy}
+        result = result.with_inputs(files | beside.by_name)
+        if rule is not None:
+            result = replace(result, ruling=treeleak.judge(result, rule))
+        edition: Edition = "internal" if internal else "releasable"
+        if json is not None:
+            result.to_json(json, edition)
+        if report is not None:
+            page = result.to_html(None, edition, _typed(ctx, None if internal else _named(result)))
+            printed = page if browser is None else print_page(page, browser)
+            write_file(report, printed, private=internal)
+        if sacro_report is not None:
+            add_report(sacro_report, report_entry(result, None if target is None else target.about))
+        render(result, console(), internal)
+        if report is not None:
+            say(f"treeleak: the report, {edition} edition, is in {report}")
+        if result.mismatch is not None:
+            say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
+        return _status(result, model, clock)
+
+    def cut_off() -> int:
+        if clock.best is None:
+            raise TimeUp(clock.said)
+        return finish(cast("Audit", clock.best()))
+
+    with (
+        in_time(clock, cut_off),
+        progress_shown(quiet) as progress,
+        beside.named(),
+        named(names),
+        schema_named(schema),
+    ):
         result = treeleak.audit(
             source,
             rows,
@@ -170,25 +202,7 @@ def audit(
             on_mismatch="report",
             **given,
         )
-    files = {"schema": schema, "train": train, "control": control, "policy": policy}
-    result = result.with_inputs(files | beside.by_name)
-    if rule is not None:
-        result = replace(result, ruling=treeleak.judge(result, rule))
-    edition: Edition = "internal" if internal else "releasable"
-    if json is not None:
-        result.to_json(json, edition)
-    if report is not None:
-        page = result.to_html(None, edition, _typed(ctx, None if internal else _named(result)))
-        printed = page if browser is None else print_page(page, browser)
-        write_file(report, printed, private=internal)
-    if sacro_report is not None:
-        add_report(sacro_report, report_entry(result, None if target is None else target.about))
-    render(result, console(), internal)
-    if report is not None:
-        say(f"treeleak: the report, {edition} edition, is in {report}")
-    if result.mismatch is not None:
-        say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
-    raise typer.Exit(_status(result, model, clock))
+    raise typer.Exit(finish(result))
 
 
 def _check_places(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from treeleak.cli import options as opt
-from treeleak.cli.application import app
+from treeleak.cli.application import app, in_time
 from treeleak.cli.files import (
     check_different,
     check_free,
@@ -19,9 +19,8 @@ from treeleak.cli.files import (
     say,
     status_of,
 )
-from treeleak.cli.options import check_options, read_schema
+from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
-from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 
 _FILE = 0.4
@@ -83,10 +82,10 @@ def harden(
     quiet: opt.Quiet = False,
 ) -> None:
     """Remove from a model's file what predictions do not need, and attack the rest."""
+    clock, others = clock_of(time_limit), None
     import treeleak
     from treeleak.report import render_hardened
 
-    check_options(time_limit, "auto")
     check_free(out, force, model, schema, train, rows)
     if json is not None:
         check_place(json, model, schema, train, rows)
@@ -94,12 +93,11 @@ def harden(
     known = read_schema(schema)
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])
-    clock, others = Clock.of(time_limit), None
     again = retrain and X is not None and y is not None and _trained_again(model)
     own = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
-    with progress_shown(quiet) as progress, schema_named(schema):
+    with in_time(clock), progress_shown(quiet) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
             tolerance=tolerance, force=force, schema=known, time_limit=own, seed=seed,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treeleak.core.clock import Clock, now
 from treeleak.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -145,8 +146,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and er
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
-def check_options(time_limit: float, bootstrap: str) -> None:
-    """Refuse what Typer cannot check."""
+def clock_of(time_limit: float, bootstrap: str = "auto") -> Clock:
+    """Start the clock, before anything is loaded, and refuse what Typer cannot check."""
+    begun = now()
     from treeleak.evidence import BOOTSTRAP_MODES
 
     if not time_limit > 0:
@@ -154,6 +156,7 @@ def check_options(time_limit: float, bootstrap: str) -> None:
     if bootstrap not in BOOTSTRAP_MODES:
         known = ", ".join(BOOTSTRAP_MODES)
         raise BadInput(f"--bootstrap must be one of {known}, not {bootstrap!r}")
+    return Clock(time_limit, started=begun)
 
 
 def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str, ...]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from treeleak.cli import options as opt
-from treeleak.cli.application import app
+from treeleak.cli.application import app, in_time
 from treeleak.cli.files import check_different, check_free, progress_shown, say, status_of
-from treeleak.cli.options import check_options, read_schema
+from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
-from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.core.listed import free_name
 from treeleak.core.output import write_file
@@ -74,10 +73,10 @@ def reconstruct(
     quiet: opt.Quiet = False,
 ) -> None:
     """Rebuild the training rows and write them to a file that only you can read."""
+    clock = clock_of(time_limit, bootstrap)
     import treeleak
     from treeleak.reconstruction import Space
 
-    check_options(time_limit, bootstrap)
     if method not in METHODS:
         raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
     if space not in get_args(Space):
@@ -89,14 +88,14 @@ def reconstruct(
     if members_out is not None:
         check_free(members_out, force, model, schema, members, *beside.files)
     check_different(out, members_out)
-    clock = Clock.of(time_limit)
-    with clock.enforced():
+    with in_time(clock), clock.enforced():
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
         tables.check_name()
         given, source = beside.read(tables), tables.opened
         records = None if members is None else read_records(members, tables)
-    with progress_shown(quiet) as progress, beside.named(), schema_named(schema):
+    shown = progress_shown(quiet)
+    with in_time(clock), shown as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
             source, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,

@@ -27,11 +27,50 @@ _LOOK = 0.05
 """Seconds between two looks at the clock."""
 _LONGEST = 1e8
 """Seconds that an alarm can be set to."""
+_MOST_SPARED = 1.0
+"""Seconds, at most, by which breaking off is put off beyond the limit of the whole."""
 
 TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
 
-now = time.perf_counter
-"""What clocks go by: seconds since some moment."""
+
+class _Pause:
+    """Time that counts for no clock: what is compiled once is not held against a run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        # In one tuple, so that who reads it needs no lock: when it began, and how long all were.
+        self.state: tuple[float | None, float] = (None, 0.0)
+        self.compiling: Callable[[], None] = lambda: None
+        """Called where compiling takes long."""
+
+    @property
+    def seconds(self) -> float:
+        """How long all pauses that have ended were."""
+        return self.state[1]
+
+    def begin(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self.state = (time.perf_counter(), self.state[1])
+
+    def end(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            since, total = self.state
+            if self._depth == 0 and since is not None:
+                self.state = (None, total + time.perf_counter() - since)
+
+
+PAUSE = _Pause()
+
+
+def now() -> float:
+    """Seconds since some moment, without those of :data:`PAUSE`: what clocks go by."""
+    since, total = PAUSE.state
+    return (time.perf_counter() if since is None else since) - total
+
 
 _OWN_FILES = (__file__, contextlib.__file__)
 _ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
@@ -102,6 +141,8 @@ class Clock:
     """The limit that messages name: that of the whole."""
     spared: float = 0.0
     """Seconds by which it was put off to break off what runs."""
+    best: Callable[[], object] | None = None
+    """Makes the best answer so far, for whoever ends the process: kept by the outermost clock."""
     _stop: bool = False
 
     def __post_init__(self) -> None:
@@ -144,6 +185,11 @@ class Clock:
         """Whether the clock was stopped before its time was up."""
         return self._stop or (self.parent is not None and self.parent.interrupted)
 
+    @property
+    def outermost(self) -> Clock:
+        """The clock of the whole."""
+        return self if self.parent is None else self.parent.outermost
+
     def stop(self) -> None:
         """Stop everything that runs on this clock or on a part of it."""
         self._stop = True
@@ -182,9 +228,9 @@ class Clock:
         """Break off what runs within once the time has been up for some seconds.
 
         For steps that do not look at the clock, or not often enough. Python is told wherever it is;
-        a loop in compiled code ends first, and so do imports and compiling, which get their time
-        back. Only the main thread can be told, and only where the
-        system has alarms (not on Windows): elsewhere nothing is broken off.
+        a loop in compiled code ends first, and so do imports, which get their time back. Only the
+        main thread can be told, and only where the system has alarms (not on Windows): elsewhere
+        nothing is broken off.
 
         Raises
         ------
@@ -196,7 +242,7 @@ class Clock:
             yield
             return
 
-        rest = grace
+        rest, whole = grace, self.outermost
 
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             nonlocal rest
@@ -205,7 +251,8 @@ class Clock:
                 return
             # Not in the midst of being set up or taken down: it rings again.
             within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
-            if within and self.seconds > self.limit + rest + self.spared:
+            late = self.seconds > self.limit + rest + self.spared
+            if within and (late or whole.seconds > whole.limit + rest + _MOST_SPARED):
                 raise TimeUp(self.said)
 
         before, begun = signal.signal(signal.SIGALRM, ring), now()
@@ -237,13 +284,14 @@ class Clock:
 
     def once(self, step: Callable[[], T]) -> T:
         """Do what is done once for all: it is neither broken off nor held against the time."""
-        begin = self.seconds
-        done = step()
-        self.forgive(self.seconds - begin)
-        return done
+        PAUSE.begin()
+        try:
+            return step()
+        finally:
+            PAUSE.end()
 
     def forgive(self, seconds: float) -> None:
-        """Give time back: what is done once for all, like compiling, is not held against a run."""
+        """Give time back."""
         self.limit += seconds
         if self.parent is not None:
             self.parent.forgive(seconds)

@@ -1,4 +1,7 @@
-"""How loops are compiled: kept on disk, without the interpreter's lock, and with types for mypy."""
+"""How loops are compiled: kept on disk, without the interpreter's lock, and with types for mypy.
+
+Time spent compiling counts for no clock, and whoever watches is told of it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,30 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import event
+
+from treeleak.core.clock import PAUSE
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=tuple[Any, ...])
+
+_BRIEF = 1.0
+"""Seconds of compiling that nobody needs to be told of."""
+
+
+class _Compiling(event.Listener):
+    """Stops all clocks while something is compiled; what the cache holds is not."""
+
+    def on_start(self, event: event.Event) -> None:  # noqa: ARG002
+        if PAUSE.seconds > _BRIEF:
+            PAUSE.compiling()
+        PAUSE.begin()
+
+    def on_end(self, event: event.Event) -> None:  # noqa: ARG002
+        PAUSE.end()
+
+
+event.register("numba:compile", _Compiling())
 
 
 def njit(*, inline: bool = False, fastmath: bool = False) -> Callable[[F], F]:

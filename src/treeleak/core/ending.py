@@ -14,13 +14,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
+from treeleak.core.clock import Clock
+
 GRACE = 2.0
 """Seconds that ``finally`` has to run before the process ends without it."""
+
+LAST = 3.5
+"""Seconds after a time limit when a process ends whatever it does: later than all that can be
+broken off is."""
+JOB = "treeleak job"
+"""Name of threads that the end of a process must not wait for."""
+_LOOK = 0.2
+"""Seconds, at least, between two looks at the clock."""
 
 _left: set[Path] = set()
 
@@ -66,6 +76,7 @@ def terminable() -> Iterator[None]:
     own = [n for n in _SIGNALS if signal.getsignal(n) == signal.SIG_DFL]
     for n in own:
         signal.signal(n, _raise)
+    _programs.append(None)
     try:
         with _watched(own) if os.name == "posix" else nullcontext():
             yield
@@ -75,12 +86,56 @@ def terminable() -> Iterator[None]:
             raise Terminated(_asked[0]) from error
         raise
     finally:
+        _programs.pop()
         _tidy()
         if not _ended.is_set():
             for n in own:
                 signal.signal(n, signal.SIG_DFL)
 
 
+@contextmanager
+def ended_in_time(clock: Clock, finish: Callable[[], int]) -> Iterator[None]:
+    """Have a thread end the process if the block lasts much longer than the clock allows.
+
+    Compiled loops hear no alarm. ``finish`` writes what there is, and gives the exit status. Only
+    within :func:`terminable`: a library ends no process.
+    """
+    if not _programs:
+        yield
+        return
+    over, turn = threading.Event(), threading.Lock()
+
+    def watch() -> None:
+        while not over.wait(max(clock.limit + LAST - clock.seconds, _LOOK)):
+            if clock.seconds >= clock.limit + LAST and turn.acquire(blocking=False):
+                end_now(finish())
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not turn.acquire(blocking=False):
+            threading.Event().wait()  # The other thread writes, and ends the process.
+
+
+def at_work() -> bool:
+    """Whether jobs that nobody waits for are still under way."""
+    return any(thread.name == JOB for thread in threading.enumerate())
+
+
+def end_now(status: int) -> None:
+    """End this process without waiting for its threads: a solver may take a minute to stop."""
+    with suppress(OSError, ValueError):
+        if sys.stderr.isatty():
+            sys.stderr.write("\x1b[?25h")  # A progress bar hides the cursor.
+        sys.stdout.flush()
+        sys.stderr.flush()
+    _tidy()
+    os._exit(status)
+
+
+_programs: list[None] = []
 _SIGNALS = tuple(s for name in ("SIGTERM", "SIGHUP") if (s := getattr(signal, name, None)))
 _ended = threading.Event()
 _asked: list[int] = []

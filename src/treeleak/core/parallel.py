@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, as_completed
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from treeleak.core.ending import JOB
 
 T = TypeVar("T")
 
@@ -27,15 +32,69 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limited
 
 
-def threads() -> ThreadPoolExecutor:
+class Pool:
+    """Threads for many jobs one after the other.
+
+    Where an error or a time limit ends the block, jobs that have not begun are dropped, and nobody
+    waits for those that have; nor does the process when it ends.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._threads = [_thread(self._work) for _ in range(THREADS)]
+
+    def __enter__(self) -> Pool:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            with suppress(Empty):
+                while True:
+                    self._jobs.get_nowait()
+        for _thread in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads if error is None else ():
+            thread.join()
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        """Have a job done."""
+        future: Future[T] = Future()
+        self._jobs.put((future, job))
+        return future
+
+    def map(self, function: Callable[..., T], *each: Iterable[Any]) -> Iterator[T]:
+        """Call a function with each of some arguments, and give its results in their order."""
+        futures = deque(self.submit(partial(function, *own)) for own in zip(*each, strict=True))
+        return (futures.popleft().result() for _ in range(len(futures)))
+
+    def _work(self) -> None:
+        while (given := self._jobs.get()) is not None:
+            _do(*given)
+            del given  # What a result holds is not kept until the next job.
+
+
+def _thread(work: Callable[[], None]) -> threading.Thread:
+    return threading.Thread(target=work, name=JOB, daemon=True)
+
+
+def _do(future: Future[T], job: Callable[[], T]) -> None:
+    try:
+        future.set_result(job())
+    except BaseException as why:
+        future.set_exception(why)
+
+
+def threads() -> Pool:
     """Start as many threads as there is work for; for many jobs one after the other."""
-    return ThreadPoolExecutor(THREADS)
+    return Pool()
 
 
 def run_all(
     jobs: Iterable[Callable[[], T]],
     each: Callable[[T], None] | None = None,
-    pool: ThreadPoolExecutor | None = None,
+    pool: Pool | None = None,
 ) -> list[T]:
     """Run jobs beside each other, and give their results in the order of the jobs.
 
@@ -59,14 +118,7 @@ def run_watched(job: Callable[[], T], abandoned: Callable[[], bool]) -> T | None
     longer. Returns what the job returns; None if it was abandoned before.
     """
     done: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            done.set_result(job())
-        except BaseException as why:
-            done.set_exception(why)
-
-    thread = threading.Thread(target=work, daemon=True)
+    thread = _thread(partial(_do, done, job))
     thread.start()
     while thread.is_alive() and not abandoned():
         thread.join(_LOOK)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.huge import short
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
@@ -174,7 +175,7 @@ def _allowed(geometry: Geometry, rule: Rule) -> Iterator[tuple[int, Sides]]:
     radix = [int(geometry.radix[a]) for a in own]
     if math.prod(radix) > _MAX_RULE:
         raise GridTooLarge(
-            f"a rule of kind {rule.kind!r} covers {math.prod(radix):,} points; "
+            f"a rule of kind {rule.kind!r} covers {short(math.prod(radix))} points; "
             f"treeleak holds at most {_MAX_RULE:,}"
         )
     atoms = np.zeros((math.prod(radix), len(geometry.radix)), dtype=np.int64)

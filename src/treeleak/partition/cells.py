@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.parallel import threads
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
@@ -90,7 +91,7 @@ class Geometry:
         Raises GridTooLarge if the points cannot be numbered: rows of atoms stand for them then.
         """
         if self.n_points > np.iinfo(np.int64).max:
-            raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
+            raise GridTooLarge(f"the {short(self.n_points)} points of the grid cannot be numbered")
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
     @property
@@ -224,7 +225,7 @@ def _enumerate(
     most = min(MAX_GRID, MAX_FINE_GRID) if fine else MAX_GRID
     if total > most:
         raise GridTooLarge(
-            f"the grid of thresholds has {total:.3g} points, at most {most:,} are enumerated"
+            f"the grid of thresholds has {short(total)} points, at most {most:,} are enumerated"
         )
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
@@ -240,15 +241,12 @@ def _enumerate(
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
     held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
     with threads() as pool:
-        try:
-            for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
-                found.append(part)
-                held += len(part[0])
-                if held > most:
-                    raise _too_many_live(held, total, len(geometry.release.trees))
-                tick(min(1.0, done * _CHUNK / total))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
+            found.append(part)
+            held += len(part[0])
+            if held > most:
+                raise _too_many_live(held, total, len(geometry.release.trees))
+            tick(min(1.0, done * _CHUNK / total))
     points = np.concatenate([p for p, _ in found])
     marks = np.concatenate([m for _, m in found])
     return Partition.of(geometry, points, (marks[:, None] & bits) != 0)
@@ -256,8 +254,8 @@ def _enumerate(
 
 def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
     return GridTooLarge(
-        f"{live:,} or more of the {total:,} points of the grid stay possible in {n_trees} trees; "
-        f"treeleak holds at most {MAX_INCIDENCES:,} (point, tree) pairs"
+        f"{live:,} or more of the {short(total)} points of the grid stay possible in {n_trees} "
+        f"trees; treeleak holds at most {MAX_INCIDENCES:,} (point, tree) pairs"
     )
 
 

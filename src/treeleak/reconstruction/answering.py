@@ -55,7 +55,7 @@ COPIES = Kind(
     "distinguishes rows, one is proved and {copies:number} more are not",
 )
 _TO_WRITE = 30.0
-"""Seconds that writing and checking an answer may take beyond the limit."""
+"""Seconds that writing and checking an answer may take beyond the attack's share of the time."""
 _AGREED = 1.2
 """R-hat up to which chains are taken to agree. Of ranks it grows to no more than about 1.25 if one
 of eight chains stands apart from all others, however far."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.huge import short
 from treeleak.release.release import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
 from treeleak.uncertainty.groups import Groups
@@ -171,7 +172,7 @@ def mean_over_rows(
                            "intervals: draw worlds instead, without columns")  # fmt: skip
     n = math.prod(len(data.space.axes[k]) for k in own)
     if n > MOST_VALUES:
-        raise NotCovered(f"{n:,} combinations of values ({MOST_VALUES:,} are covered)")
+        raise NotCovered(f"{short(n)} combinations of values ({MOST_VALUES:,} are covered)")
     grid = np.indices([len(data.space.axes[k]) for k in own]).reshape(len(own), -1)
     table: dict[str, NDArray[Any]] = {}
     for k, atoms in zip(own, grid, strict=True):

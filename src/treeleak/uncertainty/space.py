@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import rule_holds
 from treeleak.release.release import NO_COLUMNS
@@ -149,7 +150,7 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
         if n > MOST_POINTS or any(v is None for v in listed):
             raise NotCovered(
                 f"the rule of kind {rule.kind!r} over {', '.join(map(repr, rule.columns[:5]))} "
-                f"links too many values ({n:,} combinations; {MOST_POINTS:,} are covered)"
+                f"links too many values ({short(n)} combinations; {MOST_POINTS:,} are covered)"
             )
         tables = [v for v in listed if v is not None]
         *first, last = (range(len(v)) for v in tables)

@@ -26,6 +26,7 @@ from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.huge import bounded
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
@@ -92,7 +93,7 @@ def of_cells(
     geometry = partition.geometry
     systems = list(evidence.systems(partition))
     numbers = {
-        "grid_points": geometry.n_points,
+        "grid_points": bounded(geometry.n_points),
         "live_points": len(partition.points),
         "cells": sum(len(s.signature) for s in systems),
         "equations": sum(int((s.target > 0).sum()) for s in systems),

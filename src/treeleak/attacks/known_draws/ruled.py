@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.huge import short
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
 from treeleak.schema import Rule
@@ -50,8 +51,8 @@ class Ruled:
         radix = [int(n) for n in geometry.radix[own]]
         if (n := math.prod(radix)) > _MOST:
             raise NotCovered(
-                f"rules between columns on a grid of {geometry.n_points:.3g} points, with {n:,} "
-                f"combinations of values of {', '.join(map(repr, rules[0].columns))}; "
+                f"rules between columns on a grid of {short(geometry.n_points)} points, with "
+                f"{short(n)} combinations of values of {', '.join(map(repr, rules[0].columns))}; "
                 f"at most {_MOST:,}"
             )
         atoms = np.zeros((n, len(geometry.radix)), dtype=np.int64)

@@ -33,6 +33,7 @@ from treeleak.attacks.worlds_of_rows import distance_from_worlds
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import Values, values_in
@@ -86,7 +87,7 @@ def known_draws(
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 
-    numbers: dict[str, Any] = {"grid_points": geometry.n_points}
+    numbers: dict[str, Any] = {"grid_points": bounded(geometry.n_points)}
     try:
         try:
             return _listed(evidence, geometry, values, given, numbers, clock, seed)

@@ -9,7 +9,6 @@ columns forgotten; rows with few are scored candidate by candidate.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import softmax_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.parallel import THREADS, run_all
+from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 
 _LOOKED_UP = 10
@@ -49,7 +48,7 @@ class Softmax:
         best = np.zeros(problem.n_open, dtype=np.int64)
         return cls(problem, reference, np.zeros(len(problem.column)), best)
 
-    def evaluate(self, x: FloatArray, pool: ThreadPoolExecutor) -> tuple[float, FloatArray]:
+    def evaluate(self, x: FloatArray, pool: Pool) -> tuple[float, FloatArray]:
         """Compute the sum of the log-normalisers and its gradient, the expected counts."""
         p, (listed, whole) = self.problem, self._rows
         none = np.zeros((0, 0))

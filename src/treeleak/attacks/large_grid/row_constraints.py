@@ -7,6 +7,7 @@ where it counts row k as often as it drew it. Nothing in it needs a list of cell
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
+from treeleak.partition.boxes import leaf_boxes
 from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
 from treeleak.side_information.given import KnownParts
@@ -137,6 +139,29 @@ class RowConstraints:
             held=held,
             exchangeable=False,
         )
+
+    def of_one_tree(self, seed: int) -> NDArray[np.int32] | None:
+        """Rows that meet all counts of a single tree, somewhere in their leaves: each is a box.
+
+        Shape (n_rows, n_attributes + 1), the class last. None where several trees count, where
+        leaves do not count classes apart, or where no value leads to a leaf that has rows.
+        """
+        geometry, n_classes = self.geometry, self.equation.shape[1]
+        apart = n_classes == 1 or (self.whole < 0).all()
+        if not (self.exchangeable and len(geometry.release.trees) == 1 and apart):
+            return None
+        count, box = self.target[self.equation].T, leaf_boxes(geometry)
+        leaf = np.concatenate([np.repeat(np.arange(len(own)), own) for own in count])
+        rng, out = np.random.default_rng(seed), []
+        for begin, end in pairwise(self.masks.start):
+            inside, atoms = box[:, begin:end].nonzero()
+            n = np.bincount(inside, minlength=len(box))
+            if not n[leaf].all():
+                return None
+            place = (rng.random(len(leaf)) * n[leaf]).astype(np.int64)
+            out.append(atoms[(np.cumsum(n) - n)[leaf] + place])
+        label = np.repeat(np.arange(n_classes), count.sum(axis=1))
+        return np.column_stack([*out, label]).astype(np.int32)
 
     @property
     def n_rows(self) -> int:

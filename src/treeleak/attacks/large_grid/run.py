@@ -23,6 +23,7 @@ from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.core.huge import bounded, short
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -67,11 +68,12 @@ def refuse_unlisted(geometry: Geometry, given: Given) -> None:
     """Raise NotCovered if something is given that takes a list of all grid points."""
     if geometry.schema.rules:
         raise NotCovered(
-            f"rules between columns on a grid of {geometry.n_points:.3g} points: too many to list"
+            f"rules between columns on a grid of {short(geometry.n_points)} points: too many to "
+            "list"
         )
     if given.population is not None:
         raise NotCovered(
-            f"a population on a grid of {geometry.n_points:.3g} points: too many to list"
+            f"a population on a grid of {short(geometry.n_points)} points: too many to list"
         )
 
 
@@ -117,7 +119,7 @@ def by_walking(
     rows, far = weighed or (unweighed(likeliest, found.misfit, values), None)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
-        "grid_points": constraints.geometry.n_points,
+        "grid_points": bounded(constraints.geometry.n_points),
         "equations": int((constraints.target > 0).sum()),
         "sweeps": found.sweeps,
     }
@@ -144,6 +146,10 @@ def _walked_until_met(
 
     ``bests``: holds the best answer so far.
     """
+    if (begin := constraints.of_one_tree(seed)) is not None:
+        walkers = walkers_at(constraints, seed, begin)
+        clock.record(walkers[0].misfit)
+        return Found.of(walkers, walkers[0], 0)
     program = None if constraints.exchangeable else RowProgram(constraints, values)
     if program is not None and (found := _met_at_once(program, clock, stage, seed)) is not None:
         return found

@@ -29,6 +29,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.private import dataclass
 from treeleak.partition.untested import JEFFREYS
 from treeleak.partition.values import Values
@@ -246,7 +247,7 @@ def _obey_rules(
                 atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
     if n_rules:
         raise NotCovered(
-            f"rules between columns on a grid of {target.geometry.n_points:.3g} points: no rows "
+            f"rules between columns on a grid of {short(target.geometry.n_points)} points: no rows "
             "are found that meet them all"
         )
 

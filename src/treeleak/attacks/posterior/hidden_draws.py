@@ -21,6 +21,7 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
+from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_in
@@ -67,7 +68,7 @@ def hidden_draws(
     numeric = any(part.intervals for part in values.parts)
     likelihood = DrawLikelihood.of(evidence, _DOUBT if numeric else 1.0)
     numbers = {
-        "grid_points": geometry.n_points,
+        "grid_points": bounded(geometry.n_points),
         "equations": int((likelihood.draws > 0).sum()),
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }

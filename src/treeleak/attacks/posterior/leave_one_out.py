@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import Mismatch, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
@@ -81,7 +82,7 @@ class MissingRow:
         n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
         if n_gains > MAX_GAINS:
             raise NotCovered(
-                f"what a row of each class changes in each leaf has {n_gains:.3g} entries; the "
+                f"what a row of each class changes in each leaf has {short(n_gains)} entries; the "
                 f"missing row is looked for with at most {MAX_GAINS:,}"
             )
         n_each = max(len(release.trees), release.n_classes)
@@ -90,8 +91,8 @@ class MissingRow:
             geometry = Geometry.of(release, schema)
         if (total := geometry.n_points) * n_each > MAX_ENTRIES:
             raise GridTooLarge(
-                f"the grid of thresholds has {total:.3g} points in {len(release.trees)} trees; the "
-                f"missing row is looked for among at most {MAX_ENTRIES // n_each:,}"
+                f"the grid of thresholds has {short(total)} points in {len(release.trees)} trees; "
+                f"the missing row is looked for among at most {MAX_ENTRIES // n_each:,}"
             )
         allowed = np.empty(total, dtype=bool)
         signature = np.empty((len(release.trees), total), dtype=np.int32)

@@ -33,6 +33,7 @@ from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.huge import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_in
@@ -82,7 +83,7 @@ def behind_noise(
     likelihood = _likelihood(evidence, asked)
     (said,) = evidence.statements()
     equations = len(said.right) if isinstance(evidence, LeafLabels) else said.right.size
-    numbers = {"grid_points": asked.n_points, "equations": equations}
+    numbers = {"grid_points": bounded(asked.n_points), "equations": equations}
     clock.tell("laying out the grid", 0.0)
     parts = given.parts
     if parts is not None and apart:

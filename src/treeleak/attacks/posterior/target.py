@@ -16,6 +16,7 @@ from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
@@ -114,7 +115,7 @@ class PosteriorTarget:
         """How the cells were found: see :attr:`Answer.cells`."""
         if self.ground.listed:
             return ENUMERATED
-        return f"generated: the grid of thresholds has {self.geometry.n_points:.3g} points"
+        return f"generated: the grid of thresholds has {short(self.geometry.n_points)} points"
 
     @property
     def radix(self) -> IntArray:
@@ -197,8 +198,8 @@ def _of_rule(rule: Rule, geometry: Geometry) -> tuple[BoolArray, IntArray]:
     n = math.prod(int(r) for r in radix)
     if n * len(geometry.radix) > MAX_TABLE:
         raise NotCovered(
-            f"a rule of kind {rule.kind!r} on a grid of {geometry.n_points:.3g} points, with "
-            f"{n:,} combinations of values of {', '.join(map(repr, rule.columns))}"
+            f"a rule of kind {rule.kind!r} on a grid of {short(geometry.n_points)} points, with "
+            f"{short(n)} combinations of values of {', '.join(map(repr, rule.columns))}"
         )
     stride = np.zeros(len(geometry.radix), dtype=np.int64)
     stride[own] = np.append(np.cumprod(radix[::-1][:-1])[::-1], 1)

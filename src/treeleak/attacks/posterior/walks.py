@@ -16,6 +16,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.side_information.density import Density
@@ -247,7 +248,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
         return None
     if not target.ground.listed:
         n = target.geometry.n_points
-        raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
+        raise NotCovered(f"a population on a grid of {short(n)} points: too many to list")
     points = np.arange(density.geometry.n_points)
     classes = range(target.likelihood.n_classes)
     return np.column_stack([density.log_prior(points, c) for c in classes])

@@ -24,6 +24,7 @@ from treeleak.attacks.real_valued.run import written
 from treeleak.attacks.real_valued.search import MOST_SURE, NEAR, Found, Kinds
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.huge import bounded
 from treeleak.evidence import ExactTotals
 from treeleak.evidence.positives import UNTOLD
 from treeleak.partition import Partition
@@ -69,7 +70,7 @@ def by_counts(
     found = _found(columns, partition, cells, m, sure)
     rows = written(found, proved, partition, values, clock, seed)
     rows = _without_classes(rows, values, seed)
-    numbers = {"grid_points": geometry.n_points, "cells": partition.n_cells}
+    numbers = {"grid_points": bounded(geometry.n_points), "cells": partition.n_cells}
     return Answer(status_of([rows]), values, (rows,), numbers=numbers)
 
 

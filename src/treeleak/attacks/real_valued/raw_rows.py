@@ -15,6 +15,7 @@ from treeleak.attacks.real_valued.sharing_out import shared_out
 from treeleak.attacks.real_valued.values_in_boxes import values_in_boxes
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.huge import bounded
 from treeleak.core.parallel import run_all
 from treeleak.evidence import LossSums
 from treeleak.evidence.predictions import fitted
@@ -79,7 +80,7 @@ def raw_rows(
     return Answer(
         "unknown" if missed else "feasible", values, (rows,),
         numbers={
-            "grid_points": geometry.n_points,
+            "grid_points": bounded(geometry.n_points),
             "trees_settled": groups.n_trees,
             "groups": len(groups.rows),
         },

@@ -23,6 +23,7 @@ from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution,
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.core.huge import bounded
 from treeleak.core.message import own_words
 from treeleak.evidence import Contradiction, ExactTotals, LeafSteps, LossSums
 from treeleak.evidence.systems import NO_PLACE, unplaced
@@ -136,7 +137,7 @@ def _by_cells(
     if rows.unique and (rows.confidence == 1).all():
         status = "unique"
     numbers = {
-        "grid_points": geometry.n_points,
+        "grid_points": bounded(geometry.n_points),
         "cells": partition.n_cells,
         "statements": sum(len(told.right) for told in evidence.statements()),
         "rounds": found.rounds,
