@@ -395,7 +395,7 @@ def make_catboost(params: dict[str, Any], data: dict[str, Any], path: Path) -> P
     pool = catboost.Pool(
         data["X"], data["y"], cat_features=params.get("_categories"),
         weight=data["weight"] if params.get("_weights") else None,
-        group_id=sum(([i] * n for i, n in enumerate(data.get("group", []))), []) or None,
+        group_id=[i for i, n in enumerate(data.get("group", [])) for _ in range(n)] or None,
     )  # fmt: skip
     given = {"depth": 3, "random_seed": 1, "logging_level": "Silent", **own(params)}
     model = catboost.CatBoost(

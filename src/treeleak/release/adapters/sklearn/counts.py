@@ -150,8 +150,8 @@ def _balanced(
         inverse, _, rank, _ = np.linalg.lstsq(left, right, rcond=None)
         if rank == left.shape[1] and np.all(inverse > 0):
             if drawn and training.total is None:
-                # The weight of a class is N / (n_classes n_c), so their inverses add up to n_classes:
-                # that tells the draws, which no file before 1.4 holds.
+                # The weight of a class is N / (n_classes n_c): their inverses add up to n_classes.
+                # That tells the draws, which no file before 1.4 holds.
                 inverse *= len(inverse) / inverse.sum()
             solved = [s * inverse for s in sums]
             return list(map(np.round, solved)) if _all_whole(solved) else None
