@@ -52,7 +52,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "hardened": "what hardened files of boosted models and forests predict, bit for bit",
         "mutations": "valid files, changed by chance: no crash, hang or too much memory",
         "reading_ease": "how easy the first pages are to read",
-        "real_files": "files of old and new versions of four libraries, and files that are no model",
+        "real_files": "files of old and new versions of libraries, and files that are no model",
         "report": "the report of 40,000 rows in Chromium",
     }
 )

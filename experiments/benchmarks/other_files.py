@@ -106,7 +106,7 @@ OTHER_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         "bayes.pkl": ("naive Bayes", lambda: _PICKLED(GaussianNB().fit(_X, _Y))),
         "network.pkl": (
             "a neural network",
-            lambda: _PICKLED(MLPClassifier((2,), max_iter=1).fit(_X, _Y)),
+            lambda: _PICKLED(MLPClassifier((2,), tol=10.0).fit(_X, _Y)),
         ),
         "scaler.pkl": ("prepares columns", lambda: _PICKLED(StandardScaler().fit(_X))),
         "cut.pkl": ("cut short", lambda: _cut(_PICKLED(_forest()))),
@@ -114,7 +114,7 @@ OTHER_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         "cut.pkl.bz2": ("cut short", lambda: _cut(bz2.compress(_PICKLED(_forest())))),
         "cut.skops": ("cut short", lambda: _cut(skops.io.dumps(_forest()))),
         "locked.zip": ("a password", _locked),
-        "packed.zip": ("holds model.pkl", lambda: _zip({"run/model.pkl": _PICKLED(1)})),
+        "packed.zip": ("holds run/model.pkl", lambda: _zip({"run/model.pkl": _PICKLED(1)})),
         "other.zip": ("a zip archive without", lambda: _zip({"notes.txt": b"a"})),
         "packed.tar": ("tar -xf", lambda: _tar({"model.pkl": b"a"})),
         "packed.tar.gz": ("tar -xf", lambda: gzip.compress(_tar({"m.pkl": b"a"}), mtime=0)),
@@ -137,12 +137,12 @@ OTHER_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         "MLmodel": ("MLflow", lambda: b"artifact_path: model\nflavors:\n  sklearn:\n"),
         "config.json": ("JSON of an unknown kind", lambda: b'{"n_estimators": 100}'),
         "script.py": ("Python script", lambda: b"import pandas as pd\nfrom sklearn import svm\n"),
-        "joblib_0.9.pkl": ("joblib before 0.10", lambda: b"ZF0x1f00x\x9c"),
+        "old_joblib.pkl": ("joblib before 0.10", lambda: b"ZF0x1f00x\x9c"),
         "notes.txt": ("text", lambda: b"the model of last week"),
         "picture.png": ("a picture", lambda: b"\x89PNG\r\n\x1a\n\x00"),
         "paper.pdf": ("PDF", lambda: b"%PDF-1.7\n"),
         "base.sqlite": ("SQLite", lambda: b"SQLite format 3\x00"),
-        "noise.bin": ("no model file", lambda: bytes(range(200, 256)) + b"\x00\x01"),
+        "noise.bin": ("not a model file", lambda: bytes(range(200, 256)) + b"\x00\x01"),
     }
 )
 """By name: words that must be in what is said, and what makes the file."""

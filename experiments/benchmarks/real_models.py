@@ -1,8 +1,8 @@
-"""Settings of four libraries, and what trains a model with each; any version of a library runs it.
+"""Settings of four libraries, and what trains a model with each, by any version of a library.
 
-``python real_models.py LIBRARY FOLDER`` writes a file for each setting and ``made.json``, which says
-of the others why this version refuses them. The script stands alone: it runs in an environment that
-holds old versions, and no treeleak.
+``python real_models.py LIBRARY FOLDER`` writes a file for each setting, and ``made.json``, which
+says of the others why this version refuses them. The script stands alone: it runs in an environment
+that holds old versions, and no treeleak.
 """
 
 from __future__ import annotations

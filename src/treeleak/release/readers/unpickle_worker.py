@@ -224,7 +224,8 @@ class Unpickler(Base):  # type: ignore[misc]
     dispatch: ClassVar[dict[int, Any]] = dict(Base.dispatch)
 
     def __init__(self, file: Any) -> None:
-        super().__init__(file)
+        # Python 2 wrote bytes as text.
+        super().__init__(file, encoding="latin-1")
         self.file_handle = file
 
     def load(self) -> Any:
@@ -293,6 +294,10 @@ class Unpickler(Base):  # type: ignore[misc]
             raise UnreadableError(f"sets the state of a {type(target).__name__}")
         drop(target.state)
         target.state = state
+        if isinstance(target, Stub) and target.cls.name in ("NDArrayWrapper", "ZNDArrayWrapper"):
+            raise UnreadableError(
+                "its arrays are in files beside it, as joblib before 0.10 wrote them"
+            )
         if isinstance(target, Stub) and target.cls.name == "NumpyArrayWrapper":
             self.stack[-1] = self.joblib_array(state)
 
