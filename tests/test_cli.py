@@ -586,7 +586,7 @@ def refused(*arguments, status=2):
 def test_files_that_are_no_models(tmp_path, folder):
     text = tmp_path / "notes.skops"
     text.write_text("not a model")
-    assert f"{text}: not a model file" in refused("audit", text)
+    assert f"{text}: this is not a model file" in refused("audit", text)
     assert "No such file" in refused("audit", tmp_path / "absent.skops")
     cut = tmp_path / "cut.skops"
     cut.write_bytes((folder / "model.skops").read_bytes()[:2000])

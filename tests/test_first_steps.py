@@ -56,14 +56,18 @@ WRONG = {
     "model is a folder": (
         ["audit", "folder"],
         None,
-        ["folder: the folder has no target.yaml", "name a model file in it"],
+        ["folder: this is an empty folder", "name the file of a model", "target.yaml"],
     ),
     "model is a table": (
         ["audit", "train.csv"],
         None,
         ["train.csv: this is a table", "skops.io.dump"],
     ),
-    "text called skops": (["audit", "wrong"], b"hello\n", ["wrong: not a model", "skops.io.dump"]),
+    "text called skops": (
+        ["audit", "wrong"],
+        b"hello\n",
+        ["wrong: this is not a model", "skops.io.dump"],
+    ),
     "model empty": (["audit", "wrong"], b"", ["wrong: the file is empty", "save the model again"]),
     "pickle": (["audit", "wrong"], pickle.dumps([1]), ["wrong: a pickle", "--trust-pickle"]),
     "schema missing": (

@@ -43,7 +43,7 @@ def refused(path, *words, **options):
 
 def test_a_missing_file_a_folder_and_an_empty_file(tmp_path):
     refused(tmp_path / "none.skops", "No such file")
-    refused(tmp_path, "directory")
+    refused(tmp_path, "folder")
     empty = tmp_path / "empty.skops"
     empty.touch()
     refused(empty, "empty")

@@ -4,13 +4,24 @@
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+)
+from sklearn.tree import DecisionTreeClassifier
 
 from helpers.examples import spread
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, to_release
+from treeleak.release.live import snapshot
 
 MODELS = Path(__file__).parent / "models"
 FILES = sorted(p for p in MODELS.glob("[0-9]*/*") if p.suffix != ".json")
@@ -20,8 +31,6 @@ VERSIONS = {"1.3.2", "1.5.2", "1.7.2", "1.8.0", "1.9.1"}
 WEIGHTS = {
     *((v, "row_weight") for v in ("1.3.2", "1.5.2", "1.7.2", "1.8.0")),
     *((v, "bagging_row_weight") for v in ("1.3.2", "1.5.2", "1.7.2")),
-    # Before 1.4 a forest does not store how many rows it was given.
-    ("1.3.2", "balanced"),
 }
 DRAWN = {
     *("drawn", "drawn_extra", "balanced", "balanced_subsample", "row_weight"),
@@ -113,3 +122,110 @@ def test_a_pipeline_declares_its_one_hot_group(version):
         "job": group,
     }
     assert "last step of a Pipeline" in release.notes[0]
+
+
+def as_before(stored, version, number="n_features_"):
+    """Give a fitted model the layout of an old version.
+
+    Names are those of the sources: ``n_features_`` became ``n_features_in_`` in 0.24, nodes have
+    ``missing_go_to_left`` since 1.3, and values are sums of weights before 1.4.
+    """
+    if isinstance(stored, np.ndarray) and stored.dtype == object:
+        out = np.empty_like(stored)
+        for place, item in np.ndenumerate(stored):
+            out[place] = as_before(item, version, number)
+        return out
+    if isinstance(stored, list):
+        return [as_before(item, version, number) for item in stored]
+    if not isinstance(stored, StoredObject):
+        return stored
+    state = {k: as_before(v, version, number) for k, v in stored.state.items()}
+    if "nodes" in state:
+        nodes = state["nodes"]
+        names = [n for n in nodes.dtype.names if n != "missing_go_to_left"]
+        old = np.empty(len(nodes), [(n, nodes.dtype[n]) for n in names])
+        for name in names:
+            old[name] = nodes[name]
+        state["nodes"] = old
+        if state["values"].shape[2] > 1:
+            state["values"] = state["values"] * nodes["weighted_n_node_samples"][:, None, None]
+    if (columns := state.pop("n_features_in_", None)) is not None and number:
+        state[number] = columns
+    if "_sklearn_version" in state:
+        state["_sklearn_version"] = version
+    return replace(stored, state=state)
+
+
+FEW = {"n_estimators": 4, "random_state": 0}
+OLD_MODELS = [
+    DecisionTreeClassifier(random_state=0),
+    RandomForestClassifier(**FEW),
+    ExtraTreesClassifier(**FEW),
+    BaggingClassifier(**FEW),
+    AdaBoostClassifier(**FEW),
+    GradientBoostingClassifier(**FEW),
+    GradientBoostingRegressor(**FEW),
+]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", ["0.17.1", "0.22.1", "1.2.2"])
+@pytest.mark.parametrize("model", OLD_MODELS, ids=lambda model: type(model).__name__)
+def test_trees_of_old_versions_hold_no_missing_values_and_are_fitted(model, version):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 6, (40, 3)).astype(float)
+    stored = snapshot(model.fit(X, (X[:, 0] + X[:, 1] > 5).astype(int)))
+    now = to_release(stored)
+    # AdaBoost kept no number of columns of its own.
+    number = "n_features_in_" if version == "1.2.2" else "n_features_"
+    before = to_release(as_before(stored, version, number))
+    assert before.not_covered is None
+    assert not before.maybe_missing
+    assert before.feature_names == now.feature_names
+    assert version in before.origin
+    for old, new in zip(before.trees, now.trees, strict=True):
+        for name in ("counts", "totals", "distinct"):
+            np.testing.assert_array_equal(getattr(old, name), getattr(new, name))
+
+
+@pytest.mark.versions
+def test_the_number_of_columns_is_that_of_the_trees_where_the_model_has_none():
+    X = np.eye(5)[np.arange(20) % 5]
+    stored = snapshot(AdaBoostClassifier(**FEW).fit(X, np.arange(20) % 2))
+    assert to_release(as_before(stored, "0.22.1", number="")).n_features == 5
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("name", "state", "base"),
+    [
+        ("LogOddsEstimator", {"prior": np.float64(0.3)}, 0.3),
+        ("ScaledLogOddsEstimator", {"prior": -0.2}, -0.2),
+        ("ZeroEstimator", {"n_classes": 1}, 0.0),
+    ],
+)
+def test_boosting_before_0_21_starts_from_what_its_own_estimators_hold(name, state, base):
+    X = np.eye(5)[np.arange(20) % 5]
+    stored = snapshot(GradientBoostingClassifier(**FEW).fit(X, np.arange(20) % 2))
+    start = StoredObject(f"sklearn.ensemble.gradient_boosting.{name}", state)
+    old = replace(stored, state=stored.state | {"init_": start, "loss": "deviance"})
+    ensemble = to_release(as_before(old, "0.20.4")).ensemble
+    assert ensemble.base_scores == (base,)
+    assert ensemble.fitting is not None
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("most", [None, 0.6])
+def test_draws_of_a_balanced_forest_follow_where_the_file_holds_no_number(most):
+    """Files before 1.4: inverse class weights add up to the number of classes."""
+    rng = np.random.default_rng(5)
+    X, y = rng.integers(0, 6, (50, 3)).astype(float), rng.choice(3, 50, p=[0.6, 0.3, 0.1])
+    model = RandomForestClassifier(
+        6, class_weight="balanced", max_samples=most, random_state=0, max_depth=4
+    )
+    stored = as_before(snapshot(model.fit(X, y)), "1.3.2", "n_features_in_")
+    kept = {k: v for k, v in stored.state.items() if not k.startswith("_n_samples")}
+    release = to_release(replace(stored, state=kept))
+    assert release.counts_are == "draws"
+    assert release.sampling.n_draws == (50 if most is None else 30)
+    assert release.n_rows == (50 if most is None else None)

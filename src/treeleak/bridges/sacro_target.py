@@ -21,6 +21,7 @@ from treeleak.core.errors import BadInput, BadModel, cause
 from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.release import Release
+from treeleak.release.foreign import kind_of_folder
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.pickled import read_pickled_values
@@ -165,7 +166,9 @@ def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Tar
     given = Path(path)
     description = given / DESCRIPTION if given.is_dir() else given
     if given.is_dir() and not description.is_file():
-        raise BadInput(f"{given}: the folder has no {DESCRIPTION}: name a model file in it")
+        raise BadInput(
+            f"{given}: this is {kind_of_folder(given)} (one of SACRO-ML has {DESCRIPTION})"
+        )
     text = read_text(description, MOST_BYTES, BadInput)
     try:
         told = parse_yaml(text)

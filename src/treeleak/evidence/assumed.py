@@ -18,6 +18,16 @@ HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row 
 
 BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
 
+_NO_DRAWS = {
+    "weights": own_words(
+        "its trees drew rows, and rows or classes were weighted: how often each row was drawn does "
+        "not follow from the sums of weights that the nodes hold"
+    ),
+    "rows": own_words("its trees drew rows, but their counts are given as rows, not as draws"),
+    "labels": own_words("its trees drew rows, and their leaves name classes without counting"),
+    "none": own_words("its trees drew rows, and counts are not given by class"),
+}
+
 MAX_ROWS = 2_000_000
 """Most rows that are rebuilt: about 1 GB for twenty columns."""
 MAX_VALUES = 10**8
@@ -100,8 +110,7 @@ class Assumed:
         NotCovered
         """
         if self.release.classes and self.counts_are != "draws":
-            given = f"given as {self.counts_are}" if self.counts_are != "none" else "not by class"
-            raise NotCovered(f"trees that drew rows, with counts {given}, not as draws")
+            raise NotCovered(_NO_DRAWS.get(self.counts_are, _NO_DRAWS["none"]))
         totals = [] if self.release.classes else [t.statistics for t in self.release.trees]
         for t, held in enumerate(totals):
             if held.get(ROWS) is not None:

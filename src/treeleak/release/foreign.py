@@ -1,72 +1,250 @@
-"""Files of other programs, named so that nobody looks for the fault in them."""
+"""Files and objects that are no tree model: what each is, and what to do instead, as tables."""
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from treeleak.release.stored import StoredObject
+
+HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
+_TREES = "treeleak audits tree models only"
+_WHOLE = "copy it again, or save the model again"
+_ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
+_ORIGINAL = 'save the model that it was made from, with skops.io.dump(model, "model.skops")'
 _XGBOOST = 'trees that XGBoost printed (dump_model): write the model with save_model("model.json")'
 _LIGHTGBM = 'a model that LightGBM printed (dump_model): write it with save_model("model.txt")'
-_KERAS = "a Keras model (TensorFlow)"
+_KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
+_TORCH = f"a PyTorch model: {_TREES}"
 _R = "an R object (saveRDS, save): see docs/release-format.md for how R writes trees and counts"
+_UNPACK = "an archive (tar): unpack it with tar -xf, and audit the model in it"
+
 _STARTS: tuple[tuple[str, str], ...] = (
-    (r"\x89HDF\r\n", "an HDF5 file, as Keras writes them"),
-    (r"PAR1", "a table (Parquet)"),
-    (r"GGUF", "a language model (GGUF)"),
+    (
+        r"version https://git-lfs",
+        "a pointer of Git LFS in place of the file: fetch the file with git lfs pull",
+    ),
+    (
+        r"(?s:.{0,9}/?annex/objects/|.{0,200}\.git/annex/objects/)",
+        "a pointer of git-annex in place of the file: fetch the file with git annex get",
+    ),
+    (
+        r"(?s:(md5: .{0,80}\n)?(wdir: .{0,80}\n)?outs:\n)",
+        "a description by DVC in place of the file: fetch the file with dvc pull",
+    ),
+    (
+        r"(?is:(\xef\xbb\xbf)?\s*(<\?xml.{0,200}\?>)?\s*(<!doctype html|<html))",
+        "a web page (HTML), as servers send instead of a file: download the file itself",
+    ),
+    (r"\x89HDF\r\n", f"an HDF5 file, as Keras writes them: {_TREES}"),
+    (r"PAR1|ARROW1|FEA1", f"a table (Parquet or Arrow): {_ROWS}"),
+    (r"GGUF", f"a language model (GGUF): {_TREES}"),
+    (r"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P", _TORCH),
+    (
+        r"ZF0x",
+        "a pickle of joblib before 0.10: load it with a joblib of that time, and "
+        + HOW_TO_SAVE.replace("a fitted", "the"),
+    ),
     (r"binf", "a model of XGBoost before 1.0: load it there and save it as JSON"),
     (r"RDX[23]\n|X\n\0\0\0", _R),
-    (r"(?s:.{8})\{\s*\"", "a file of tensors (safetensors)"),
-    (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", "an ONNX model"),
-    (r"(?s:\s*(<\?xml.{0,400})?<PMML)", "a PMML model"),
+    (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
+    (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", f"an ONNX model: {_ORIGINAL}"),
+    (r"(?s:\s*(<\?xml.{0,400})?<PMML)", f"a PMML model: {_ORIGINAL}"),
+    (
+        r"\xac\xed\0\x05",
+        "a Java object (Weka, say): give the text of a J48 tree, or docs/release-format.md",
+    ),
+    (r"(?s:.{257}ustar)", _UNPACK),
+    (r"\x28\xb5\x2f\xfd", "a file packed with Zstandard: unpack it with zstd -d first"),
+    (r"7z\xbc\xaf|Rar!", "a packed archive (7-Zip or RAR): unpack it first"),
+    (r"\x89PNG|\xff\xd8\xff|GIF8|%PDF", f"not a model file but a picture or a PDF: {HOW_TO_SAVE}"),
+    (r"SQLite format 3", f"a database (SQLite): {_ROWS}"),
+)
+"""First characters by which formats are certain, whatever reader would take the file."""
+
+_LOOKS: tuple[tuple[str, str], ...] = (
     (r"\s*(booster\[\d+\]|\[\s*\{\s*\"nodeid\")", _XGBOOST),
-    (r"[^\0\n{]*[,;\t][^\0\n{]*\n[^\0]*", "a table, it seems (rows are given with --train)"),
+    (
+        r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",
+        "the description of an MLflow model: audit the model file that lies beside it",
+    ),
+    (
+        r"(?s:(#!.{0,80}python.{0,20}\n)?(\s*#[^\n]*\n)*\s*(import|from) [\w.]+)",
+        f"a Python script: run it, and {HOW_TO_SAVE}",
+    ),
+    (r"[^\0\n{]*[,;\t][^\0\n{]*\n[^\0]*", f"a table, it seems: {_ROWS}"),
+    (r"[\t\n\r -~\x80-\xff]*\Z", f"not a model file but plain text: {HOW_TO_SAVE}"),
 )
+"""What a file looks like that no reader takes."""
+
 _MEMBERS = (
-    (r".*/?data\.pkl", "a PyTorch model"),
+    (r".*/?data\.pkl", _TORCH),
     (r"model\.weights\.h5", _KERAS),
-    (r"model\.ini", "an H2O model (MOJO)"),
-    (r".*\.npy", "arrays of NumPy (npz)"),
-    (r"\[Content_Types\]\.xml", "an Office document"),
-    (r"META-INF/.*", "a Java archive"),
+    (r"model\.ini", f"an H2O model (MOJO): {_ORIGINAL}"),
+    (r".*\.npy", f"arrays of NumPy (npz): {_ROWS}"),
+    (r"\[Content_Types\]\.xml", f"an Office document: {_ROWS}"),
+    (r"META-INF/.*", f"a Java archive: {_TREES}"),
 )
+_FOLDERS = (
+    (r"saved_model\.pb", f"the folder of a TensorFlow model: {_TREES}"),
+    (r"tokenizer.*|.*\.safetensors", f"the folder of a language model: {_TREES}"),
+)
+_MODELS = r".*\.(skops|pkl|pickle|joblib|cbm|ubj)|(.*/)?(model|release)\.(json|txt|bin)"
 _KEYS = (
     ({"tree_info", "feature_names"}, _LIGHTGBM),
     ({"class_name", "config"}, _KERAS),
     ({"nodeid", "split"}, _XGBOOST),
-    ({"nbformat", "cells"}, "a notebook"),
+    ({"nbformat", "cells"}, f"a notebook: run it, and {HOW_TO_SAVE}"),
 )
+_NEIGHBOURS = "a model that holds training rows themselves, for anybody who has it to read"
+_CLASSES = (
+    (r"pandas\.(.*\.)?(DataFrame|Series)", f"a table (DataFrame or Series): {_ROWS}"),
+    (
+        r"(sklearn\.(linear_model|discriminant_analysis)|statsmodels)\..*",
+        f"a linear model: {_TREES}",
+    ),
+    (r"sklearn\.svm\..*", f"a support vector machine, {_NEIGHBOURS}; {_TREES}"),
+    (r"sklearn\.(neighbors|gaussian_process|semi_supervised)\..*", f"{_NEIGHBOURS}; {_TREES}"),
+    (r"sklearn\.naive_bayes\..*", f"naive Bayes: {_TREES}"),
+    (r"sklearn\.(cluster|mixture)\..*", f"a clustering: {_TREES}"),
+    (
+        r"sklearn\.(preprocessing|feature_\w+|impute|decomposition|compose|manifold)\..*",
+        "a step that prepares columns: give the model that it belongs to, or the Pipeline of both",
+    ),
+    (
+        r"(sklearn\.neural_network|torch|keras|tensorflow|transformers|flax)\..*",
+        f"a neural network: {_TREES}",
+    ),
+    (r"(xgboost|lightgbm|catboost)\..*", "a part of a boosted model: save the model itself"),
+)
+"""Classes by their full names."""
+
+_PLAIN = {
+    np.ndarray: "numbers (an array of NumPy)",
+    str: "a text",
+    type(None): "nothing (None)",
+}
+_DEEPEST, _MOST_SEEN = 4, 10_000
 
 
-def name_of_bytes(head: bytes) -> str | None:
-    """Name the kind of a file by its first bytes; None if it is unknown."""
+def kind_of_bytes(head: bytes, *, sure: bool) -> str | None:
+    """Say what a file is by its first bytes; None if that is unknown.
+
+    ``sure``: by what is certain, before any reader looks at it; else by its looks.
+    """
     text = head.decode("latin-1")
-    return next((name for form, name in _STARTS if re.match(form, text)), None)
+    return _first(_STARTS if sure else _LOOKS, text)
 
 
-def name_of_gzip(head: bytes) -> str | None:
-    """Name what is packed, if it is nothing that Python packs so."""
+def kind_of_gzip(head: bytes) -> str | None:
+    """Say what is packed, if it is nothing that Python packs so."""
     try:
-        text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 64)
+        text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)
     except zlib.error:
         return None
-    return _R if re.match(rb"RDX[23]\n|[XA]\n", text) else None
+    return _first(
+        ((r"RDX[23]\n|[XA]\n", _R), (r"(?s:.{257}ustar)", _UNPACK)), text.decode("latin-1")
+    )
 
 
-def name_of_members(members: Iterable[str]) -> str | None:
-    """Name the kind of a zip file by its members; None if it is unknown."""
+def kind_of_members(members: Iterable[str]) -> str | None:
+    """Say what a zip file is by its members; None if that is unknown."""
     names = list(members)
-    kinds = (name for form, name in _MEMBERS if any(re.fullmatch(form, m) for m in names))
-    return next(kinds, None)
+    for form, kind in _MEMBERS:
+        if any(re.fullmatch(form, name) for name in names):
+            return kind
+    model = next((name for name in names if re.fullmatch(_MODELS, name, re.DOTALL)), None)
+    if model is None:
+        return None
+    return f"a zip archive that holds {model}: unpack it with unzip, and audit that file"
 
 
-def name_of_json(data: Any) -> str | None:
-    """Name the kind of a JSON file by its keys; None if it is unknown."""
+def kind_of_folder(folder: Path) -> str:
+    """Say what a folder is, by the names in it."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in islice(entries, _MOST_SEEN))
+    if not names:
+        return "an empty folder: name the file of a model"
+    for form, kind in _FOLDERS:
+        if any(re.fullmatch(form, name, re.DOTALL) for name in names):
+            return kind
+    models = [name for name in names if re.fullmatch(_MODELS, name, re.DOTALL)]
+    if not models:
+        return f"a folder with no model file in it: {HOW_TO_SAVE}"
+    return f"a folder: name a model file in it, such as {folder / models[0]}"
+
+
+def kind_of_json(data: Any) -> str | None:
+    """Say what a JSON file is by its keys; None if that is unknown."""
     keys = set(data) if isinstance(data, Mapping) else set()
-    return next((name for own, name in _KEYS if own <= keys), None)
+    return next((kind for own, kind in _KEYS if own <= keys), None)
 
 
-def no_model(name: str) -> str:
-    """Say that a file is one of another program."""
-    return f"this is {name}, not a tree model that treeleak reads"
+def kind_of_value(value: Any, trees: AbstractSet[tuple[str, str]]) -> str | None:
+    """Say what is stored where there is no tree model; None of an object of unknown class.
+
+    ``trees``: package and class of tree models.
+    """
+    if (inside := _inside(value, trees)) is not None:
+        place, model = inside
+        return (
+            f"{_called(value)} with a {model.name} in it: save that alone, "
+            f'skops.io.dump(x{place}, "model.skops") where x is the whole, and audit model.skops'
+        )
+    if isinstance(value, StoredObject):
+        return _first(_CLASSES, value.type)
+    return f"{_called(value)} without a tree model in it: {HOW_TO_SAVE}"
+
+
+def _called(value: Any) -> str:
+    if isinstance(value, StoredObject):
+        return f"a {value.name}"
+    name = "a set" if isinstance(value, (set, frozenset)) else f"a {type(value).__name__}"
+    return _PLAIN.get(type(value), name)
+
+
+def _first(table: Sequence[tuple[str, str]], text: str) -> str | None:
+    return next((kind for form, kind in table if re.match(form, text)), None)
+
+
+def _inside(value: Any, trees: AbstractSet[tuple[str, str]]) -> tuple[str, StoredObject] | None:
+    """Find a fitted tree model within a value, the outermost first, and how to get at it."""
+    level, seen = [("", value)], 0
+    for _ in range(_DEEPEST):
+        below = []
+        for place, outer in level:
+            for step, inner in islice(_parts(outer), _MOST_SEEN):
+                seen += 1
+                if isinstance(inner, StoredObject) and _is_tree_model(inner, trees):
+                    return place + step, inner
+                below.append((place + step, inner))
+            if seen > _MOST_SEEN:
+                return None
+        level = below
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, StoredObject):
+        # What was fitted before what it was made from.
+        names = sorted(filter(str.isidentifier, value.state), key=lambda n: not n.endswith("_"))
+        yield from ((f".{name}", value.state[name]) for name in names)
+    elif isinstance(value, Mapping):
+        yield from ((f"[{k!r:.80}]", v) for k, v in value.items() if isinstance(k, (str, int)))
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{i}]", v) for i, v in enumerate(value))
+
+
+def _is_tree_model(stored: StoredObject, trees: AbstractSet[tuple[str, str]]) -> bool:
+    package = stored.type.partition(".")[0]
+    # scikit-learn's fitted attributes end in "_"; what was to be fitted has none.
+    fitted = package != "sklearn" or any(re.fullmatch(r"[a-z].*_", name) for name in stored.state)
+    return fitted and (package, stored.name) in trees

@@ -18,7 +18,7 @@ from treeleak.core.given import Estimator, Place
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
-from treeleak.release.foreign import name_of_bytes, no_model
+from treeleak.release.foreign import HOW_TO_SAVE, kind_of_bytes, kind_of_folder, kind_of_value
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -64,9 +64,11 @@ Model = Estimator | Place | Opened | StoredObject | Release | RuleList
 """What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 
 HEAD_BYTES = 4096
-NO_TREES = Kind("no_known_trees", "{what:foreign} is not a tree model that treeleak knows")
+NO_TREES = Kind(
+    "no_known_trees", "{what:foreign} is not a tree model that treeleak knows{kind:message}"
+)
+WHAT_IT_IS = Kind("what_it_is", "; it is {kind:foreign}")
 NO_KNOWN_TREES = own_words("this is not a tree model that treeleak knows", "no_known_trees")
-HOW_TO_SAVE = 'Save a fitted model with skops.io.dump(model, "model.skops").'
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class _Format:
 
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
 _FORMATS: list[_Format] = []
+
+
+def no_model(value: Any) -> BadModel:
+    """Make the error that says what a file holds in place of a model."""
+    return BadModel(f"this is {kind_of_value(value, _ADAPTERS.keys())}")
 
 
 def known_classes() -> frozenset[str]:
@@ -154,15 +161,17 @@ def read_model(
                 head = file.read(HEAD_BYTES)
             if not head:
                 raise BadModel("the file is empty: save the model again")
+            if kind := kind_of_bytes(head, sure=True):
+                raise BadModel(f"this is {kind}")
             for known in _FORMATS:
                 if known.recognise(head):
                     return known.read(path, trust_pickle)
+        except IsADirectoryError:
+            raise BadModel(f"this is {kind_of_folder(path)}") from None
         except OSError as error:
             raise BadModel(cause(error)) from error
-        if name := name_of_bytes(head):
-            raise BadModel(f"{no_model(name)}. {HOW_TO_SAVE}")
-        names = ", ".join(known.name for known in _FORMATS)
-        raise BadModel(f"not a model file (known formats: {names}). {HOW_TO_SAVE}")
+        unknown = f"not a model file, nor any other that treeleak can name: {HOW_TO_SAVE}"
+        raise BadModel(f"this is {kind_of_bytes(head, sure=False) or unknown}")
 
 
 def with_steps(release: Release, live: Any) -> Release:
@@ -216,7 +225,10 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
             "treeleak.uncertainty.from_rule_list also take the fitted model"
         )
     if function is None:
-        raise NotCovered(NO_TREES(what=f"{origin}{stored.type}").with_instead(NO_KNOWN_TREES))
+        plain = stored.get("value") if stored.type.startswith(("builtins.", "numpy.")) else stored
+        kind = kind_of_value(plain, _ADAPTERS.keys())
+        said = NO_TREES(what=f"{origin}{stored.type}", kind=WHAT_IT_IS(kind=kind) if kind else "")
+        raise NotCovered(said.with_instead(NO_KNOWN_TREES))
     try:
         release = function(stored)
         return release if release.sources else replace(release, sources=(stored,))

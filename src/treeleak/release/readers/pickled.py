@@ -11,7 +11,7 @@ from typing import Any
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
-from treeleak.release.foreign import name_of_gzip, no_model
+from treeleak.release.foreign import HOW_TO_SAVE, kind_of_gzip
 from treeleak.release.readers.own_process import Worker, refused_by
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
@@ -27,6 +27,10 @@ _MAGIC = re.compile(
     rb"|\(?[ci][A-Za-z_][\w.]*\n\w+\n",
     re.DOTALL,
 )
+# What Python says of data that ends too soon.
+_CUT = re.compile(
+    r"EOFError|end-of-stream|truncated|cut short|Ran out of input|exhausted|does not fit its shape"
+)
 
 
 @reader("pickle or joblib", lambda head: _MAGIC.match(head) is not None)
@@ -40,8 +44,8 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     ``trust_pickle``, or damaged.
     """
     with path.open("rb") as file:
-        if name := name_of_gzip(file.read(512)):
-            raise BadModel(no_model(name))
+        if kind := kind_of_gzip(file.read(4096)):
+            raise BadModel(f"this is {kind}")
     _check_trusted(trust_pickle)
     with _unpickled(path) as out:
         stored = read_archive(out)
@@ -82,7 +86,9 @@ def _unpickled(path: Path) -> Iterator[Path]:
         except TimeoutError as error:
             raise BadModel(f"not read within {SECONDS} seconds") from error
         if why:
-            raise BadModel(f"not a readable pickle ({why})")
+            cut = "cut short or changed on its way: copy it again, or save the model again"
+            other = f"load it where it was made, and {HOW_TO_SAVE}"
+            raise BadModel(f"not a readable pickle: {cut if _CUT.search(why) else other} ({why})")
         try:
             yield out
         except BadModel as error:

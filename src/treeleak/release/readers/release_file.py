@@ -19,7 +19,7 @@ from treeleak.formats import release as declared
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import label, located, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.foreign import name_of_json, no_model
+from treeleak.release.foreign import HOW_TO_SAVE, kind_of_json
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.readers.release_nodes import (
     Counted,
@@ -117,11 +117,11 @@ def release_from_dict(data: Any) -> Release:
         Naming the key, and the tree and the node where there is one.
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        if name := name_of_json(data):
-            raise BadModel(no_model(name))
+        if kind := kind_of_json(data):
+            raise BadModel(f"this is {kind}")
         raise BadModel(
             'JSON of an unknown kind: not a model of XGBoost or CatBoost, and its "format" is '
-            f'neither "{FORMAT}" nor "treeleak-rules"'
+            f'neither "{FORMAT}" nor "treeleak-rules": {HOW_TO_SAVE}'
         )
     version = data.get("version")
     if type(version) is not int or version not in READ_VERSIONS:

@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.readers.skops_layout import Node
 from treeleak.release.readers.skops_values import Archive, check_size, unpack
 from treeleak.release.readers.zip_bytes import unused_bytes
-from treeleak.release.registry import reader
+from treeleak.release.registry import no_model, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 
@@ -29,7 +29,7 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     """
     value, left = read_value(path)
     if not isinstance(value, StoredObject):
-        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, not a model")
+        raise BadModel(f"{path}: {no_model(value)}")
     return replace(value, leftovers=left)
 
 
@@ -83,7 +83,7 @@ def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[St
         reading = Archive(archive, len(content))
         value = reading.root()
     if not isinstance(value, StoredObject):
-        raise BadModel(f"the archive holds a {type(value).__name__}, not a model")
+        raise no_model(value)
     return value, reading.schema, reading.sources
 
 

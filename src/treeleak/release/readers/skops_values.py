@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.foreign import name_of_members, no_model
+from treeleak.release.foreign import HOW_TO_SAVE, kind_of_members
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.readers.npy import odd_header, parse_npy
 from treeleak.release.readers.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
@@ -27,6 +27,7 @@ MAX_GROWTH = 40
 FREE_BYTES = 64 << 20
 MAX_SCHEMA_BYTES = 64 << 20
 MAX_MEMBERS = 200_000
+_LOCKED = 1  # the flag of a member with a password
 # No more than the text of one node takes, so that only what is referred to again and again can
 # cost more than the archive holds.
 NODE_BYTES = 64
@@ -51,6 +52,8 @@ class Archive:
 
     def __init__(self, archive: zipfile.ZipFile, file_bytes: int) -> None:
         check_size(archive, file_bytes)
+        if any(info.flag_bits & _LOCKED for info in archive.infolist()):
+            raise BadModel("this is an archive with a password: unpack it, and audit what is in it")
         self.leftovers: list[Leftover] = []
         self.sources: list[tuple[StoredObject, Node]] = []
         self.schema: Node = {}
@@ -66,9 +69,9 @@ class Archive:
         try:
             info = self._zip.getinfo(SCHEMA)
         except KeyError:
-            name = name_of_members(self._zip.namelist())
-            told = f"a zip file without {SCHEMA}, not a skops archive"
-            raise BadModel(no_model(name) if name else told) from None
+            kind = kind_of_members(self._zip.namelist())
+            other = f"a zip archive without {SCHEMA}, not a skops archive: {HOW_TO_SAVE}"
+            raise BadModel(f"this is {kind or other}") from None
         if info.file_size > MAX_SCHEMA_BYTES:
             raise BadModel(f"{SCHEMA} is larger than {MAX_SCHEMA_BYTES >> 20} MiB: not read")
         text = unpack(self._zip, info).decode()

@@ -464,7 +464,8 @@ class Unpickler(Base):  # type: ignore[misc]
     dispatch: ClassVar[dict[int, Any]] = dict(Base.dispatch)
 
     def __init__(self, file: Any, ledger: Ledger | None = None) -> None:
-        super().__init__(file)
+        # Python 2 wrote bytes as text.
+        super().__init__(file, encoding="latin-1")
         self.source = file if isinstance(file, Source) else Source(file)
         self.ledger = Ledger() if ledger is None else ledger
 
@@ -591,6 +592,10 @@ class Unpickler(Base):  # type: ignore[misc]
         if not isinstance(target, Stub):
             raise UnreadableError(f"sets the state of a {type(target).__name__}")
         target.states.append(state)
+        if target.cls.name in ("NDArrayWrapper", "ZNDArrayWrapper"):
+            raise UnreadableError(
+                "its arrays are in files beside it, as joblib before 0.10 wrote them"
+            )
         if target.cls.name == "NumpyArrayWrapper":
             self.stack[-1] = self.joblib_array(target, state)
 

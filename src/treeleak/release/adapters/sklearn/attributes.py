@@ -83,7 +83,7 @@ def main_model(stored: StoredObject) -> StoredObject:
 
 def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the columns of a model, in order, with notes for the reader of an audit."""
-    n = whole(stored.get("n_features_in_"))
+    n = _columns(stored)
     if n is None:
         raise BadInput(f"this {stored.name} is not fitted")
     if n <= 0:
@@ -91,6 +91,27 @@ def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...
     at_most(MOST_COLUMNS, n, "columns")
     own = stored.get("feature_names_in_")
     return column_names(None if own is None else [str(c) for c in np.ravel(own)], n)
+
+
+def _columns(stored: Any) -> int | None:
+    """Read the number of a model's columns, where any version keeps it.
+
+    Names in the sources: ``n_features_in_`` since 0.24, ``n_features_`` from 0.12, ``n_features``
+    of boosting before 0.18. AdaBoost kept none, but its trees did; the arguments with which a tree
+    makes its arrays begin with it in every version.
+    """
+    if not isinstance(stored, StoredObject):
+        return None
+    for name in ("n_features_in_", "n_features_", "n_features"):
+        if (n := whole(stored.get(name))) is not None:
+            return n
+    if stored.type.endswith("._tree.Tree"):
+        return whole(stored.args[0]) if stored.args else None
+    trees = stored.get("estimators_")
+    first = (
+        next(iter(np.ravel(np.asarray(trees, dtype=object))), None) if trees is not None else None
+    )
+    return _columns(stored.get("tree_") if first is None else first)
 
 
 def class_labels(stored: StoredObject) -> tuple[Any, ...]:

@@ -153,6 +153,18 @@ def _with_steps(stored: StoredObject, t: int, tree: Tree, nodes: Nodes, own: Sto
     return with_statistic(tree, VARIANCE, nodes.impurity)
 
 
+_OLD_STARTS = {
+    "MeanEstimator": "mean",
+    "QuantileEstimator": "quantile",
+    "LogOddsEstimator": "prior",
+    "ScaledLogOddsEstimator": "prior",
+    "PriorProbabilityEstimator": "priors",
+    "ZeroEstimator": "",
+}
+"""What predicts the start before 0.21, by the attribute that holds its scores; the last holds none.
+From ``sklearn/ensemble/gradient_boosting.py`` of 0.20."""
+
+
 def _base_scores(stored: StoredObject, n_outputs: int) -> FloatArray | None:
     """What each output is before the first tree; None where that differs from row to row."""
     start = stored.get("init_")
@@ -161,7 +173,11 @@ def _base_scores(stored: StoredObject, n_outputs: int) -> FloatArray | None:
     if not isinstance(start, StoredObject):
         return None
     base: Any = None
-    if start.name == "DummyRegressor":
+    if start.name in _OLD_STARTS:
+        base = np.zeros(n_outputs)
+        if attribute := _OLD_STARTS[start.name]:
+            base = np.ravel(np.asarray(start.get(attribute), dtype=float))
+    elif start.name == "DummyRegressor":
         base = np.ravel(np.asarray(start.get("constant_"), dtype=float))
     elif start.name == "DummyClassifier" and start.get("strategy") == "prior":
         prior = np.ravel(np.asarray(start.get("class_prior_"), dtype=float))

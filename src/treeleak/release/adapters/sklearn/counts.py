@@ -144,18 +144,22 @@ def _balanced(
         # One weight per class for all trees. Divided by them, the sums add up to what is known:
         # the rows of every node, or the draws of every root.
         left = np.array([s[0] for s in sums]) if drawn else np.concatenate(sums)
-        right = np.full(len(left), training.total or np.nan)
+        right = np.full(len(left), float(training.total or 1))
         if not drawn:
             right = np.concatenate([n.reached for n in nodes]).astype(float)
-        if np.isnan(right).any():
-            return None
         inverse, _, rank, _ = np.linalg.lstsq(left, right, rcond=None)
         if rank == left.shape[1] and np.all(inverse > 0):
+            if drawn and training.total is None:
+                # The weight of a class is N / (n_classes n_c): their inverses add up to n_classes.
+                # That tells the draws, which no file before 1.4 holds.
+                inverse *= len(inverse) / inverse.sum()
             solved = [s * inverse for s in sums]
             return list(map(np.round, solved)) if _all_whole(solved) else None
     per_tree = []
     for n, s in zip(nodes, sums, strict=True):
-        # Balanced weights leave the sum of all weights as it was.
+        if drawn and training.total is None and training.class_weight == "balanced":
+            return None
+        # Weights balanced in each tree leave the sum of all weights as it was.
         total = (training.total or round(float(n.weight[0]))) if drawn else int(n.reached[0])
         fits = np.less_equal if drawn else np.equal
         found = [c for c in _multiples(s, total) if fits(n.reached, c.sum(axis=1)).all()]

@@ -31,6 +31,7 @@ LARGEST = 1e150
 class Version:
     """What changed between versions of scikit-learn, as far as a stored model shows it."""
 
+    takes_missing: bool
     fractions: bool
     centred_scores: bool
     random_split_sees_missing: bool
@@ -43,7 +44,7 @@ class Version:
         """Read a version, of the form "1.4.2"; anything else is a current one."""
         found = re.match(r"(\d+)\.(\d+)", text)
         number = (int(found[1]), int(found[2])) if found else (99, 0)
-        since = [number >= (1, minor) for minor in (4, 4, 6, 8, 9, 9)]
+        since = [number >= (1, minor) for minor in (3, 4, 4, 6, 8, 9, 9)]
         return cls(*since)
 
 
@@ -56,6 +57,7 @@ class Nodes:
     reached: IntArray
     weight: FloatArray
     impurity: FloatArray | None = None  # None where taken out, not a number, or all are alike
+    sends_missing: bool = True  # whether nodes say where missing values go
 
     def per_class(self, version: Version) -> FloatArray:
         """Sums of weights per class, shape (n_nodes, n_classes)."""
@@ -85,7 +87,8 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     leaf = left == LEAF
     feature = np.where(leaf, LEAF, nodes["feature"].astype(np.int64))
     missing = np.zeros(n, dtype=bool)
-    if "missing_go_to_left" in (nodes.dtype.names or ()):
+    sends_missing = "missing_go_to_left" in (nodes.dtype.names or ())
+    if sends_missing:
         missing = nodes["missing_go_to_left"].astype(bool) & ~leaf
     threshold = np.where(leaf, np.nan, nodes["threshold"])
     # Only a split of missing values against the rest has an infinite threshold.
@@ -105,7 +108,7 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     if feature.max() >= n_columns:
         raise BadModel(f"tree {t} tests column {feature.max()} of {n_columns}")
     check_children(shape, reached[:, None].astype(float), f"tree {t}", "number of rows")
-    return Nodes(shape, value, reached, weight, _impurity(t, nodes, version))
+    return Nodes(shape, value, reached, weight, _impurity(t, nodes, version), sends_missing)
 
 
 _KINDS = {
@@ -240,6 +243,9 @@ def maybe_missing(
     """Find the columns in which some node has seen missing values."""
     columns: set[int] = set()
     for tree, n in zip(trees, nodes, strict=True):
+        # Before 1.3 no tree took missing values, and no node says where they go.
+        if not (n.sends_missing or version.takes_missing):
+            continue
         if tree.get("splitter") == "random" and not version.random_split_sees_missing:
             continue
         columns |= seen_missing(n.shape, n.reached if n.reached.any() else None)
