@@ -9,6 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.kernels import pair_costs
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
+from treeleak.core.decisions import first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
@@ -41,7 +42,7 @@ def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[b
     for i in range(n):
         for j in range(i + 1, n):
             cost[i, j] = cost[j, i] = align(values, worlds[i], worlds[j])[1]
-    return int(np.argmin(np.where(allowed, cost.sum(axis=1), np.inf)))
+    return int(first_least(np.where(allowed, cost.sum(axis=1), np.inf)))
 
 
 def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
@@ -97,7 +98,7 @@ def aligned_shares(
     for turn in range(turns):
         if turn and stopped():
             break
-        cost = np.add.reduceat(values.expected_cost(share) * value_prior, values.first, axis=1)
+        cost = _of_atoms(values, values.expected_cost(share), value_prior)
         hard = cheapest(cost, values.atom_start)
         blocks = [_Block.of(rows, cost, hard) for rows in groups]
         done = list(range(len(aligned)) if turn or order is None else order)
@@ -128,7 +129,7 @@ def expected_distance(
     """
     held = np.zeros((len(chosen), values.n_values))
     np.put_along_axis(held, chosen, 1.0, axis=1)
-    cost = np.add.reduceat(values.expected_cost(held) * value_prior, values.first, axis=1)
+    cost = _of_atoms(values, values.expected_cost(held), value_prior)
     hard = values.atom_of[chosen[:, :-1]]
     blocks = [_Block.of(rows, cost, hard) for rows in _groups(len(chosen), group)]
     counted, total = True if known is None else ~known, 0.0
@@ -160,6 +161,11 @@ def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
     """
     parts = np.split(cost, start[1:-1], axis=1)
     return np.asarray(start[:-1] + np.column_stack([part.argmin(axis=1) for part in parts]))
+
+
+def _of_atoms(values: Values, cost: FloatArray, value_prior: FloatArray) -> FloatArray:
+    """Mean cost of the values of each atom, on the grid of the costs: many are equal."""
+    return on_grid(np.add.reduceat(cost * value_prior, values.first, axis=1))
 
 
 def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArray) -> FloatArray:

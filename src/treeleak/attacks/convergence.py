@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from treeleak.core.arrays import FloatArray
+from treeleak.core.decisions import on_grid
 
 _LEAST = 4
 """Samples of a chain, with fewer of which nothing is said."""
@@ -57,7 +58,8 @@ def _halves(chains: Sequence[FloatArray]) -> FloatArray | None:
         return None
     n = min(map(len, chains)) // 2
     cut = [(own[: len(own) // 2], own[-(len(own) // 2) :]) for own in chains]
-    return np.array([half[:n] for both in cut for half in both])
+    # Equal heights are one rank on every processor.
+    return on_grid([half[:n] for both in cut for half in both])
 
 
 def _scores(halves: FloatArray) -> FloatArray:

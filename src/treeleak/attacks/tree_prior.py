@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.decisions import on_grid
 from treeleak.core.private import dataclass
 
 _DOUBT, _COUPLING_DOUBT, _WITHIN = 1.0, 2.0, 5.0
@@ -133,7 +134,7 @@ class TreePrior:
 
 def _spanning(information: FloatArray) -> IntArray:
     """Parents in the spanning tree of greatest information; the last attribute is the root."""
-    n = len(information)
+    n, information = len(information), on_grid(information)
     parent = np.full(n, n - 1)
     parent[n - 1] = -1
     inside = np.zeros(n, dtype=bool)

@@ -7,6 +7,8 @@ first: put them on a grid, or ask for more than a margin.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,7 +20,7 @@ GRID = 2.0**-20
 
 def clearly_less(a: float, b: float) -> bool:
     """Whether ``a`` is less than ``b`` by more than a share :data:`GRID` of the greater one."""
-    return bool(a < b - GRID * max(abs(a), abs(b)))
+    return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**2)
 
 
 def on_grid(x: ArrayLike) -> FloatArray:

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.decisions import clearly_less, first_least, on_grid
+from treeleak.core.decisions import clearly_less, first_least, on_grid, rounded
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
@@ -177,7 +177,7 @@ class Values:
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         share, weight = self.shares_of_ones(atom_marginal)
         ones = np.full(len(self.untested), share @ weight)
-        return self.with_ones(1.0 / counts[self.atom_of], ones)
+        return rounded(self.with_ones(1.0 / counts[self.atom_of], ones))
 
     def shares_of_ones(self, atom_marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """List shares of ones in an untested column, and the probability of each."""

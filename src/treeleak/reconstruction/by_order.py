@@ -18,6 +18,7 @@ from treeleak.attacks.known_draws.order_search import (
 )
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import first_least
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
@@ -106,7 +107,7 @@ def _placed(
     n_worlds = min(len(fit.worlds), most_worlds(len(atoms)))
     worlds = np.repeat(atoms[None], n_worlds, axis=0)
     for g, (group, share) in enumerate(zip(groups, fit.share, strict=True)):
-        best = group.atoms[share.argmax()]
+        best = group.atoms[first_least(-share)]
         same = (group.atoms == best).astype(float)
         # What was proved of a row stays so, and doubt about its cell.
         changed = atoms[group.rows, :-1] != best

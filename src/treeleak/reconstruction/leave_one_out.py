@@ -18,6 +18,7 @@ import pandas as pd
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.decisions import falling, rounded
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.given import Labels, Place, Rows
@@ -342,11 +343,11 @@ class Asked:
     def likeliest(self, guess: Guess) -> tuple[FloatArray, IntArray, FloatArray]:
         """The most probable rows, the numbers of their classes, and their probabilities."""
         flat, values = guess.told.posterior.ravel(), self.missing.values
-        top = np.argsort(-flat, kind="stable")[: min(_SHOWN, guess.told.n_possible)]
+        top = falling(flat)[: min(_SHOWN, guess.told.n_possible)]
         point, label = np.divmod(top, self.release.n_classes)
         atoms = self.missing.geometry.atoms(point) + values.atom_start[:-2]
         # Of an atom, the most probable value.
-        order = np.lexsort((-guess.share, values.atom_of))
+        order = np.lexsort((-rounded(guess.share), values.atom_of))
         best = order[np.searchsorted(values.atom_of[order], atoms)]
         return values.rows(best, self.release.n_features), label, flat[top]
 

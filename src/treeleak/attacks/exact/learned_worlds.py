@@ -33,6 +33,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import clearly_less
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
@@ -136,7 +137,8 @@ class Learned:
         """
         between = tuple(self._between(s, rows) for s, rows in enumerate(worlds))
         error, least = self.error(worlds, seed), self.error(between, seed)
-        return (between, least) if least < (1.0 - _WORTH) * error else (worlds, error)
+        better = clearly_less(least, (1.0 - _WORTH) * error)
+        return (between, least) if better else (worlds, error)
 
     def error(self, rows: Sequence[Rows], seed: int) -> float:
         """Mean distance of the rows of all systems, per row and column, from the samples."""

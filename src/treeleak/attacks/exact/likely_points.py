@@ -10,6 +10,7 @@ import numpy as np
 
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.decisions import on_grid
 from treeleak.partition.values import Values
 
 _ROUNDS = 4
@@ -77,6 +78,6 @@ def most_in_common(cell: IntArray, weight: FloatArray, m: IntArray) -> IntArray:
     point = np.repeat(np.arange(len(cell)), times)
     before = np.arange(len(point)) - np.repeat(np.cumsum(times) - times, times)
     gain = np.asarray(binom.sf(before, size[point], p[point]))
-    order = np.lexsort((-gain, cell[point]))
+    order = np.lexsort((-on_grid(gain), cell[point]))
     own = cell[point[order]]
     return point[order[np.arange(len(own)) - np.searchsorted(own, own) < m[own]]]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.kernels import fit_weights
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.decisions import on_grid, rounded
 from treeleak.core.private import dataclass
 from treeleak.partition.untested import mean_skew
 
@@ -30,7 +31,7 @@ class Weights:
         """Log of w over the prior, up to a constant: a sum over the equations of each point."""
         with np.errstate(divide="ignore", invalid="ignore"):
             tilt = np.log(self.w) - np.log(self.prior)
-        return np.asarray(np.nan_to_num(np.clip(tilt - np.nanmax(tilt), -_MOST_TILT, 0.0)))
+        return np.asarray(on_grid(np.nan_to_num(np.clip(tilt - np.nanmax(tilt), -_MOST_TILT, 0.0))))
 
 
 def maximum_entropy(
@@ -101,7 +102,8 @@ def maximum_entropy(
         last = 5 if turn == rounds - 1 else 1
         worst = fit_weights(by_tree, target_float, fitted, last * sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
-    return Weights(w, prior, float(worst))
+    # Walks begin with these.
+    return Weights(rounded(w), rounded(prior), float(worst))
 
 
 def _summed(log: FloatArray, columns: IntArray) -> FloatArray:

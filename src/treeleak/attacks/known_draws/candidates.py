@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import rounded
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.parallel import THREADS, run_all, threads
@@ -296,7 +297,7 @@ class RowProblem:
             own = self.column[self.start[i] : self.start[i + 1]]
             counted = self.equation[self.draws[:, i] > 0]
             same = own[(counted[:, own] == counted[:, [chosen]]).all(axis=0)]
-            out[i] = same[expected[same].argmax()]
+            out[i] = same[rounded(expected[same]).argmax()]
         return out
 
     def _left(self, choice: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:

@@ -21,6 +21,7 @@ from scipy.special import expit, logit, xlogy
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 
@@ -157,7 +158,7 @@ class _Spectrum:
         """
         pairs = zip(target.T, prior.T, strict=True)
         probable = np.column_stack([self.believed(own, p) for own, p in pairs])
-        return np.asarray(np.where(prior > 0.0, probable, -1.0).argmax(axis=1))
+        return np.asarray(first_least(np.where(prior > 0.0, -probable, 1.0)))
 
     def believed(self, target: IntArray, p: FloatArray) -> FloatArray:
         """How probable it is of each row that it is of a class; ``p``: before anything is heard."""
@@ -175,7 +176,7 @@ class _Spectrum:
             through = (1.0 - step) * through + step * (x + missed / share)
             variance = noise if variance == np.inf else (1.0 - step) * variance + step * noise
             u = expit(logit(p) + (through - 0.5) / variance)
-            if (self.weight @ (u > 0.5) == target).all():
+            if (self.weight @ (on_grid(u) > 0.5) == target).all():
                 break
             # Less what the row was told itself.
             left = min(max(float((u * (1.0 - u)).mean()), _LEAST), 0.999 * variance)

@@ -17,6 +17,7 @@ from treeleak.attacks.known_draws.column_order import Group
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import clearly_less, falling, first_least
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 from treeleak.release.draws.column_order_kernels import (
@@ -218,11 +219,11 @@ class Chain:
         while len(moved) <= _TOGETHER:
             more = self.cost() - before
             free = bool(more.sum() <= _FREE)
-            if free or more.sum() >= last:
+            if free or not clearly_less(float(more.sum()), last):
                 break
             last = float(more.sum())
             worst = np.zeros(len(more), dtype=bool)
-            worst[np.argsort(-more)[:_TREES]] = True
+            worst[falling(more)[:_TREES]] = True
             best, least = -1, float((more + before)[worst].sum())
             for h in able:
                 new = self.other(h, attribute, pair)
@@ -257,7 +258,7 @@ def fitted(chain: Chain, clock: Clock) -> Fitting | None:
                 return None
             chain.drawn_again(g, prior, heat)
     shares, worlds = _sampled(chain, clock)
-    chain.begin(np.array([int(own.argmax()) for own in shares]))
+    chain.begin(np.array([int(first_least(-own)) for own in shares]))
     cost = float(chain.cost().sum())
     chain.splits = chain.splits._replace(stream=chain.splits.stream ^ 0x5555)
     return Fitting(tuple(shares), worlds, cost, float(chain.cost().sum()))

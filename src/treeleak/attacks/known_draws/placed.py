@@ -11,6 +11,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.drawn_worlds import drawn_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import on_grid, rounded
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
@@ -96,7 +97,7 @@ def placed_rows(
     if never.any():
         # Where nothing is known, the pair that shares most values with the rows that are known.
         likeness = np.asarray(inside @ (marginal / len(pair))).ravel()
-        pair = np.where(never, used[int(likeness.argmax())], pair)
+        pair = np.where(never, used[int(rounded(likeness).argmax())], pair)
     at = np.searchsorted(used, pair)
     atoms = typical[at]
     sure = np.column_stack([
@@ -253,6 +254,6 @@ class _Points:
         shared = np.zeros(len(self.owner))
         for a in range(self.atoms.shape[1]):
             shared += np.asarray(inside[self.owner, self.atoms[:, a]]).ravel()
-        order = np.lexsort((-shared, self.owner))
+        order = np.lexsort((-on_grid(shared), self.owner))
         first = np.searchsorted(self.owner[order], np.arange(self.n_pairs))
         return self.atoms[order[first]]

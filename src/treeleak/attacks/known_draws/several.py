@@ -38,6 +38,7 @@ from treeleak.attacks.posterior.walks import Found as Walked
 from treeleak.attacks.samples import JUDGES, Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import on_grid
 from treeleak.core.errors import NotCovered
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws, Pairs
@@ -191,7 +192,7 @@ def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
 def _likeliest(samples: Samples, missed: IntArray) -> IntArray:
     """Find the likeliest of the datasets that miss fewest counts: atoms, numbered through."""
     height = np.where(missed == missed.min(), samples.log_posterior, -np.inf)
-    return samples.numbered(int(height.argmax()))
+    return samples.numbered(int(on_grid(height).argmax()))
 
 
 def _all_missed(target: PosteriorTarget, walked: Sequence[Walked]) -> IntArray:

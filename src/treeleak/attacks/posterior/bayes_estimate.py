@@ -19,6 +19,7 @@ from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.partition import rules_hold
 from treeleak.partition.values import Values
@@ -95,7 +96,7 @@ def middle(
         start = few.alike(values.atom_of[best[0]], rng)
         drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
         varied = _central(alone, drawn, certain, target, clock, start, few.in_turn)
-        if (reached := far(varied[0])) < error:
+        if clearly_less(reached := far(varied[0]), error):
             best, error = varied, reached
     return Middle(*best, error)
 

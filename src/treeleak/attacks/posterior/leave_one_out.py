@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import falling, first_least, on_grid
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.core.huge import short
 from treeleak.core.message import own_words
@@ -191,7 +192,7 @@ class MissingRow:
         if values.n_values == values.n_atoms:
             return atom_share
         flat = posterior.ravel()
-        top = np.argpartition(flat, -min(_LIKELIEST, len(flat)))[-_LIKELIEST:]
+        top = falling(flat)[:_LIKELIEST]
         point, label = np.divmod(top, posterior.shape[1])
         atoms = np.column_stack([self.geometry.atoms(point), label]) + values.atom_start[:-1]
         within = density.within(atoms)
@@ -213,7 +214,7 @@ class MissingRow:
         total = reduce(lambda x, y: np.add.outer(x, y).ravel(), each)
         point = np.argmin(np.where(self.allowed, total, np.inf))
         atoms = start[:-2] + self.geometry.atoms(np.array([point]))[0]
-        return np.append(best[atoms], values.start[-2] + share[values.start[-2] :].argmax())
+        return np.append(best[atoms], values.start[-2] + first_least(-share[values.start[-2] :]))
 
     def value_by_value(self, share: FloatArray) -> FloatArray:
         """The value of least expected error of each column by itself; these may be no valid row."""
@@ -224,7 +225,9 @@ class MissingRow:
             own = slice(values.start[a], values.start[a + 1])
             table = values.table(a)
             one = isinstance(part.attribute, OneHot)
-            out[part.columns] = share[own] @ table > 0.5 if one else table[cost[own].argmin()]
+            out[part.columns] = (
+                on_grid(share[own] @ table) > 0.5 if one else table[cost[own].argmin()]
+            )
         return out
 
     def sureness(self, share: FloatArray, chosen: IntArray) -> FloatArray:

@@ -15,6 +15,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import on_grid
 from treeleak.core.errors import NotCovered
 from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
@@ -121,7 +122,7 @@ class Found:
 
         ended = run_all([partial(frozen, chain) for chain in self.chains])
         heights = [chain.log_posterior for chain in ended]
-        return np.asarray(ended[int(np.argmax(heights))].state.atoms, dtype=np.int64)
+        return np.asarray(ended[int(on_grid(heights).argmax())].state.atoms, dtype=np.int64)
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from treeleak.attacks.kernels import propagate
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run, run
 from treeleak.core.arrays import IntArray, equal_entries
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import GRID
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
@@ -102,7 +103,8 @@ class IntegerProblem:
         entry = np.concatenate([members for members, _ in self.equations])
         a = csr_matrix((np.ones(len(entry)), entry, begin))
         # Of lines of equal length, a Cholesky factor with pivots keeps those that are most apart.
-        scale = 1.0 / np.sqrt(sizes)
+        # The first of those that are equally far apart, whatever rounding makes of them.
+        scale = (1.0 - GRID * np.arange(len(sizes))) / np.sqrt(sizes)
         factor, pivot, rank, _ = dpstrf((a @ a.T).toarray() * np.outer(scale, scale), _RANK, 1)
         order, total = pivot - 1, np.array([total for _, total in self.equations])
         scaled = (total * scale)[order]
