@@ -20,6 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import skops.io
@@ -162,6 +163,11 @@ class Lab:
     def skops(self, model: Any) -> Path:
         path = self.folder / "model.skops"
         skops.io.dump(model, path)
+        return path
+
+    def pickle(self, model: Any) -> Path:
+        path = self.folder / "model.joblib"
+        joblib.dump(model, path)
         return path
 
     def attempt(
@@ -712,6 +718,8 @@ def report(title: str, found: list[Outcome], clean: bool) -> None:
 
 
 def main(args: Sequence[str]) -> None:
+    from experiments.benchmarks.gate_parts import PARTS
+
     parser = Options("gate", __doc__, kept=False)
     parser.add_argument("--only", default="", help="ways whose names hold this text")
     parser.add_argument("--rows", type=int, default=60)
@@ -719,7 +727,8 @@ def main(args: Sequence[str]) -> None:
     given = parser.parse_args(args)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
-        lies = run(WAYS, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
+        ways = {**WAYS, **PARTS}
+        lies = run(ways, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
         clean = run(
             CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only, given.time_limit
         )

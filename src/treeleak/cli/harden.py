@@ -11,6 +11,8 @@ import typer
 from treeleak.cli import options as opt
 from treeleak.cli.application import app, in_time
 from treeleak.cli.files import (
+    AUDITED,
+    BAD_INPUT,
     check_different,
     check_free,
     check_place,
@@ -116,7 +118,11 @@ def harden(
     if json is not None:
         result.to_json(json)
     render_hardened(result, console())
-    raise typer.Exit(status_of(result.audit.reconstruction))
+    status = status_of(result.audit.reconstruction)
+    if status == AUDITED and (why := result.audit.not_looked_at) is not None:
+        say(f"treeleak: {out}: {why}.")
+        status = BAD_INPUT
+    raise typer.Exit(status)
 
 
 def _trained_again(model: Path) -> bool:

@@ -210,11 +210,12 @@ def _added(tree: Tree) -> FloatArray:
 
 
 def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, IntArray | None]]:
-    """All trees in a model, with the columns that a bagging gave them."""
+    """All trees that answer, with the columns that a bagging gave them."""
     inner = main_model(model)
-    if inner.name.startswith("Bagging"):
+    if averages(model):
         of_columns = inner.get("estimators_features_") or []
-        for k, tree in enumerate(fitted(inner, "estimators_")):
+        alone = "estimators_" not in inner.state
+        for k, tree in enumerate([inner] if alone else fitted(inner, "estimators_")):
             columns = np.asarray(of_columns[k], dtype=np.int64) if k < len(of_columns) else None
             yield tree, columns
         return

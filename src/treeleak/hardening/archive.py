@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.readers.npy import parse_npy, write_npy
 from treeleak.release.readers.skops_archive import read_members
@@ -27,6 +27,12 @@ NONE: Node = {
     "is_json": True,
 }
 _TREES = ("Tree", "TreePredictor")
+_OWN_FILES: Mapping[str, str] = {
+    "lightgbm": "booster.save_model('model.txt') for booster = model.booster_",
+    "xgboost": "booster.save_model('model.json') for booster = model.get_booster()",
+    "catboost": "model.save_model('model.cbm')",
+}
+"""How to save models of libraries that have files of their own."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,15 @@ class Archive:
                 f"{path}: parts of it refer to each other in an old way; load it and write it "
                 "again with skops.io.dump"
             )
+
+        for _, node in walk(out.schema):
+            library = str(node.get("__module__")).partition(".")[0]
+            name = str(node.get("__class__"))
+            if library in _OWN_FILES and (name == "Booster" or "CatBoost" in name):
+                raise BadInput(
+                    f"{path}: holds a model of {library}, which hardening cannot change within a "
+                    f"skops archive. Save it by itself, {_OWN_FILES[library]}, and harden that file"
+                )
         return out
 
     @property

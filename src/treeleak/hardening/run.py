@@ -16,10 +16,12 @@ import pandas as pd
 
 from treeleak.auditing import Audit, audit
 from treeleak.auditing.beginning import fitted_part
+from treeleak.auditing.inventory.other_models import other_models
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
+from treeleak.core.listed import listed
 from treeleak.core.output import write_file
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.hardening.formats import Content, format_of
@@ -144,6 +146,7 @@ def harden(
         # What is attacked must be what is written, and not what is in memory.
         written = folder / "hardened"
         written.write_bytes(content)
+        _check_alone(source, _stored(written))
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
             raise BadInput(
@@ -168,6 +171,21 @@ def harden(
         audit=replace(found, provenance=source_of, notes=tuple(dict.fromkeys(notes))),
         still_there=tuple(e for e in found.inventory if e.mark == "leaks"),
     )
+
+
+def _check_alone(source: Path, stored: StoredObject) -> None:
+    """Refuse a file that keeps fitted models beside the one that answers.
+
+    A step that chooses columns computes its choice from what hardening takes away.
+    """
+    release = _release(stored, source)
+    if release is not None and (others := other_models(stored, release)):
+        places = listed([f"{other.place} ({other.name})" for other in others], 3)
+        raise BadInput(
+            f"{source}: holds fitted models beside the one that answers: {places}. Predictions may "
+            "need what hardening removes from them, and no attack looks at them. Remove them, or "
+            "save each in a file of its own (skops.io.dump) and harden that; nothing was written"
+        )
 
 
 def _attacked(
