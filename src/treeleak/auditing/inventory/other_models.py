@@ -77,12 +77,12 @@ def other_models(model: StoredObject, release: Release | None) -> tuple[OtherMod
     holding = {id(up) for visit in trees for up in visit.around()}
     # Libraries that keep no tree of their own in view: the whole object is the model.
     trees += [v for v in visits if _has_adapter(v.value) and id(v) not in holding]
-    read: dict[int, Release | None | Literal["not fitted"]] = {}
+    read: dict[int, Release | Literal["not fitted"] | None] = {}
     found: list[tuple[int, OtherModel]] = []
     for tree in trees:
         if _key(tree.value) in seen:
             continue
-        own: Release | None | Literal["not fitted"] = None
+        own: Release | Literal["not fitted"] | None = None
         for holder in reversed([v for v in tree.around() if _has_adapter(v.value)]):
             key = id(holder.value)
             own = read[key] if key in read else read.setdefault(key, _read(holder.value))
@@ -114,7 +114,7 @@ def _key(value: Any) -> Any:
     return hashlib.sha256(b"".join(raw)).digest() if any(raw) else id(value)
 
 
-def _read(stored: StoredObject) -> Release | None | Literal["not fitted"]:
+def _read(stored: StoredObject) -> Release | Literal["not fitted"] | None:
     try:
         return to_release(stored)
     except TimeUp:
