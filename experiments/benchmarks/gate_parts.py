@@ -34,12 +34,13 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 from experiments.benchmarks.gate import LABEL, Attempt, Lab, Way, way
+from treeleak.release import to_release
 
 PARTS: dict[str, Way] = {}
 
 
-def stump(**settings: Any) -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(max_depth=1, min_samples_leaf=20, random_state=0, **settings)
+def stump() -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(max_depth=1, min_samples_leaf=20, random_state=0)
 
 
 def forest() -> RandomForestClassifier:
@@ -71,19 +72,17 @@ OTHER_MODELS: Mapping[str, Callable[[pd.DataFrame, Any], Any]] = {
     "a union": lambda X, y: make_pipeline(
         FeatureUnion([("all", "passthrough"), ("some", SelectFromModel(forest()))]), stump()
     ).fit(X, y),
-    "the base of a bagging": lambda X, y: BaggingClassifier(
-        DecisionTreeClassifier(random_state=0).fit(X, y), 1, random_state=0
-    )
-    .set_params(estimator__max_depth=1)
-    .fit(X, y),
+    "the base of a bagging": lambda X, y: (
+        BaggingClassifier(DecisionTreeClassifier(random_state=0).fit(X, y), 1, random_state=0)
+        .set_params(estimator__max_depth=1)
+        .fit(X, y)
+    ),
     "the start of a boosting": lambda X, y: GradientBoostingClassifier(
         init=forest(), n_estimators=1, max_depth=1, min_samples_leaf=20
     ).fit(X, y),
     "what a search began with": _searched,
     "an attribute": lambda X, y: _by_hand(stump().fit(X, y), backup=forest().fit(X, y)),
-    "a known attribute": lambda X, y: _by_hand(
-        stump().fit(X, y), class_weight=forest().fit(X, y)
-    ),
+    "a known attribute": lambda X, y: _by_hand(stump().fit(X, y), class_weight=forest().fit(X, y)),
     "a function's argument": lambda X, y: _by_hand(
         stump().fit(X, y), backup=functools.partial(np.asarray, forest().fit(X, y))
     ),
@@ -95,7 +94,8 @@ def _person(X: pd.DataFrame) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     number = rng.permutation(len(X)) + rng.random(len(X)).round(3)
     texts = [f"p{k:.3f}" for k in number]
-    notes = [f"seen on day {k:.0f} with {n} findings" for k, n in zip(number, X.sum(axis=1), strict=True)]
+    found = X.sum(axis=1)
+    notes = [f"day {k:.0f}, {n} findings" for k, n in zip(number, found, strict=True)]
     return X.assign(number=number, code=texts, note=notes).reset_index(drop=True)
 
 
@@ -110,11 +110,22 @@ VALUES: Mapping[str, tuple[Any, Any]] = {
     "knots": (SplineTransformer(50, knots="quantile"), ["number"]),
 }
 
+
+def _attempt(lab: Lab, model: Any, X: pd.DataFrame) -> Attempt:
+    """With the training rows in the columns that enter the trees."""
+    if hasattr(model, "steps"):
+        rows = model[:-1].transform(X)
+        rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+        X = pd.DataFrame(rows, columns=list(to_release(model).feature_names))
+    train = X.assign(**{LABEL: lab.y.to_numpy()})
+    return lab.attempt(lab.pickle(model), "--trust-pickle", schema=False, train=train)
+
+
 for _name, _made in OTHER_MODELS.items():
 
     @way(f"another model: {_name}", PARTS)
     def _(lab: Lab, made: Callable[[pd.DataFrame, Any], Any] = _made) -> Attempt:
-        return lab.attempt(lab.pickle(made(lab.X, lab.y)), "--trust-pickle", schema=False)
+        return _attempt(lab, made(lab.X, lab.y), lab.X)
 
 
 for _name, _step in VALUES.items():
@@ -123,7 +134,6 @@ for _name, _step in VALUES.items():
     def _(lab: Lab, step: tuple[Any, Any] = _step) -> Attempt:
         transformer, columns = step
         X = _person(lab.X)
-        kept = ColumnTransformer([("own", transformer, columns), ("rest", "passthrough", list(lab.X))])
-        model = make_pipeline(kept, stump(max_features=None)).fit(X, lab.y)
-        train = X.assign(**{LABEL: lab.y.to_numpy()})
-        return lab.attempt(lab.pickle(model), "--trust-pickle", schema=False, train=train)
+        rest = ("rest", "passthrough", list(lab.X))
+        kept = ColumnTransformer([("own", transformer, columns), rest], sparse_threshold=0)
+        return _attempt(lab, make_pipeline(kept, stump()).fit(X, lab.y), X)

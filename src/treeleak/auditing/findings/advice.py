@@ -89,10 +89,10 @@ _CHANGES: Mapping[str, str] = {
     "model.",
     "unknown": "Remove the parts that no rule knows (treeleak harden does), or find out what they "
     "hold: training rows may be there.",
-    "other models": "Remove the fitted models that no attack looked at, or audit each by itself: save "
-    "it (for a step of a pipeline, skops.io.dump(model.steps[0][1].estimator_, 'inner.skops'); for "
-    "a search, its best_estimator_), and run treeleak audit inner.skops. Of a selection of columns, "
-    "predictions need the chosen columns only.",
+    "other models": "Remove the fitted models that no attack looked at, or audit each by itself: "
+    "save it (for a step of a pipeline, skops.io.dump(model.steps[0][1].estimator_, "
+    "'inner.skops'); for a search, its best_estimator_), and run treeleak audit inner.skops. Of a "
+    "selection of columns, predictions need the chosen columns only.",
     "rows": "Do not release the part that stores the training table. Use one that keeps summaries "
     "only.",
     "noise seeds": "Train again without a seed, and delete every seed from the released file. "

@@ -32,8 +32,9 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
-      are parts that no rule knows, lists of values of single rows, or fitted models that no attack looks at: then "no leak shown"
-      is not said. All else that it lists is material for attacks, not a leak by itself: a remark.
+      are parts that no rule knows, lists of values of single rows, or fitted models that no attack
+      looks at: then "no leak shown" is not said. All else that it lists is material for attacks,
+      not a leak by itself: a remark.
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.

@@ -38,7 +38,7 @@ MAX_PROSE = 600
 MAX_SENTENCES = 32
 LETTERS_IN_PROSE = 0.6
 
-_OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params")
+_OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params|iter|n_resources")
 # Numbers in a row, as a line of a table has them.
 _ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA-F]{24,}")
 

@@ -246,7 +246,7 @@ def _shown(part: _Part, rule: Rule) -> str:
 
 
 def _may_be_of_people(part: _Part, rule: Rule) -> bool:
-    """Whether to count values: not in settings and averages, nor where there is a finding anyway."""
+    """Whether to count values: not in settings or averages, nor where a finding says more."""
     if rule.rows or rule.unknown or rule.names == SEED_NAMES:
         return False
     # Those of encoders of labels are the values of a column.

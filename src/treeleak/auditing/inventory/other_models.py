@@ -3,11 +3,12 @@
 A pipeline's step, a bagging's base or an attribute that somebody added can hold a fitted model
 beside the one that is attacked. It discloses its training rows just as much. So trees are searched
 for everywhere in a file, by what they are and not by what holds them, and those that the release
-was read from are set aside by identity.
+was read from are set aside one by one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -24,6 +25,8 @@ from treeleak.release.release import Release
 from treeleak.release.stored import Opaque, StoredObject
 
 _TREES = ("Tree", "TreePredictor")
+_CONTENT = ("nodes", "values", "handle", "_handle", "__model")
+"""What trees and boosters hold themselves."""
 _OF_NODES = ({"left_child", "right_child"}, {"left", "right", "feature_idx"})
 """Fields of the records in which libraries keep the nodes of a tree."""
 
@@ -67,26 +70,26 @@ def other_models(model: StoredObject, release: Release | None) -> tuple[OtherMod
     release : Release or None
         What the audit attacks; None if it attacks nothing.
     """
-    seen = {id(source) for source in (() if release is None else release.sources)}
+    seen = {_key(source) for source in (() if release is None else release.sources)}
     visits = list(_walk(model))
     order = {id(visit): k for k, visit in enumerate(visits)}
     trees = [visit for visit in visits if _is_tree(visit)]
     holding = {id(up) for visit in trees for up in visit.around()}
     # Libraries that keep no tree of their own in view: the whole object is the model.
     trees += [v for v in visits if _has_adapter(v.value) and id(v) not in holding]
-    read: dict[int, Release | None | Literal["not fitted"]] = {}
+    read: dict[int, Release | Literal["not fitted"] | None] = {}
     found: list[tuple[int, OtherModel]] = []
     for tree in trees:
-        if id(tree.value) in seen:
+        if _key(tree.value) in seen:
             continue
-        own: Release | None | Literal["not fitted"] = None
+        own: Release | Literal["not fitted"] | None = None
         for holder in reversed([v for v in tree.around() if _has_adapter(v.value)]):
             key = id(holder.value)
             own = read[key] if key in read else read.setdefault(key, _read(holder.value))
             if not isinstance(own, Release):
                 continue
-            sources = {id(source) for source in own.sources}
-            if holder is tree or id(tree.value) in sources:
+            sources = {_key(source) for source in own.sources}
+            if holder is tree or _key(tree.value) in sources:
                 if not sources <= seen:
                     other = OtherModel(holder.place, holder.value.name, own)
                     found.append((order[id(holder)], other))
@@ -100,7 +103,18 @@ def other_models(model: StoredObject, release: Release | None) -> tuple[OtherMod
     return tuple(other for _, other in sorted(found, key=lambda item: item[0]))
 
 
-def _read(stored: StoredObject) -> Release | None | Literal["not fitted"]:
+def _key(value: Any) -> Any:
+    """Tell trees apart; a copy that is equal byte for byte says nothing new."""
+    held = [value.get(name) for name in _CONTENT] if isinstance(value, StoredObject) else []
+    raw = [
+        h.tobytes() if isinstance(h, np.ndarray) else h.encode() if isinstance(h, str) else h
+        for h in held
+        if isinstance(h, (str, bytes)) or (isinstance(h, np.ndarray) and not h.dtype.hasobject)
+    ]
+    return hashlib.sha256(b"".join(raw)).digest() if any(raw) else id(value)
+
+
+def _read(stored: StoredObject) -> Release | Literal["not fitted"] | None:
     try:
         return to_release(stored)
     except TimeUp:

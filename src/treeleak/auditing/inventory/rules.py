@@ -289,7 +289,7 @@ RULES: tuple[Rule, ...] = (
     # -- known, but not assessed
     Rule("coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
          "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
-         "explained_variance_* singular_values_ best_threshold_", "not assessed",
+         "explained_variance_* singular_values_ best_threshold_ random_offset_", "not assessed",
          "fitted parameters", "They are computed from all rows together. treeleak does not "
              "attack them.",
          form=forms.fitted),

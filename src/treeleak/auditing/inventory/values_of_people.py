@@ -38,9 +38,7 @@ class Held:
     """The column of an encoder that has a value of its own for nearly each row."""
 
 
-def values_of_people(
-    value: Any, owner: StoredObject, name: str, n_rows: int | None
-) -> Held | None:
+def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | None) -> Held | None:
     """Count the different values of a part if there are more than every second row has.
 
     Returns None where there are not, or where the number of rows is not known.
@@ -89,4 +87,6 @@ def _of_array(array: NDArray[Any], columns: int) -> int:
         plain = array[array == array]
         return 0 if len(array) == columns else len(np.unique(plain))
     axes = [k for k in range(array.ndim) if array.shape[k] != columns]
-    return max((len({part.tobytes() for part in np.moveaxis(array, k, 0)}) for k in axes), default=0)
+    return max(
+        (len({part.tobytes() for part in np.moveaxis(array, k, 0)}) for k in axes), default=0
+    )

@@ -69,8 +69,7 @@ def known_place(where: str) -> str:
     parts = re.split(r"(\.|\[(?:\*|\d{1,6})\])", where)
     # What is split at stands at every second place.
     return "".join(
-        p if k % 2 or not p or p in _words() or p.isdigit() else HIDDEN
-        for k, p in enumerate(parts)
+        p if k % 2 or not p or p in _words() or p.isdigit() else HIDDEN for k, p in enumerate(parts)
     )
 
 

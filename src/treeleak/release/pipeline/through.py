@@ -228,7 +228,7 @@ def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
 
 
 def _fit(release: Release, X: Any) -> tuple[float, float]:
-    """Say how well rows fit the leaves: the share that they reach, and less their count residual."""
+    """Say how well rows fit: the share of the leaves that they reach, less their count residual."""
     try:
         leaves = release.leaves(X)
     except (TypeError, ValueError):
