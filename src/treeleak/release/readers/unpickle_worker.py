@@ -816,7 +816,7 @@ def main(path: str, out: str) -> None:
         description = writer.node(model)
         if left := ledger.left():
             description["unread"] = writer.node(left)
-        archive.writestr("schema.json", json.dumps(description))
+        archive.writestr(zipfile.ZipInfo("schema.json"), json.dumps(description))
 
 
 def behind_stream(path: str) -> bytes:
