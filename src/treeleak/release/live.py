@@ -105,9 +105,10 @@ class _Walk:
         # Attributes of an object of a class derived from a container, and notes on a type.
         beside = dict(getattr(x, "__dict__", None) or {})
         if isinstance(x, np.ma.MaskedArray):
-            fill = repr(x.fill_value) != repr(x.dtype.type(np.ma.default_fill_value(x)))
-            odd = ("_optinfo", "_basedict", *(["_fill_value"] if fill else []))
-            beside = {k: v for k, v in beside.items() if k in odd and (v or k == odd[-1])}
+            beside = {k: beside[k] for k in ("_optinfo", "_basedict") if beside.get(k)}
+            usual = np.ma.array(x.data, mask=False).fill_value
+            if x.dtype.names is None and repr(x.fill_value) != repr(usual):
+                beside["fill_value"] = x.fill_value
         dtype = x if isinstance(x, np.dtype) else getattr(x, "dtype", None)
         if isinstance(dtype, np.dtype) and (notes := _notes(dtype)):
             beside["metadata"] = notes

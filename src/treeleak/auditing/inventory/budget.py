@@ -7,7 +7,7 @@ the whole model, by class and attribute: a value that all objects of a class sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -72,11 +72,9 @@ def _is_short(rule: Rule) -> bool:
 
 
 def _by_name(
-    parts: Iterable[AnyPart], held: Callable[[Any], Iterable[Hashable]]
-) -> dict[tuple[str, str], tuple[set[Hashable], list[AnyPart]]]:
-    found: dict[tuple[str, str], tuple[set[Hashable], list[AnyPart]]] = defaultdict(
-        lambda: (set(), [])
-    )
+    parts: Iterable[AnyPart], held: Callable[[Any], Iterable[Any]]
+) -> dict[tuple[str, str], tuple[set[Any], list[AnyPart]]]:
+    found: dict[tuple[str, str], tuple[set[Any], list[AnyPart]]] = defaultdict(lambda: (set(), []))
     for part in parts:
         values, own = found[part.owner.name, part.attribute]
         values.update(held(part.value))
@@ -86,24 +84,28 @@ def _by_name(
 
 def _settings(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
     """One value for each name, and as many again, or as many as a single setting may have."""
-    by_name = _by_name(parts, lambda value: _values(value) - {repr(c) for c in columns})
-    beside = {name: len(values) - 1 for name, (values, _) in by_name.items()}
-    length = {name: sum(map(len, map(str, values))) for name, (values, _) in by_name.items()}
-    many = sum(n for n in beside.values() if n > 0) > max(SHORT, len(by_name))
+    free = {repr(column) for column in columns}
+    by_name = _by_name(parts, lambda value: [_content(value, free)])
+    contents = {content for own, _ in by_name.values() for content in own}
+    # What several classes have alike, as a forest and its trees do, counts once.
+    wide = sum(len(content) - 1 for content in contents if content)
+    many = wide + sum(len(own) - 1 for own, _ in by_name.values()) > max(SHORT, len(by_name))
+    length = {content: sum(map(len, content)) for content in contents}
     long = sum(length.values()) > WORD * len(by_name) + _DIGITS * SHORT
     return {
         id(part)
-        for name, (_, own) in by_name.items()
-        if (many and beside[name] > 0) or (long and length[name] > WORD)
-        for part in own
+        for own, held in by_name.values()
+        if (many and (len(own) > 1 or any(len(content) > 1 for content in own)))
+        or (long and sum(length[content] for content in own) > WORD)
+        for part in held
     }
 
 
-def _values(value: Any) -> set[str]:
+def _content(value: Any, free: Set[str] = frozenset()) -> tuple[str, ...]:
     held = pieces(value)
     arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in a.ravel().tolist())
-    code = {o.type for o in held.others if isinstance(o, Opaque)}
-    return code | {repr(v) for v in (*held.scalars, *arrays) if v is not None}
+    code = (o.type for o in held.others if isinstance(o, Opaque))
+    return (*code, *(text for v in (*held.scalars, *arrays) if (text := repr(v)) not in free))
 
 
 def _texts(value: Any) -> frozenset[str]:
@@ -126,7 +128,7 @@ def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
 def _seeds(parts: list[AnyPart]) -> set[int]:
     """One generator for each name; seeds that are drawn are large, and those chosen are few."""
     generators = [part for part in parts if isinstance(part.value, StoredObject)]
-    by_name = _by_name(generators, _content)
+    by_name = _by_name(generators, lambda value: [_content((value.state, value.args))])
     over = {
         id(part)
         for values, own in by_name.values()
@@ -135,12 +137,6 @@ def _seeds(parts: list[AnyPart]) -> set[int]:
     }
     small = _by_name(parts, lambda value: {v for v in _numbers(value) if abs(v) < _DRAWN})
     return over | {id(p) for values, own in small.values() if len(values) > SHORT for p in own}
-
-
-def _content(value: StoredObject) -> list[Hashable]:
-    held = pieces((value.state, value.args))
-    arrays = tuple(a.tobytes() for a in held.others if isinstance(a, np.ndarray))
-    return [(repr(held.scalars), arrays)]
 
 
 def _numbers(value: Any) -> list[int]:
