@@ -82,7 +82,6 @@ NEEDED = {
     "FunctionTransformer: kw_args",
     "FunctionTransformer: arguments of a partial",
     "labels of classes",
-    "settings nested one in the other",
     "search: a matrix as a column of choices",
     "search: a longer column of choices",
     "search: choices that the grid does not have",

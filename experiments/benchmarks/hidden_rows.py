@@ -390,17 +390,9 @@ def _settings(X: pd.DataFrame) -> dict[str, Any]:
 def _words(X: pd.DataFrame) -> dict[str, Any]:
     """A word of letters a and b in each of many settings."""
     names = [
-        "criterion",
-        "splitter",
-        "max_depth",
-        "min_samples_split",
-        "min_samples_leaf",
-        "max_features",
-        "max_leaf_nodes",
-        "ccp_alpha",
-        "monotonic_cst",
-        "class_weight",
-    ]
+        "criterion", "splitter", "max_depth", "min_samples_split", "min_samples_leaf",
+        "max_features", "max_leaf_nodes", "ccp_alpha", "monotonic_cst", "class_weight",
+    ]  # fmt: skip
     letters = "".join("ab"[bit] for bit in _all_bits(X))
     return {name: letters[60 * k : 60 * k + 60] for k, name in enumerate(names)}
 
