@@ -82,6 +82,10 @@ NEEDED = {
     "FunctionTransformer: kw_args",
     "FunctionTransformer: arguments of a partial",
     "labels of classes",
+    "search: a matrix as a column of choices",
+    "search: a longer column of choices",
+    "search: choices that the grid does not have",
+    "class of a dictionary",
 }
 
 

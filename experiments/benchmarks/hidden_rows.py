@@ -24,6 +24,8 @@ import numpy as np
 import pandas as pd
 import skops.io
 from rich.console import Console
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -323,6 +325,125 @@ def _behind_zlib(model: Any, X: pd.DataFrame, path: Path) -> None:
     path.write_bytes(path.read_bytes() + _raw(X))
 
 
+def _inserted(make: Callable[[pd.DataFrame], bytes]) -> Hide:
+    """Put opcodes behind the first of a pickle of protocol 2."""
+
+    def change(model: Any, X: pd.DataFrame) -> bytes:
+        content = pickle.dumps(model, protocol=2)
+        return content[:2] + make(X) + content[2:]
+
+    return _pickled(change)
+
+
+def _all_bits(X: pd.DataFrame) -> list[int]:
+    return [value for row in _lists(X) for value in row]
+
+
+def _noted_type(model: Any, X: pd.DataFrame) -> bytes:
+    model.tree_ = model.tree_
+    model.max_features = np.zeros(1, np.dtype("f8", metadata={"rows": _lists(X)}))
+    return pickle.dumps(model)
+
+
+def _wrapper_fields(model: Any, X: pd.DataFrame, path: Path) -> None:
+    """Give the wrapper that joblib writes before an array one field more."""
+    joblib.dump(model, path, protocol=3)
+    content, text = path.read_bytes(), _csv(X).encode()
+    at = content.index(b"u", content.index(b"numpy_array_alignment_bytes") + 27)
+    more = b"X" + struct.pack("<L", 1) + b"n" + b"X" + struct.pack("<L", len(text)) + text
+    path.write_bytes(content[:at] + more + content[at:])
+
+
+def _padding(model: Any, X: pd.DataFrame, path: Path) -> None:
+    """Write over the bytes by which joblib aligns arrays."""
+    joblib.dump(model, path)
+    content, hidden = path.read_bytes(), _raw(X)
+    at = content.index(b"\xff" * 3, content.index(b"numpy_array_alignment_bytes"))
+    path.write_bytes(content[:at] + hidden[:3] + content[at + 3 :])
+
+
+def _numbers(X: pd.DataFrame) -> list[int]:
+    """A whole number for each row."""
+    return [int(bits, 2) for bits in _bits(X)]
+
+
+def _settings_of_steps(X: pd.DataFrame) -> list[StandardScaler]:
+    """A step for each row, which has a number as a setting."""
+    return [StandardScaler(copy=number) for number in _numbers(X)]
+
+
+def _nested(X: pd.DataFrame) -> Any:
+    """Bagging in bagging, each with a row as a setting."""
+    inner: Any = DecisionTreeClassifier()
+    for row in _lists(X)[:30]:
+        inner = BaggingClassifier(estimator=inner, max_samples=row)
+    return inner
+
+
+def _settings(X: pd.DataFrame) -> dict[str, Any]:
+    """A row in each of many settings."""
+    names = ["max_depth", "min_samples_split", "min_samples_leaf", "max_leaf_nodes", "ccp_alpha"]
+    rows = _lists(X)
+    return {name: rows[2 * k] + rows[2 * k + 1] for k, name in enumerate(names)}
+
+
+def _words(X: pd.DataFrame) -> dict[str, Any]:
+    """A word of letters a and b in each of many settings."""
+    names = [
+        "criterion", "splitter", "max_depth", "min_samples_split", "min_samples_leaf",
+        "max_features", "max_leaf_nodes", "ccp_alpha", "monotonic_cst", "class_weight",
+    ]  # fmt: skip
+    letters = "".join("ab"[bit] for bit in _all_bits(X))
+    return {name: letters[60 * k : 60 * k + 60] for k, name in enumerate(names)}
+
+
+def _search(value: Callable[[pd.DataFrame], Any]) -> Hide:
+    """A search that lists the rows among its results."""
+
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        y = model.predict(X)
+        search = GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2]}, cv=2).fit(X, y)
+        search.cv_results_["param_max_depth"] = value(X)
+        skops.io.dump(search, path)
+
+    return hide
+
+
+def _candidates(model: Any, X: pd.DataFrame, path: Path) -> None:
+    """Candidates of a search that its grid does not have."""
+    search = GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2]}, cv=2)
+    search.fit(X, model.predict(X))
+    numbers = _numbers(X)
+    results = {"param_max_depth": np.array(numbers, dtype=object)}
+    search.cv_results_ = {**results, "params": [{"max_depth": number} for number in numbers]}
+    skops.io.dump(search, path)
+
+
+def _typed(kind: str, text: Callable[[pd.DataFrame], str]) -> Hide:
+    """Put a text where a key of another type stands."""
+
+    def change(schema: dict[str, Any], X: pd.DataFrame) -> None:
+        key = _node(kind, "builtins", "Type", 1 << 20)
+        listed = _node("list", "builtins", "List", 1 << 20, content=[key])
+        own = _node("dict", "builtins", "Dict", 1 << 20, key_types=listed)
+        _values(schema)["class_weight"] = {**own, "content": {text(X): _json(1)}}
+
+    return _described(change)
+
+
+def _times(model: Any, X: pd.DataFrame, path: Path) -> None:
+    """A time of day for each member."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, content) in zip(_numbers(X), _members(model).items(), strict=False):
+            time = (2020, 1, 1, number % 24, number // 24 % 60, 0)
+            archive.writestr(zipfile.ZipInfo(name, time), content)
+
+
+def _rights(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
+    for info, number in zip(archive.infolist(), _numbers(X), strict=False):
+        info.external_attr, info.internal_attr = number << 16, number
+
+
 def _release(change: Callable[[dict[str, Any], pd.DataFrame], None]) -> Hide:
     def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
         document = release_to_dict(to_release(model))
@@ -497,6 +618,29 @@ _SKOPS: Mapping[str, Hide] = {
         lambda content, hidden, squeeze: squeeze.compress(content + hidden) + squeeze.flush()
     ),
     "content beyond its size": _in_a_member(lambda content, hidden, _: content + hidden, method=0),
+    "settings: a row in each": _attributes(_settings),
+    "settings: a word in each": _attributes(_words),
+    "settings nested one in the other": _step(
+        lambda X: FunctionTransformer(None, inverse_func=_nested(X))
+    ),
+    "steps with a number each": _attribute("class_weight", _settings_of_steps),
+    "seeds: a text": _attribute(
+        "random_state", lambda X: "".join("ab"[b] for b in _all_bits(X))[:60]
+    ),
+    "search: a matrix as a column of choices": _search(lambda X: X.to_numpy(dtype=float)),
+    "search: a longer column of choices": _search(_numbers),
+    "search: choices that the grid does not have": _candidates,
+    "key of a truth value": _typed("bool", _csv),
+    "key of a number": _typed("int", lambda X: "".join(_bits(X))),
+    "key of None": _typed("NoneType", lambda X: "".join(_bits(X))),
+    "module of a plain value": _put(
+        "max_depth", lambda X: {**_json(2), "__module__": "m" + "_".join(_bits(X)[:6])}
+    ),
+    "class of a dictionary": _described(
+        lambda s, X: s["content"].update({"__class__": "".join("ab"[b] for b in _all_bits(X)[:28])})
+    ),
+    "times of members": _times,
+    "rights of members": _zipped(_rights),
 }
 _PICKLE: Mapping[str, Hide] = {
     "attribute": _pickled(_with_state),
@@ -508,6 +652,21 @@ _PICKLE: Mapping[str, Hide] = {
     "value under the result": _pickled(_under_result),
     "state that is overwritten": _pickled(_overwritten),
     "bytes behind a compressed stream": _behind_zlib,
+    "truth values that are thrown away": _inserted(
+        lambda X: b"".join((b"\x890", b"\x880")[bit] for bit in _all_bits(X))
+    ),
+    "names that are thrown away": _inserted(
+        lambda X: b"".join(b"cm\nrow_%s\n0" % bits.encode() for bits in _bits(X))
+    ),
+    "protocols that are stated again": _inserted(
+        lambda X: b"".join(b"\x80%c" % bit for bit in _all_bits(X))
+    ),
+    "places that nothing asks for": _inserted(
+        lambda X: b"N" + b"".join(b"r" + struct.pack("<L", n + 999) for n in _numbers(X)) + b"0"
+    ),
+    "notes on a type": _pickled(_noted_type),
+    "field of joblib's wrapper": _wrapper_fields,
+    "bytes that align arrays": _padding,
 }
 _JSON: Mapping[str, Hide] = {
     "release: notes": _release(_set("notes", lambda X: _csv(X).splitlines())),

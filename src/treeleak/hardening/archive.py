@@ -33,6 +33,8 @@ _OWN_FILES: Mapping[str, str] = {
     "catboost": "model.save_model('model.cbm')",
 }
 """How to save models of libraries that have files of their own."""
+_RIGHTS = 0o600 << 16
+"""Of a member, as Python's zip files have them."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,9 @@ class Archive:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as file:
             for info in self.infos:
-                member = zipfile.ZipInfo(info.filename, info.date_time)
-                member.external_attr = info.external_attr
+                # One time for all, so that none says anything.
+                member = zipfile.ZipInfo(info.filename, self.infos[0].date_time)
+                member.external_attr = _RIGHTS
                 file.writestr(member, self.data[info.filename], info.compress_type)
         return buffer.getvalue()
 

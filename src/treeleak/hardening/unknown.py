@@ -18,7 +18,6 @@ from treeleak.release.readers.skops_layout import (
     is_mark,
     laid_out,
     odd_text,
-    unknown_keys,
 )
 from treeleak.release.stored import StoredObject
 
@@ -42,13 +41,11 @@ def without_unknown(archive: Archive) -> Archive:
     predictions may rest on it.
     """
     data = dict(archive.data)
-    model, schema, sources = read_with_sources(archive.to_bytes())
-    changed = _drop_attributes(model, sources)
-    for own, (_, node) in enumerate(walk(schema)):
-        loader = str(node.get("__loader__"))
-        for place, key in unknown_keys(node, loader, root=own == 0):
-            del place[key]
-            changed = True
+    model, schema, sources, unread = read_with_sources(archive.to_bytes())
+    for node, key in unread:
+        del node[key]
+    changed = _drop_attributes(model, sources) or bool(unread)
+    for _, node in walk(schema):
         changed |= _plain_value(node)
     named = {str(node["file"]) for _, node in walk(schema) if "file" in node} | {SCHEMA}
     for name in named & data.keys():
@@ -69,7 +66,7 @@ def _plain_value(node: Node) -> bool:
     if node.get("__loader__") == "JsonNode":
         own = {"content": json.dumps(json.loads(node["content"]))}
         node |= {**NONE, **own, "__class__": "str" if node.get("__class__") else ""}
-    if not is_mark(node.get("__id__", 0)):
+    if "__id__" in node and not is_mark(node["__id__"]):
         del node["__id__"]
     return before != node
 

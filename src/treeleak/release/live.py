@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,6 +19,9 @@ AnyDescription = TypeVar("AnyDescription", bound=Description)
 MAX_DEPTH = 100
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
+_CONTAINERS = (
+    np.ndarray, np.dtype, Mapping, list, tuple, set, frozenset, str, bytes, int, float,
+)  # fmt: skip
 _NAMED = (
     type,
     types.FunctionType,
@@ -74,7 +78,7 @@ class _Walk:
         if isinstance(x, np.generic) or type(x) in _SCALARS:
             return x
         if isinstance(x, _NAMED):
-            return Opaque(_name_of(x), "code, not data")
+            return Opaque(_name_of(x), "code, not data", self._held_by_code(x, depth))
         if depth > MAX_DEPTH:
             return Opaque(_type_name(type(x)), f"nested deeper than {MAX_DEPTH} levels")
         if id(x) in self._seen:
@@ -84,14 +88,49 @@ class _Walk:
         self._seen[id(x)] = (x, described)
         return described
 
+    def _held_by_code(self, x: Any, depth: int) -> Any:
+        """What a function or method holds beside its code, if a file would hold it, too."""
+        owner = getattr(x, "__self__", None)
+        if isinstance(x, (types.MethodType, types.BuiltinFunctionType)):
+            named = owner is None or isinstance(owner, (type, types.ModuleType))
+            return None if named else self.value(owner, depth + 1)
+        if not isinstance(x, types.FunctionType) or _is_importable(x):
+            return None
+        cells = [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]
+        held = (x.__defaults__, x.__kwdefaults__, cells, vars(x), x.__code__.co_consts)
+        return self.value([part for part in held if part], depth + 1) or None
+
     def _container(self, x: Any, depth: int) -> Any:
+        described = self._plain_container(x, depth)
+        # Attributes of an object of a class derived from a container, and notes on a type.
+        beside = dict(getattr(x, "__dict__", None) or {})
+        if isinstance(x, np.ma.MaskedArray):
+            beside = {k: beside[k] for k in ("_optinfo", "_basedict") if beside.get(k)}
+            usual = np.ma.array(x.data, mask=False).fill_value
+            if x.dtype.names is None and repr(x.fill_value) != repr(usual):
+                beside["fill_value"] = x.fill_value
+        dtype = x if isinstance(x, np.dtype) else getattr(x, "dtype", None)
+        if isinstance(dtype, np.dtype) and (notes := _notes(dtype)):
+            beside["metadata"] = notes
+        if not beside or not isinstance(x, _CONTAINERS):
+            return described
+        state = {"value": described, "beside": self.value(beside, depth)}
+        return StoredObject(_type_name(type(x)), state)
+
+    def _plain_container(self, x: Any, depth: int) -> Any:
         if isinstance(x, np.ma.MaskedArray):
             state = {"data": np.asarray(x.data), "mask": np.asarray(x.mask)}
             return StoredObject("numpy.ma.MaskedArray", state)
         if isinstance(x, np.ndarray):
             return self._array(np.asarray(x), depth)
         if isinstance(x, Mapping):
-            return {self._key(k, depth): self.value(v, depth) for k, v in x.items()}
+            described = {self._key(k, depth): self.value(v, depth) for k, v in x.items()}
+            # Keys that read alike would hide each other's values.
+            return (
+                described
+                if len(described) == len(x)
+                else [(self.value(k, depth), self.value(v, depth)) for k, v in x.items()]
+            )
         if isinstance(x, (list, tuple)):
             items = [self.value(v, depth) for v in x]
             return items if isinstance(x, list) else tuple(items)
@@ -129,10 +168,28 @@ class _Walk:
         if not isinstance(reduced, tuple) or len(reduced) < 2:
             return Opaque(name, "code, not data")
         args = [a for a in reduced[1] if not (isinstance(a, type) and isinstance(x, a))]
+        args += [reduced[0]] if not isinstance(reduced[0], _NAMED) else []
         state = reduced[2] if len(reduced) > 2 else None
+        items = [list(part) for part in reduced[3:5] if part is not None]
+        args += [part for part in items if part]
         return StoredObject(
             name, attributes(self.value(state, depth)), tuple(self.value(a, depth) for a in args)
         )
+
+
+def _is_importable(x: types.FunctionType) -> bool:
+    """Say whether a file would hold the name of a function alone."""
+    found: Any = sys.modules.get(x.__module__)
+    for name in x.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is x
+
+
+def _notes(dtype: np.dtype[Any]) -> list[Any]:
+    """What somebody wrote beside a type: notes, and titles of fields."""
+    fields = (dtype.fields or {}).values()
+    own = [dict(dtype.metadata)] if dtype.metadata else []
+    return own + [n for f in fields for n in (*f[2:], *_notes(f[0]))]
 
 
 def attributes(state: Any) -> dict[str, Any]:

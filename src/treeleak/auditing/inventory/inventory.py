@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
@@ -52,6 +53,12 @@ _HOLDS_OBJECTS = re.compile(
     "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
 )
 """Parameters in which an object may stand; all others are numbers and words."""
+_IN_MEMORY = replace(
+    UNKNOWN,
+    what="bytes between the fields of nodes",
+    why="Where a model was copied (copy.deepcopy), numpy leaves there what was in memory: anything "
+    "that the program held, rows among it. Predictions do not need it.",
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ def take_inventory(
     told: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}
     people: dict[tuple[str, Rule], Held] = {}
-    for part, rule in _judged(model, context):
+    for part, rule in within_budget(_judged(model, context)):
         if table is not None and not rule.rows and _searched(part, rule):
             rule = STORED if table.stands_in(part.value) else rule
         found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
@@ -146,9 +153,9 @@ def take_inventory(
                 said[in_numbers] = None
         if not rule.rows and _searched(part, rule):
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
-    for (where, _, rule), parts in spread.items():
+    for (where, *_), parts in spread.items():
         # What is short in every object can be a table in all of them together.
-        if (worse := _together(parts, rule, table)) is not None:
+        if (worse := _together(parts, table)) is not None:
             found.setdefault((where, worse), Counter())[_shown(parts[0], worse)] += len(parts)
     entries = (
         Entry(
@@ -176,19 +183,14 @@ def _content(value: Any) -> tuple[Any, ...]:
     return (repr(held.scalars), *others)
 
 
-def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
+def _together(parts: list[_Part], table: Table | None) -> Rule | None:
     """Judge the values of one attribute in many objects; None where that changes nothing."""
     if len(parts) < 2:
         return None
     values = [part.value for part in parts]
     # What is the same in every object, as classes are, would spell rows of few columns by chance.
-    apart = len({_content(value) for value in values}) > 1
-    if apart and table is not None and table.stands_in(values):
-        return STORED
-    if rule not in (SETTING, INTERNAL):
-        return None
-    different = {repr(s) for value in values for s in pieces(value).scalars}
-    return UNKNOWN if len(different) > SHORT else None
+    apart = table is not None and len({_content(value) for value in values}) > 1
+    return STORED if apart and table is not None and table.stands_in(values) else None
 
 
 def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:
@@ -197,7 +199,7 @@ def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], 
     Returns for each value the object and the attribute in which it stands, and those around it.
     """
     context = Context(drawn=None, missing=None)
-    judged = _judged(model, context)
+    judged = within_budget(_judged(model, context))
     unknown = (p for p, rule in judged if rule.unknown and (p.above or not p.left_over))
     return [tuple(part.holders()) for part in unknown]
 
@@ -362,7 +364,7 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
             )
             for c in value.dtype.names
         ]
-        return [(part, UNKNOWN)] if _padded(value) else [], inside
+        return [(part, _IN_MEMORY)] if _padded(value) else [], inside
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [(part, _unknown(value, context))], []
     items = value.ravel().tolist() if isinstance(value, np.ndarray) else list(value)

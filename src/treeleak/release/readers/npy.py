@@ -16,6 +16,8 @@ from treeleak.core.errors import BadModel, TreeleakError
 _Header: TypeAlias = tuple[tuple[int, ...], bool, "np.dtype[Any]", int]
 """Shape, whether columns come first, type, and bytes."""
 _USUAL = b"\x93NUMPY\x01\x00"
+_ALIGNED, _ROOM = 16, 64
+"""To how many bytes headers are filled up, and how much room versions of numpy leave in them."""
 _SHORT, _KEPT = 512, 256
 """Bytes of the headers that are kept, and how many are. The trees of a forest have few that differ,
 and to read one takes longer than all else about an array."""
@@ -85,7 +87,9 @@ def _is_odd(header: bytes, dtype: np.dtype[Any], fortran: bool, shape: tuple[int
     # Versions of numpy leave more or less room behind the header.
     said, due = (raw[8:].lstrip(b" ").rstrip(b" \n") for raw in (header, file.getvalue()))
     start = 2 if write is np.lib.format.write_array_header_1_0 else 4
-    return titled or said[start:] != due[start:] or len(header) > len(due) + 256
+    wide = header[6:7] == b"\x02" and len(header) <= 0xFFFF
+    uneven = len(header) % _ALIGNED > 0 or abs(len(header) - len(file.getvalue())) > _ROOM
+    return titled or wide or uneven or said[start:] != due[start:]
 
 
 _odd_if_short = lru_cache(_KEPT)(_is_odd)

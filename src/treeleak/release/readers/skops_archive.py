@@ -67,8 +67,10 @@ def read_members(path: Path) -> Members:
         return Members(infos, {info.filename: unpack(archive, info) for info in infos})
 
 
-def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[StoredObject, Node]]]:
-    """Read an archive, and say which object each description became.
+def read_with_sources(
+    content: bytes,
+) -> tuple[StoredObject, Node, list[tuple[StoredObject, Node]], list[tuple[Node, str]]]:
+    """Read an archive, and say which object each description became, and what nobody read.
 
     Returns
     -------
@@ -78,13 +80,15 @@ def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[St
         The description of all values.
     list of tuple
         Objects and their descriptions.
+    list of tuple
+        Descriptions, and keys in them that stand for nothing.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         reading = Archive(archive, len(content))
         value = reading.root()
     if not isinstance(value, StoredObject):
         raise no_model(value)
-    return value, reading.schema, reading.sources
+    return value, reading.schema, reading.sources, [*reading.unread]
 
 
 @contextmanager

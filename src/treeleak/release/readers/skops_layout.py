@@ -1,4 +1,4 @@
-"""What skops 0.9 to 0.16 write, key by key; all else in an archive is left over."""
+"""What skops 0.9 to 0.16 write; all else in an archive, and what nobody reads, is left over."""
 
 from __future__ import annotations
 
@@ -14,51 +14,83 @@ SCHEMA = "schema.json"
 
 Node = dict[str, Any]
 
-_COMMON = frozenset({"__class__", "__module__", "__loader__", "__id__"})
-_ROOT = frozenset({"protocol", "_skops_version"})
-_CONTENT = frozenset({"content"})
-_KEYS: Mapping[str, frozenset[str]] = {
-    "JsonNode": frozenset({"content", "is_json"}),
-    "DictNode": frozenset({"content", "key_types"}),
-    "BytesNode": frozenset({"file"}),
-    "BytearrayNode": frozenset({"file"}),
-    "NdArrayNode": frozenset({"type", "file", "content", "shape"}),
-    "SparseMatrixNode": frozenset({"type", "file"}),
-    "TreeNode": frozenset({"__reduce__", "content"}),
-    "LossNode": frozenset({"__reduce__", "content"}),
-    "QuantileForestNode": frozenset({"__reduce__", "content"}),
-    "TypeNode": frozenset(),
-    "CachedNode": frozenset(),
-    "OperatorFuncNode": frozenset({"attrs"}),
-}
-_WITHIN: Mapping[str, frozenset[str]] = {
-    "MaskedArrayNode": frozenset({"data", "mask"}),
-    "SliceNode": frozenset({"start", "stop", "step"}),
-    "PartialNode": frozenset({"func", "args", "kwds", "namespace"}),
-    "DefaultDictNode": frozenset({"main", "default_factory"}),
-    "_DictWithDeprecatedKeysNode": frozenset({"main", "_deprecated_key_to_new_key"}),
-    "RandomGeneratorNode": frozenset({"bit_generator", "seed_seq"}),
-    "MethodNode": frozenset({"func", "obj"}),
-    "FunctionNode": frozenset({"module_path", "function"}),
-}
+
+class Fields(Node):
+    """An object of the description, and which of its fields somebody has read."""
+
+    def __init__(self, fields: Node) -> None:
+        super().__init__(fields)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Read a field that may be missing."""
+        self.read.add(key)
+        return super().get(key, default)
+
+    def whole(self) -> Node:
+        """Read all fields."""
+        self.read.update(self)
+        return self
+
+
+def unread_fields(schema: Fields) -> list[tuple[Fields, str]]:
+    """List the fields that nobody has read, with the objects in which they stand."""
+    found: list[tuple[Fields, str]] = []
+    stack: list[Any] = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Fields):
+            found += ((part, key) for key in part.keys() - part.read)
+            stack += (value for key, value in part.items() if key in part.read)
+        elif isinstance(part, list):
+            stack += part
+    return found
+
+
+_NUMBERS = " ".join(
+    f"numpy.{name}"
+    for name in (
+        *(
+            f"{kind}{bits}"
+            for kind in ("int", "uint", "float", "complex")
+            for bits in (8, 16, 32, 64)
+        ),
+        *("float128", "complex128", "complex256", "longlong", "ulonglong", "longdouble"),
+        *("clongdouble", "bool", "bool_", "str_", "bytes_", "datetime64", "timedelta64"),
+    )
+)
 # Classes of values that are no objects: the reader does not ask for them.
-_CLASSES: Mapping[str, re.Pattern[str]] = {
-    "JsonNode": re.compile("str|"),
-    "DictNode": re.compile("dict|OrderedDict|Bunch|defaultdict|Params|ParamsDict|_?[A-Za-z]{1,30}"),
-    "ListNode": re.compile("list|"),
-    "TupleNode": re.compile("tuple|[A-Za-z_]{1,30}|"),
-    "SetNode": re.compile("set|frozenset|"),
-    "BytesNode": re.compile("bytes"),
-    "BytearrayNode": re.compile("bytearray"),
-    "SliceNode": re.compile("slice"),
-    "NdArrayNode": re.compile(
-        "ndarray|bool_?|str_|bytes_|void|(u?int|float|complex)[0-9]{0,3}|longlong|ulonglong|longdouble|object_?"
-    ),
-    "KeyType": re.compile("str_?|bool_?|(u?int|float)[0-9]{0,3}|NoneType"),
+_CLASSES: Mapping[str, frozenset[str]] = {
+    loader: frozenset(names.split())
+    for loader, names in {
+        "JsonNode": "builtins.str builtins.",
+        "DictNode": "builtins.dict collections.OrderedDict sklearn.utils.Bunch "
+        "sklearn.utils._bunch.Bunch sklearn.utils._repr_html.params.ParamsDict",
+        "DefaultDictNode": "collections.defaultdict",
+        "ListNode": "builtins.list builtins.",
+        "TupleNode": "builtins.tuple builtins.",
+        "SetNode": "builtins.set builtins.frozenset builtins.",
+        "BytesNode": "builtins.bytes",
+        "BytearrayNode": "builtins.bytearray",
+        "SliceNode": "builtins.slice",
+        "DTypeNode": "numpy.dtype",
+        "NdArrayNode": f"numpy.ndarray numpy.memmap numpy.matrix numpy.recarray numpy.rec.recarray "
+        f"numpy.void numpy.object_ {_NUMBERS}",
+        "CachedNode": "None.None",
+        "KeyType": "builtins.str builtins.int builtins.float builtins.bool builtins.NoneType "
+        + _NUMBERS,
+    }.items()
 }
 _MEMBER = re.compile(r"[0-9a-f-]{1,36}\.(npy|npz|bin)")
 _NAME = re.compile(r"[A-Za-z0-9_.<>]{0,100}")
-_MOST_ID = 2**64
+_VERSION = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}[\w.+]{0,8}")
+_FIRST_ADDRESS, _LAST_ADDRESS, _APART = 1 << 16, 1 << 48, 8
+"""Where objects lie in memory."""
+_MOST_VERSION = 9
 
 
 def is_usual_name(member: str) -> bool:
@@ -68,7 +100,7 @@ def is_usual_name(member: str) -> bool:
 
 def is_mark(mark: Any) -> bool:
     """Say whether skops marks values so: by an address."""
-    return type(mark) is int and 0 <= mark < _MOST_ID
+    return type(mark) is int and _FIRST_ADDRESS <= mark < _LAST_ADDRESS and mark % _APART == 0
 
 
 def laid_out(document: Any, line: str = "\n") -> str:
@@ -95,32 +127,41 @@ def odd_text(text: str, document: Any) -> Iterator[Leftover]:
         yield Leftover(SCHEMA, "layout that skops does not write", text)
 
 
-def unknown_keys(node: Node, loader: str, root: bool) -> list[tuple[Node, str]]:
-    """List the keys in the description of a value that skops does not write, with their place."""
-    known = _COMMON | _KEYS.get(loader, _CONTENT) | (_ROOT if root else frozenset())
-    found = [(node, key) for key in node.keys() - known]
-    content, reduced = node.get("content"), node.get("__reduce__")
-    if loader in _WITHIN and isinstance(content, dict):
-        found += [(content, key) for key in content.keys() - _WITHIN[loader]]
-    if isinstance(reduced, dict):
-        found += [(reduced, key) for key in reduced.keys() - {"args"}]
-    return found
-
-
-def odd_keys(node: Node, loader: str, root: bool, as_key: bool = False) -> Iterator[Leftover]:
-    """List what stands in the description of a value and is not read."""
-    for place, key in unknown_keys(node, loader, root):
-        yield Leftover(SCHEMA, "key that skops does not write", {key: place[key]})
-    usual = _CLASSES.get("KeyType" if as_key else loader, _NAME)
-    for key, pattern in (("__class__", usual), ("__module__", _NAME)):
-        if key in node and not (isinstance(node[key], str) and pattern.fullmatch(node[key])):
-            yield Leftover(SCHEMA, "name of a class that is none", node[key])
-    mark = node.get("__id__", 0)
-    if not is_mark(mark):
+def odd_fields(node: Node, loader: str, root: bool, as_key: bool = False) -> Iterator[Leftover]:
+    """List what stands in fields that every value has, and is not read."""
+    name, module = node.get("__class__"), node.get("__module__")
+    known = _CLASSES.get("KeyType" if as_key else loader)
+    stated = "__class__" in node or "__module__" in node
+    # The others are names of objects, and stand in what is read.
+    plain = all(isinstance(text, str) and _NAME.fullmatch(text) for text in (name, module))
+    if stated and not (plain if known is None else f"{module}.{name}" in known):
+        yield Leftover(SCHEMA, "name of a class that is none", (module, name))
+    if "__id__" in node and not is_mark(mark := node.get("__id__")):
         yield Leftover(SCHEMA, "mark of a value that is none", mark)
-    if node.get("is_json", True) is not True or ("file" in node and "content" in node):
+    if loader == "JsonNode" and node.get("is_json", True) is not True:
         yield Leftover(SCHEMA, "description that skops does not write", dict(node))
     if root:
-        stated = (node.get("protocol", 0), node.get("_skops_version", "0"))
-        if type(stated[0]) is not int or not re.fullmatch(r"[\w.+]{1,24}", str(stated[1])):
-            yield Leftover(SCHEMA, "version that is none", stated)
+        version, skops = node.get("protocol", 0), node.get("_skops_version", "0.0")
+        if (
+            type(version) is not int
+            or version > _MOST_VERSION
+            or not _VERSION.fullmatch(str(skops))
+        ):
+            yield Leftover(SCHEMA, "version that is none", (version, skops))
+
+
+def key_of(text: str, type_name: str) -> Any:
+    """Undo what JSON does to a key that is no string.
+
+    Raises ValueError if JSON would write the key otherwise.
+    """
+    if type_name.startswith("str"):
+        return text
+    kinds: Mapping[str, type] = {
+        "bool": bool, "int": int, "uint": int, "float": float, "NoneType": type(None),
+    }  # fmt: skip
+    kind = kinds[type_name.rstrip("_0123456789")]
+    value = json.loads(text)
+    if type(value) is not kind or json.dumps(value) != text:
+        raise ValueError(text)
+    return value

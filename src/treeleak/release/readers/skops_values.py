@@ -17,7 +17,16 @@ from treeleak.core.private import dataclass
 from treeleak.release.foreign import HOW_TO_SAVE, kind_of_members
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.readers.npy import odd_header, parse_npy
-from treeleak.release.readers.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
+from treeleak.release.readers.skops_layout import (
+    SCHEMA,
+    Fields,
+    Node,
+    is_usual_name,
+    key_of,
+    odd_fields,
+    odd_text,
+    unread_fields,
+)
 from treeleak.release.readers.zip_bytes import unused_bytes
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 
@@ -56,7 +65,9 @@ class Archive:
             raise BadModel("this is an archive with a password: unpack it, and audit what is in it")
         self.leftovers: list[Leftover] = []
         self.sources: list[tuple[StoredObject, Node]] = []
-        self.schema: Node = {}
+        self.schema = Fields({})
+        self.unread: list[tuple[Fields, str]] = []
+        """Fields that no reader of a value asked for."""
         self._zip = archive
         self._members: dict[str, bytes] = {}
         self._by_id: dict[int, _Known] = {}
@@ -75,12 +86,16 @@ class Archive:
         if info.file_size > MAX_SCHEMA_BYTES:
             raise BadModel(f"{SCHEMA} is larger than {MAX_SCHEMA_BYTES >> 20} MiB: not read")
         text = unpack(self._zip, info).decode()
-        schema = json.loads(text)
-        if not isinstance(schema, dict):
+        schema = json.loads(text, object_hook=Fields)
+        if not isinstance(schema, Fields):
             raise BadModel(f"{SCHEMA} is not an object")
         self.schema = schema
         self.leftovers += odd_text(text, schema)
-        return self.value(schema, 0)
+        value = self.value(schema, 0)
+        self.unread = unread_fields(schema)
+        for node, key in self.unread:
+            self.left("key that skops does not write", {key: node[key]})
+        return value
 
     def unused_members(self) -> Iterator[Leftover]:
         """List members that no value refers to, or that have a name as data might."""
@@ -94,19 +109,19 @@ class Archive:
 
     def value(self, node: Any, depth: int) -> Any:
         """Read the value that a node describes."""
-        if not isinstance(node, dict):
+        if not isinstance(node, Fields):
             raise BadModel(f"{SCHEMA}: a {type(node).__name__} where an object was due")
         if depth > MAX_DEPTH:
             raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
         self.grow(NODE_BYTES)
         self._deepest = max(self._deepest, depth)
         loader, mark = str(node.get("__loader__")), node.get("__id__")
-        self.leftovers += odd_keys(node, loader, root=depth == 0)
+        self.leftovers += odd_fields(node, loader, root=depth == 0)
         if loader == "CachedNode":
             return self._again(node, depth)
         read = _LOADERS.get(loader)
         if read is None:
-            return Opaque(_type(node), f"stored by {loader}, which is not known here", node)
+            return Opaque(_type(node), f"stored by {loader}, which is not known here", _raw(node))
         if not isinstance(mark, int):
             return read(self, node, depth + 1)
         before, deepest, self._deepest = self._size, self._deepest, depth
@@ -190,33 +205,34 @@ def _content(node: Node, kind: type) -> Any:
 
 def _dict(archive: Archive, node: Node, depth: int) -> dict[Any, Any]:
     content = _content(node, dict)
-    listed = node.get("key_types", {"content": []})
-    archive.leftovers += odd_keys(listed, "ListNode", root=False)
+    listed = node.get("key_types", Fields({"content": []}))
+    archive.leftovers += odd_fields(listed, str(listed.get("__loader__", "")), root=False)
     types = listed.get("content", [])
     for own in types:
-        archive.leftovers += odd_keys(own, "TypeNode", root=False, as_key=True)
+        archive.leftovers += odd_fields(own, str(own.get("__loader__")), root=False, as_key=True)
     names = [str(t.get("__class__")) for t in types]
     if len(types) != len(content):
         names = ["str"] * len(content)
         if types:
-            archive.left("types of keys that are none", types)
-    values = [archive.value(v, depth) for v in content.values()]
-    keys = [_key(k, name) for k, name in zip(content, names, strict=True)]
-    out = dict(zip(keys, values, strict=True))
+            archive.left("types of keys that are none", _raw(types))
+    values = [archive.value(v, depth) for v in content.whole().values()]
+    out: dict[Any, Any] = {}
+    for key, name, value in zip(content, names, values, strict=True):
+        try:
+            out[key_of(key, name)] = value
+        except (ValueError, KeyError):
+            archive.left("key that is not of its type", key)
+            out[key] = value
     if len(out) < len(values):
         archive.left("several values with one key", values)
     return out
 
 
-def _key(key: str, type_name: str) -> Any:
-    """Undo what JSON does to a key that is no string."""
-    if type_name.startswith("bool"):
-        return key == "true"
-    if type_name.startswith(("int", "uint")):
-        return int(key)
-    if type_name.startswith("float"):
-        return float(key)
-    return None if type_name == "NoneType" else key
+def _raw(part: Any) -> Any:
+    """Read a part of the description as it stands."""
+    if isinstance(part, Fields):
+        return {key: _raw(value) for key, value in part.whole().items()}
+    return [_raw(value) for value in part] if isinstance(part, list) else part
 
 
 def _set(archive: Archive, node: Node, depth: int) -> Any:
@@ -241,7 +257,10 @@ def _array(archive: Archive, node: Node, depth: int) -> Any:
     if node["type"] == "numpy":
         array = _npy(archive, archive.member(node), str(node["file"]))
         return array if node.get("__class__") == "ndarray" else array[()]
-    shape = tuple(int(n) for n in archive.value(node["shape"], depth))
+    stated = tuple(archive.value(node["shape"], depth))
+    shape = tuple(int(n) for n in stated)
+    if node["type"] != "json" or any(type(n) is not int for n in stated):
+        archive.left("type or shape of an array that is none", (node["type"], stated))
     if len(shape) > MAX_DEPTH:
         raise BadModel(f"an array of {len(shape)} dimensions")
     items: list[Any] = _list(archive, node, depth)
@@ -267,6 +286,8 @@ def _reduced(archive: Archive, node: Node, depth: int) -> StoredObject:
 
 
 def _sparse(archive: Archive, node: Node, depth: int) -> StoredObject:  # noqa: ARG001
+    if node.get("type", "scipy") != "scipy":
+        archive.left("type of a matrix that is none", node["type"])
     file = io.BytesIO(archive.member(node))
     parts = {}
     with zipfile.ZipFile(file) as inner:
@@ -290,8 +311,8 @@ def _parts(archive: Archive, node: Node, depth: int) -> StoredObject:
     content = _content(node, dict)
     # Older protocols store some parts as they are.
     state = {
-        str(n): archive.value(v, depth) if isinstance(v, dict) and "__loader__" in v else v
-        for n, v in content.items()
+        str(n): archive.value(v, depth) if isinstance(v, dict) and "__loader__" in v else _raw(v)
+        for n, v in content.whole().items()
     }
     return StoredObject(_type(node), state)
 
@@ -311,7 +332,9 @@ def _code(archive: Archive, node: Node, depth: int) -> Opaque:
     if isinstance(held, dict) and "__loader__" in held:
         held = archive.value(held, depth)
     elif isinstance(held, dict) and isinstance(held.get("obj"), dict):
-        held = {**held, "obj": archive.value(held["obj"], depth)}
+        held = {**held.whole(), "obj": archive.value(held["obj"], depth)}
+    else:
+        held = _raw(held)
     if held == {"module_path": node.get("__module__"), "function": node.get("__class__")}:
         held = None
     return Opaque(_type(node), "code, not data", held)
@@ -337,7 +360,8 @@ _LOADERS: dict[str, Callable[[Archive, Node, int], Any]] = {
     "BytesNode": lambda a, node, _: a.member(node),
     "BytearrayNode": lambda a, node, _: a.member(node),
     "SliceNode": lambda _, node, __: StoredObject(
-        "builtins.slice", args=tuple(_content(node, dict).get(k) for k in ("start", "stop", "step"))
+        "builtins.slice",
+        args=tuple(_raw(_content(node, dict).get(k)) for k in ("start", "stop", "step")),
     ),
     "NdArrayNode": _array,
     "MaskedArrayNode": _parts,

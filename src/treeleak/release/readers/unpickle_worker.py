@@ -21,6 +21,7 @@ import json
 import lzma
 import math
 import pickle
+import re
 import sys
 import zipfile
 import zlib
@@ -122,12 +123,10 @@ class DType(Stub):
         for one in variants(real) if self.state is not None else ():
             (expected, *_), state = one.__reduce__()[1:]  # type: ignore[misc]
             # Versions of numpy number states, and leave out notes, differently.
-            given = described(self.state)
-            given, noted = (
-                (given[1:8], given[8:]),
-                [tuple(n or {} for n in x[8:9]) for x in (given, state)],
-            )
-            usual |= code == expected and given[0] == state[1:8] and noted[0] in ((), noted[1])
+            version, *given = described(self.state)
+            noted = [tuple(n or {} for n in rest[:1]) for rest in (given[7:], state[8:])]
+            same = code == expected and tuple(given[:7]) == state[1:8] and version in (3, 4)
+            usual |= same and len(given) < 9 and noted[0] in ((), noted[1])
         return super().parts() if usual and flags in USUAL_FLAGS else []
 
 
@@ -476,7 +475,7 @@ class Unpickler(Base):  # type: ignore[misc]
         self.metastack: list[Any] = []
         self.stack: list[Any] = []
         self.append = self.stack.append
-        self.proto, begun, first = 0, source.at, 0
+        self.proto, begun, first, before = 0, source.at, 0, b""
         self.frame_end, self.frame_size, self.frame_due, self.loose = begun, 0, True, 0
         while True:
             source.last, at = b"", source.at
@@ -492,6 +491,8 @@ class Unpickler(Base):  # type: ignore[misc]
                 number = len(self.memo) - 1 if code == b"\x94" else number_of(code, raw)
                 first = number if len(self.memo) == 1 and number == 1 else first  # as Python 2
                 odd |= number != len(self.memo) - 1 + first
+                # What is new is remembered at once, and simple values never.
+                odd |= before in (*SILENT, *GETS) or type(self.stack[-1]) in PLAIN[:4]
             elif code not in SILENT:
                 value = self.stack[-1]
                 ledger.push(value)
@@ -502,8 +503,9 @@ class Unpickler(Base):  # type: ignore[misc]
                     else not is_usual(code, value, raw, self.proto)
                 )
             odd |= self.is_badly_framed(code, at)
+            before = before if code == FRAME else code
             if odd:
-                ledger.odd.append(bytes(source.last))
+                ledger.odd.append(source.last)
 
     def is_odd(self, code: bytes) -> bool:
         """Say whether no pickler writes an opcode where it stands."""
@@ -524,9 +526,6 @@ class Unpickler(Base):  # type: ignore[misc]
             if now == end:
                 self.frame_due, self.loose = self.frame_size >= LARGE, 0
             return False
-        if code == FRAME:
-            odd, self.frame_due = not self.frame_due or at < end, False
-            return odd
         if now - at >= LARGE:
             self.frame_due, self.loose = True, 0
             return at < end
@@ -535,7 +534,9 @@ class Unpickler(Base):  # type: ignore[misc]
 
     def load_frame(self) -> None:
         self.frame_size = int.from_bytes(self.read(8), "little")
-        self.frame_end = self.source.at + self.frame_size
+        if not self.frame_due or self.proto < 4 or self.source.at < self.frame_end:
+            self.ledger.odd.append(self.source.last)
+        self.frame_end, self.frame_due = self.source.at + self.frame_size, False
 
     def load_stack_global(self) -> None:
         name, module = self.stack.pop(), self.stack.pop()
@@ -820,7 +821,7 @@ def main(path: str, out: str) -> None:
         description = writer.node(model)
         if left := ledger.left():
             description["unread"] = writer.node(left)
-        archive.writestr("schema.json", json.dumps(description))
+        archive.writestr(zipfile.ZipInfo("schema.json"), json.dumps(description))
 
 
 def behind_stream(path: str) -> bytes:
@@ -830,13 +831,19 @@ def behind_stream(path: str) -> bytes:
     stream: Any = None
     beside = b""
     if raw.startswith(b"\x1f\x8b"):
-        stream, beside = zlib.decompressobj(31), raw[10:512] if raw[3] else b""
+        name, _, rest = raw[10:512].partition(b"\0")
+        named = raw[3] == 8 and re.fullmatch(rb"[\w.-]{0,64}", name) is not None
+        stream, beside = zlib.decompressobj(31), b"" if not raw[3] or named else name + rest
     elif raw.startswith(b"BZ"):
         stream = bz2.BZ2Decompressor()
     elif raw.startswith((b"\x5d\x00", b"\xfd7zXZ")):
         stream = lzma.LZMADecompressor()
     elif raw.startswith(b"\x78"):
         stream = zlib.decompressobj()
+    elif raw.startswith(b"\x04\x22\x4d\x18"):
+        import lz4.frame
+
+        stream = lz4.frame.LZ4FrameDecompressor()
     if stream is None:
         return beside
     for at in range(0, len(raw), 1 << 16):

@@ -1,0 +1,143 @@
+"""What is short in every place can be a table in all places together: one budget for a model.
+
+Settings and other short values are harmless by their size alone. So all of them are counted over
+the whole model, by class and attribute: a value that all objects of a class share counts once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Set
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory.forms import SHORT, pieces
+from treeleak.auditing.inventory.known_files import FILES, PARTS
+from treeleak.auditing.inventory.owners import checked_by_reader
+from treeleak.auditing.inventory.rule import Rule
+from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
+from treeleak.release.stored import Opaque, StoredObject
+
+WORD = 16
+"""Mean length of the value of a setting: the words that scikit-learn's options take are shorter,
+and so are numbers that somebody chose."""
+_DIGITS, _LEAST_STEM = 8, 3
+_DRAWN = 1 << 20
+"""Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
+
+
+class Part(Protocol):
+    """A value on the walk through a model."""
+
+    @property
+    def owner(self) -> StoredObject:
+        """The object that holds it."""
+
+    @property
+    def value(self) -> Any:
+        """What stands there."""
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of the owner."""
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+Judged = list[tuple[AnyPart, Rule]]
+
+
+def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
+    """Call unknown what is more than all settings, names and seeds of a model come to."""
+    parts = list(judged)
+    # Of files of boosting libraries, the rules bound each part.
+    own = [
+        (part, rule)
+        for part, rule in parts
+        if not (rule.rows or rule.unknown or checked_by_reader(part.owner))
+        and part.owner.type not in FILES
+        and not part.owner.type.startswith(PARTS)
+    ]
+    names = [part for part, rule in own if rule.form is forms.names]
+    columns = max((_texts(part.value) for part in names), key=len, default=frozenset())
+    over = _names(names, columns)
+    over |= _settings([part for part, rule in own if _is_short(rule)], columns)
+    over |= _seeds([part for part, rule in own if rule.form is forms.seeds])
+    return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
+
+
+def _is_short(rule: Rule) -> bool:
+    return rule in (SETTING, INTERNAL) or rule.form in (forms.short, forms.prose)
+
+
+def _by_name(
+    parts: Iterable[AnyPart], held: Callable[[Any], Iterable[Any]]
+) -> dict[tuple[str, str], tuple[set[Any], list[AnyPart]]]:
+    found: dict[tuple[str, str], tuple[set[Any], list[AnyPart]]] = defaultdict(lambda: (set(), []))
+    for part in parts:
+        values, own = found[part.owner.name, part.attribute]
+        values.update(held(part.value))
+        own.append(part)
+    return found
+
+
+def _settings(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
+    """One value for each name, and as many again, or as many as a single setting may have."""
+    free = {repr(column) for column in columns}
+    by_name = _by_name(parts, lambda value: [_content(value, free)])
+    contents = {content for own, _ in by_name.values() for content in own}
+    # What several classes have alike, as a forest and its trees do, counts once.
+    wide = sum(len(content) - 1 for content in contents if content)
+    many = wide + sum(len(own) - 1 for own, _ in by_name.values()) > max(SHORT, len(by_name))
+    length = {content: sum(map(len, content)) for content in contents}
+    long = sum(length.values()) > WORD * len(by_name) + _DIGITS * SHORT
+    return {
+        id(part)
+        for own, held in by_name.values()
+        if (many and (len(own) > 1 or any(len(content) > 1 for content in own)))
+        or (long and sum(length[content] for content in own) > WORD)
+        for part in held
+    }
+
+
+def _content(value: Any, free: Set[str] = frozenset()) -> tuple[str, ...]:
+    held = pieces(value)
+    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in a.ravel().tolist())
+    code = (o.type for o in held.others if isinstance(o, Opaque))
+    return (*code, *(text for v in (*held.scalars, *arrays) if (text := repr(v)) not in free))
+
+
+def _texts(value: Any) -> frozenset[str]:
+    held = pieces(value)
+    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in a.ravel().tolist())
+    return frozenset(v for v in (*held.scalars, *arrays) if isinstance(v, str))
+
+
+def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
+    """Names of columns, names made of these (``num__age``), and a few others."""
+    stems = {name.rpartition("__")[2] for name in columns}
+    stems = {f"__{stem}" if len(stem) < _LEAST_STEM else stem for stem in stems}
+    others = [_texts(part.value) - columns for part in parts]
+    strange = {t for texts in set(others) for t in texts if not any(s in t for s in stems)}
+    if len(strange) <= SHORT:
+        return set()
+    return {id(part) for part, texts in zip(parts, others, strict=True) if texts & strange}
+
+
+def _seeds(parts: list[AnyPart]) -> set[int]:
+    """One generator for each name; seeds that are drawn are large, and those chosen are few."""
+    generators = [part for part in parts if isinstance(part.value, StoredObject)]
+    by_name = _by_name(generators, lambda value: [_content((value.state, value.args))])
+    over = {
+        id(part)
+        for values, own in by_name.values()
+        if sum(len(v) for v, _ in by_name.values()) > len(by_name) and len(values) > 1
+        for part in own
+    }
+    small = _by_name(parts, lambda value: {v for v in _numbers(value) if abs(v) < _DRAWN})
+    return over | {id(p) for values, own in small.values() if len(values) > SHORT for p in own}
+
+
+def _numbers(value: Any) -> list[int]:
+    return [v for v in pieces(value).scalars if isinstance(v, (int, np.integer))]
