@@ -29,7 +29,9 @@ MOST_LETTERS = 128
 FEW = 32
 SINGLE_DIGITS, DOUBLE_DIGITS = 9, 17
 """Digits that tell any number in single or double precision from its neighbours."""
-_NUMBER = re.compile(r"[-+]?(?:\d{1,20}|\d{0,20}\.\d{0,20}|\d(?:\.\d{0,20})?)(?:[eE][-+]?\d{1,3})?|nan|-?inf")
+_NUMBER = re.compile(
+    r"[-+]?(?:\d{1,20}|\d{0,20}\.\d{0,20}|\d(?:\.\d{0,20})?)(?:[eE][-+]?\d{1,3})?|nan|-?inf"
+)
 _WORD = re.compile(r"[A-Za-z][A-Za-z_0-9:.@-]{0,47}")
 
 
@@ -43,7 +45,7 @@ class Items:
 
     item: Shape
     size: str
-    own: Callable[[Any, int], Sizes] = lambda _, __: {}  # noqa: E731
+    own: Callable[[Any, int], Sizes] = lambda _, __: {}
     """Sizes of an item, given its place."""
 
 
@@ -54,7 +56,9 @@ class ByColumn:
     item: Shape
 
 
-def left_over(value: Any, shape: Shape, sizes: Sizes, at: Place = ()) -> Iterator[tuple[Place, Any]]:
+def left_over(
+    value: Any, shape: Shape, sizes: Sizes, at: Place = ()
+) -> Iterator[tuple[Place, Any]]:
     """List what a shape does not account for, with its place."""
     if isinstance(shape, Mapping):
         if not isinstance(value, Mapping):
