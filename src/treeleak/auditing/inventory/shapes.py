@@ -27,6 +27,8 @@ Place: TypeAlias = tuple[str | int, ...]
 MOST_DEEP = 12
 MOST_LETTERS = 128
 FEW = 32
+MOST_STEPS = 3
+"""Times that a score of whole numbers, such as a share of errors of 0 or 1, changes."""
 SINGLE_DIGITS, DOUBLE_DIGITS = 9, 17
 """Digits that tell any number in single or double precision from its neighbours."""
 _NUMBER = re.compile(
@@ -305,5 +307,16 @@ def _is_history(value: Any, rounds: int, deep: int) -> bool:
         )
     if isinstance(value, (list, np.ndarray)):
         few = len(value) <= min(rounds, MOST_ROUNDS) and deep < 6
-        return few and all(_is_history(own, rounds, deep + 1) for own in value)
+        if (numbers := array_in(value)) is not None:
+            return few and _are_scores(numbers)
+        # Only scores of several tables stand in a list of their own.
+        inner = (own for own in value if not isinstance(own, Mapping))
+        nested = all(isinstance(own, list) and array_in(own) is None for own in inner)
+        return few and nested and all(_is_history(own, rounds, deep + 1) for own in value)
     return one_number(value, {})
+
+
+def _are_scores(numbers: np.ndarray[Any, Any]) -> bool:
+    """Say whether these can be averages, which are hardly ever all whole: but for 0 and 1."""
+    all_whole = bool((numbers == np.floor(numbers)).all())
+    return not all_whole or int((np.diff(numbers) != 0).sum()) <= MOST_STEPS
