@@ -31,6 +31,7 @@ from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.hidden_rows_boosted import boosted_ways
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import new_table
 from treeleak.auditing import Policy, judge
@@ -499,6 +500,7 @@ def ways() -> Iterator[Way]:
     every = {"skops": _SKOPS, "pkl": _PICKLE, "json": _JSON, "txt": _OTHER}
     for ending, own in every.items():
         yield from (Way(name, ending, hide) for name, hide in own.items())
+    yield from (Way(*way) for way in boosted_ways())
 
 
 def _node(name: str, module: str, loader: str, k: int, **more: Any) -> dict[str, Any]:

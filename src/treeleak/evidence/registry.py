@@ -77,8 +77,10 @@ def evidence_for(
             return make
     if assumed.sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"
-        ways = 'if every tree saw every row once, say bootstrap="none"'
+        drawn = getattr(release.sampling, "drawn", False)
+        ways = "" if drawn else '; if every tree saw every row once, say bootstrap="none"'
         if assumed.may_be_drawn:
-            ways += '; if each drew rows at random, bootstrap="hidden"'
-        raise NotCovered(f"how rows reached the trees is not known ({why}); {ways}")
+            drew = "try" if drawn else "if each drew rows at random,"
+            ways += f'; {drew} bootstrap="hidden"'
+        raise NotCovered(f"how rows reached the trees is not known ({why}){ways}")
     raise NotCovered(f"counts given as {assumed.counts_are!r} with sampling {assumed.sampling!r}")

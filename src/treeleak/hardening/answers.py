@@ -45,11 +45,13 @@ class _Voice:
     tree: Tree
     values: FloatArray
     columns: IntArray | None
+    shares: bool = True
+    """Whether it says how many of its rows are of each class."""
 
     def says(self, X: NDArray[Any]) -> FloatArray:
         own = X if self.columns is None else X[:, self.columns]
         value = self.values[self.tree.apply(own)]
-        if value.shape[1] > 1:
+        if value.shape[1] > 1 and self.shares:
             # Before scikit-learn 1.4 these are sums of weights.
             sums = value.sum(axis=1, keepdims=True)
             value = np.where(np.abs(sums - 1) < 1e-6, value, value / sums)
@@ -88,6 +90,8 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     else:
         pairs = [(o.says(X), n.says(X)) for o, n in zip(old, new, strict=True)]
     for one, other in pairs:
+        if not (np.isfinite(one).all() and np.isfinite(other).all()):
+            raise BadModel("what some leaves say is no number: predictions cannot be compared")
         largest = max(largest, float(np.abs(one - other).max(initial=0.0)))
         if one.shape[1] > 1:
             same &= one.argmax(axis=1) == other.argmax(axis=1)
@@ -172,7 +176,7 @@ def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> Flo
 def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
     out: list[_Voice] = []
     if _is_boosted(model):
-        return [_Voice(tree, _added(tree), None) for tree in to_release(model).trees]
+        return [_Voice(tree, _added(tree), None, shares=False) for tree in to_release(model).trees]
     inner = main_model(model)
     if inner.name.startswith(_HISTOGRAM):
         trees = to_release(inner).trees

@@ -46,6 +46,10 @@ CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
 
+BY_WEIGHT = "boosted_by_weight"
+"""Code of the note that a file counts rows by their weights."""
+
+
 @dataclass(frozen=True, eq=False)
 class Release:
     """What the adversary sees: trees, counts, and what is known of the training.

@@ -127,9 +127,20 @@ class Subsample(Sampling):
     kind: ClassVar[str] = "subsample"
 
 
+_PARTS = (
+    "each tree saw a part", "each tree saw the rows with the largest", "each tree drew",
+    "the roots of its trees count different",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class UnknownSampling(Sampling):
     """The release does not say how rows were drawn."""
 
     why: str = ""
     kind: ClassVar[str] = "unknown"
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the reason is that trees saw a part of the rows: then none saw all."""
+        return self.why.startswith(_PARTS)

@@ -15,7 +15,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.doubt import Doubt
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.release import Release
+from treeleak.release.release import BY_WEIGHT, Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.sampling import AllRows
 from treeleak.release.stated_noise import noise_left
@@ -80,7 +80,9 @@ def match_training(
         return _drawable(release, table, label if labelled else None, hidden, notes)
     n_rows = release.n_rows if draws is None else draws.shape[1]
     if n_rows is not None and len(table) != n_rows:
-        raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}")
+        weighted = any(getattr(note, "code", "") == BY_WEIGHT for note in release.notes)
+        hint = "; its file counts rows by their weights, if they had any" if weighted else ""
+        raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}{hint}")
     values = table.to_numpy()
     check = check_rows(release, values, label if labelled else None, draws)
     if check.first is not None:

@@ -119,7 +119,9 @@ def settings(value: Any, owner: StoredObject) -> bool:
     """Settings by their names: a number, a word or a list of columns each."""
     if not isinstance(value, Mapping) or len(value) > _MOST_SETTINGS:
         return False
-    names = all(isinstance(key, str) and is_name(key) and len(key) <= _MOST_LETTERS for key in value)
+    names = all(
+        isinstance(key, str) and is_name(key) and len(key) <= _MOST_LETTERS for key in value
+    )
     return names and all(
         forms.short(own, owner) or of_columns(own, owner) for own in value.values()
     )
@@ -151,6 +153,8 @@ def columns_of(owner: StoredObject) -> int:
         return len(line[1].split()) if line else 0
     if isinstance(data := inner.get("handle"), bytes):
         return xgboost_shapes.sizes_of(booster_from_bytes(data).state)["columns"]
+    if isinstance(info := owner.get("features_info"), StoredObject):
+        return sum(len(own) for own in info.state.values() if isinstance(own, list))
     return n_columns(owner)
 
 

@@ -17,7 +17,7 @@ XGBOOST_SETTINGS = (
     "enable_categorical feature_types feature_weights max_cat_to_onehot max_cat_threshold "
     "multi_strategy eval_metric early_stopping_rounds callbacks kwargs use_label_encoder"
 )
-_XGB_SET = "_Booster n_classes_ classes_ _le evals_result_ best_iteration best_score"
+_XGB_SET = "_features_count n_features_in_ _Booster n_classes_ classes_ _le evals_result_ best_iteration best_score"
 _LGBM = (
     "boosting_type objective num_leaves max_depth learning_rate n_estimators subsample_for_bin "
     "class_weight min_split_gain min_child_weight min_child_samples subsample subsample_freq "
@@ -44,7 +44,34 @@ _LGBM_SET = (
     "_Booster _evals_result _best_score _best_iteration _class_weight _class_map fitted_ _le "
     "_fitted_with_feature_names _n_features _n_features_in _classes _n_classes"
 )
-_CATBOOST_SET = "__model _prediction_values_change _loss_value_change _init_params _random_seed"
+CATBOOST_SETTINGS = (
+    "allow_const_label allow_writing_files approx_on_full_history auto_class_weights "
+    "bagging_temperature best_model_min_trees boost_from_average boosting_type bootstrap_type "
+    "border_count callback cat_features class_names class_weights classes_count "
+    "colsample_bylevel combinations_ctr counter_calc_method ctr_description ctr_history_unit "
+    "ctr_leaf_count_limit ctr_target_border_count custom_loss custom_metric data_partition "
+    "depth dev_efb_max_buckets dev_score_calc_obj_block_size device_config devices "
+    "dictionaries diffusion_temperature early_stopping_rounds embedding_features eta "
+    "eval_fraction eval_metric feature_border_type feature_calcers feature_weights "
+    "final_ctr_computation_mode first_feature_use_penalties fixed_binary_splits "
+    "fold_len_multiplier fold_permutation_block gpu_cat_features_storage gpu_ram_part "
+    "grow_policy has_time ignored_features input_borders iterations l2_leaf_reg langevin "
+    "leaf_estimation_backtracking leaf_estimation_iterations leaf_estimation_method "
+    "learning_rate logging_level loss_function max_bin max_ctr_complexity max_depth "
+    "max_leaves metadata metric_period min_child_samples min_data_in_leaf model_shrink_mode "
+    "model_shrink_rate model_size_reg monotone_constraints mvs_reg n_estimators name nan_mode "
+    "num_boost_round num_leaves num_trees objective od_pval od_type od_wait one_hot_max_size "
+    "output_borders penalties_coefficient per_feature_ctr per_float_feature_quantization "
+    "per_object_feature_penalties pinned_memory_size posterior_sampling random_score_type "
+    "random_seed random_state random_strength reg_lambda rsm sampling_frequency sampling_unit "
+    "save_snapshot scale_pos_weight score_function silent simple_ctr snapshot_file "
+    "snapshot_interval sparse_features_conflict_fraction store_all_simple_ctr subsample "
+    "target_border task_type text_features text_processing thread_count tokenizers train_dir "
+    "use_best_model used_ram_limit verbose"
+)
+_CATBOOST_SET = (
+    "_test_evals __model _prediction_values_change _loss_value_change _init_params _random_seed"
+)
 
 XGBOOST, LIGHTGBM, CATBOOST = "xgboost.core.Booster", "lightgbm.basic.Booster", "catboost.core."
 PARTS = "treeleak.files."
@@ -52,7 +79,8 @@ PARTS = "treeleak.files."
 FILES: Mapping[str, tuple[str, str]] = {
     **{f"xgboost.sklearn.{name}": (XGBOOST_SETTINGS, _XGB_SET) for name in (
         "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")},
-    XGBOOST: ("", "handle version learner Config Model best_iteration best_ntree_limit"),
+    "xgboost.compat.XGBoostLabelEncoder": ("", "classes_"),
+    XGBOOST: ("booster", "feature_names feature_types handle version learner Config Model best_iteration best_ntree_limit"),
     **{f"lightgbm.sklearn.{name}": (_LGBM, _LGBM_SET) for name in (
         "LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")},
     LIGHTGBM: (
@@ -66,8 +94,8 @@ FILES: Mapping[str, tuple[str, str]] = {
         "_handle handle feature_names feature_infos tree_sizes trees parameters importances "
         "pandas_categorical best_iteration best_score"),
     **{f"{CATBOOST}{name}": (
-        "*", f"{_CATBOOST_SET} features_info model_info oblivious_trees trees ctr_data "
+        CATBOOST_SETTINGS, f"{_CATBOOST_SET} features_info model_info oblivious_trees trees ctr_data "
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
 }  # fmt: skip
-"""By type: settings, and what else can stand there, separated by blanks; ``*`` for anything."""
+"""By type: settings, and what else can stand there, separated by blanks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from treeleak.auditing.inventory import xgboost_shapes
+from treeleak.auditing.inventory import catboost_shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.known_files import CATBOOST, LIGHTGBM, PARTS, XGBOOST
 from treeleak.auditing.inventory.shapes import Accounted, Shape, Sizes, left_over, without
@@ -31,6 +31,9 @@ _XGBOOST_PARTS: Mapping[str, Any] = {
 """By the name of a part: its kind. In objects of the same kind names mean the same."""
 UNNAMED = "(no plain name)"
 _XGBOOST_ROOT = ("version", "learner", "Config", "Model")
+_CATBOOST_ROOT = (
+    "features_info", "model_info", "oblivious_trees", "trees", "scale_and_bias", "ctr_data",
+)  # fmt: skip
 _HOLDERS = ("Snapshot", "Learner", "Booster", "Model", "Tree", "Settings")
 _VIEWS = ("float_features", "categorical_features", "text_features", "embedding_features")
 
@@ -124,23 +127,27 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
 
 
 def _catboost(stored: StoredObject) -> StoredObject:
-    state = dict(stored.state)
+    state, left = dict(stored.state), stored.leftovers
     if not is_catboost(state):
         data = state.pop("__model", None)
         if not isinstance(data, bytes):
             return stored
-        state |= model_from_cbm(data).state
-    columns = state.get("features_info")
-    if isinstance(columns, Mapping):
+        own = model_from_cbm(data)
+        state, left = {**state, **own.state}, own.leftovers
+    document = {key: state.pop(key) for key in _CATBOOST_ROOT if key in state}
+    shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
+    document, more = _accounted(document, shape, sizes, stored.name)
+    parts = dict(document)
+    if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {key: _columns(own) if key in _VIEWS else own for key, own in columns.items()}
-        state["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
-    if isinstance(state.get("model_info"), Mapping):
-        state["model_info"] = Accounted(f"{PARTS}CatBoostInfo", state["model_info"])
-    if isinstance(state.get("oblivious_trees"), list):
-        state["oblivious_trees"] = [_oblivious(tree) for tree in state["oblivious_trees"]]
-    if isinstance(state.get("trees"), list):
-        state["trees"] = [_grown(tree) for tree in state["trees"]]
-    return StoredObject(stored.type, state)
+        parts["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
+    if isinstance(parts.get("model_info"), Mapping):
+        parts["model_info"] = Accounted(f"{PARTS}CatBoostInfo", parts["model_info"])
+    if isinstance(parts.get("oblivious_trees"), list):
+        parts["oblivious_trees"] = [_oblivious(tree) for tree in parts["oblivious_trees"]]
+    if isinstance(parts.get("trees"), list):
+        parts["trees"] = [_grown(tree) for tree in parts["trees"]]
+    return StoredObject(stored.type, {**parts, **state}, leftovers=(*left, *more))
 
 
 def _columns(listed: Any) -> Any:

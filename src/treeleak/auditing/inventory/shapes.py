@@ -27,9 +27,13 @@ Place: TypeAlias = tuple[str | int, ...]
 MOST_DEEP = 12
 MOST_LETTERS = 128
 FEW = 32
+MOST_STEPS = 3
+"""Times that a score of whole numbers, such as a share of errors of 0 or 1, changes."""
 SINGLE_DIGITS, DOUBLE_DIGITS = 9, 17
 """Digits that tell any number in single or double precision from its neighbours."""
-_NUMBER = re.compile(r"[-+]?(?:\d{1,20}|\d{0,20}\.\d{0,20}|\d(?:\.\d{0,20})?)(?:[eE][-+]?\d{1,3})?|nan|-?inf")
+_NUMBER = re.compile(
+    r"[-+]?(?:\d{1,20}|\d{0,20}\.\d{0,20}|\d(?:\.\d{0,20})?)(?:[eE][-+]?\d{1,3})?|nan|-?inf"
+)
 _WORD = re.compile(r"[A-Za-z][A-Za-z_0-9:.@-]{0,47}")
 
 
@@ -43,7 +47,7 @@ class Items:
 
     item: Shape
     size: str
-    own: Callable[[Any, int], Sizes] = lambda _, __: {}  # noqa: E731
+    own: Callable[[Any, int], Sizes] = lambda _, __: {}
     """Sizes of an item, given its place."""
 
 
@@ -54,7 +58,9 @@ class ByColumn:
     item: Shape
 
 
-def left_over(value: Any, shape: Shape, sizes: Sizes, at: Place = ()) -> Iterator[tuple[Place, Any]]:
+def left_over(
+    value: Any, shape: Shape, sizes: Sizes, at: Place = ()
+) -> Iterator[tuple[Place, Any]]:
     """List what a shape does not account for, with its place."""
     if isinstance(shape, Mapping):
         if not isinstance(value, Mapping):
@@ -301,5 +307,16 @@ def _is_history(value: Any, rounds: int, deep: int) -> bool:
         )
     if isinstance(value, (list, np.ndarray)):
         few = len(value) <= min(rounds, MOST_ROUNDS) and deep < 6
-        return few and all(_is_history(own, rounds, deep + 1) for own in value)
+        if (numbers := array_in(value)) is not None:
+            return few and _are_scores(numbers)
+        # Only scores of several tables stand in a list of their own.
+        inner = (own for own in value if not isinstance(own, Mapping))
+        nested = all(isinstance(own, list) and array_in(own) is None for own in inner)
+        return few and nested and all(_is_history(own, rounds, deep + 1) for own in value)
     return one_number(value, {})
+
+
+def _are_scores(numbers: np.ndarray[Any, Any]) -> bool:
+    """Say whether these can be averages, which are hardly ever all whole: but for 0 and 1."""
+    all_whole = bool((numbers == np.floor(numbers)).all())
+    return not all_whole or int((np.diff(numbers) != 0).sum()) <= MOST_STEPS

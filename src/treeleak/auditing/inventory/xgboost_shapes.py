@@ -18,7 +18,6 @@ from treeleak.auditing.inventory.shapes import (
     either,
     groups,
     json_text,
-    like,
     names,
     numbers_text,
     one_number,
@@ -48,7 +47,8 @@ _IN_MEMORY = (
     "learner version name generic_param gradient_booster learner_model_param learner_train_param "
     "metrics objective updater specified_updater gbtree gbtree_model_param gbtree_train_param "
     "tree_train_param dart_train_param gblinear_train_param linear_train_param train_param "
-    "hist_train_param colmaker_train_param approx_train_param gpu_hist_train_param "
+    "hist_train_param colmaker_train_param approx_train_param gpu_hist_train_param hist_param "
+    "cpu_hist_train_param "
     "grow_colmaker grow_quantile_histmaker grow_histmaker grow_local_histmaker "
     "grow_gpu_hist grow_gpu_approx grow_skmaker prune refresh sync coord_descent shotgun "
     "gpu_coord_descent quantile_hist distcol "
@@ -80,11 +80,11 @@ def _parents(value: Any, sizes: Sizes) -> bool:
 
 
 _NODES = {
-    **dict.fromkeys("left_children right_children".split(), whole("nodes", -1)),
+    **dict.fromkeys(["left_children", "right_children"], whole("nodes", -1)),
     "parents": _parents,
-    **dict.fromkeys("split_indices split_type leaf_child_counts".split(), whole("nodes", 0)),
+    **dict.fromkeys(["split_indices", "split_type", "leaf_child_counts"], whole("nodes", 0)),
     "default_left": whole("nodes", 0, 2),
-    **dict.fromkeys("loss_changes sum_hessian split_conditions".split(), single("nodes")),
+    **dict.fromkeys(["loss_changes", "sum_hessian", "split_conditions"], single("nodes")),
     "base_weights": single("nodes", "outputs of a leaf"),
     "leaf_weights": single("nodes", "outputs of a leaf", exactly=False),
 }  # fmt: skip
@@ -93,7 +93,7 @@ _TREE: Shape = {
     "tree_param": dict.fromkeys(_COUNTS.split(), count),
     **_NODES,
     "categories": whole("categories", 0, exactly=False),
-    **dict.fromkeys("categories_nodes categories_segments categories_sizes".split(),
+    **dict.fromkeys(["categories_nodes", "categories_segments", "categories_sizes"],
                     whole("nodes", 0, 2**31, exactly=False)),
 }  # fmt: skip
 
@@ -109,7 +109,9 @@ def _of_tree(tree: Any, k: int) -> Sizes:  # noqa: ARG001
     return {
         "nodes": 0 if left is None else len(left),
         "categories": int(min(total, 2**31)),
-        "outputs of a leaf": max(int(vector), 1) if str(vector).isdigit() and len(vector) < 6 else 1,
+        "outputs of a leaf": max(int(vector), 1)
+        if str(vector).isdigit() and len(vector) < 6
+        else 1,
     }
 
 
@@ -157,10 +159,10 @@ _MODEL: Shape = {
 _GBTREE: Shape = {"name": word, "model": _MODEL}
 _ESTIMATOR: Shape = {
     **{key: settings({}) for key in XGBOOST_SETTINGS.split()},
-    **dict.fromkeys("_estimator_type type".split(), word),
+    **dict.fromkeys(["_estimator_type", "type"], word),
     "monotone_constraints": either(numbers_text, whole("columns", -1, 2, exactly=False), {}),
     "interaction_constraints": either(groups, settings({})),
-    **dict.fromkeys("_features_count n_features_in_".split(), count),
+    **dict.fromkeys(["_features_count", "n_features_in_"], count),
     "feature_types": either(words("columns"), settings({})),
     "feature_weights": either(single("columns"), settings({})),
     "classes_": names("classes"),
@@ -171,7 +173,7 @@ _ESTIMATOR: Shape = {
 _LEARNER: Shape = {
     "attributes": {
         "scikit_learn": json_text(_ESTIMATOR),
-        **dict.fromkeys("best_iteration best_ntree_limit".split(), count),
+        **dict.fromkeys(["best_iteration", "best_ntree_limit"], count),
         "best_score": one_number,
     },
     "feature_names": names("columns"),
@@ -185,7 +187,7 @@ _LEARNER: Shape = {
 _SNAPSHOT: Shape = {"learner": _LEARNER, "version": whole("three", 0, 10**6)}
 _CONFIG = settings({
     **dict.fromkeys(f"{_IN_MEMORY} {_COUNTS} {_LOSSES} {_OF_LOSSES}".split(), word),
-    **dict.fromkeys("base_score quantile_alpha expectile_alpha monotone_constraints".split(),
+    **dict.fromkeys(["base_score", "quantile_alpha", "expectile_alpha", "monotone_constraints"],
                     numbers_text),
     "interaction_constraints": groups,
     "version": whole("three", 0, 10**6),

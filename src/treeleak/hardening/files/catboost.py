@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from treeleak.auditing.inventory.catboost_shapes import INFO, shape_of, sizes_of
+from treeleak.auditing.inventory.shapes import FEW, Shape, Sizes, left_over, without
 from treeleak.hardening.files.document import (
     DROPPED,
     Change,
     Digits,
     Document,
+    changed,
     dropped,
-    only,
+    few_digits,
     read_document,
     step,
     zero,
@@ -27,12 +30,16 @@ from treeleak.hardening.files.document import (
 from treeleak.hardening.step import NOTHING
 from treeleak.release.readers.catboost_json import is_catboost
 
-KEPT = ("catboost_version_info", "class_params", "model_guid", "params", "train_finish_time")
 RESULTS, OPTIONS, SEED = "training", "output_options", "random_seed"
-_ROOT = (
-    "features_info", "model_info", "oblivious_trees", "trees", "scale_and_bias", "ctr_data",
-)  # fmt: skip
-_COLUMNS = ("float_features", "categorical_features", "text_features", "embedding_features", "ctrs")
+_WIDE = {
+    "columns": 10**5,
+    "outputs": 10**4,
+    "classes": 10**4,
+    "rounds": 10**5,
+    "few": FEW,
+    "two": 2,
+}
+"""Sizes of a model in binary form, whose notes alone are looked at."""
 
 
 def read_json_file(path: Path) -> Document:
@@ -101,6 +108,16 @@ def in_params(change: Change) -> Change:
     return of_text
 
 
+def known(value: Any, shape: Shape, sizes: Sizes) -> Any:
+    """Keep what CatBoost writes, and of odd parameters the loss."""
+    value = few_digits(value)
+    places = [place for place, _ in left_over(value, shape, sizes)]
+    for place in places:
+        if place[-1:] == ("params",):
+            value = changed(value, list(map(str, place)), in_params(only_loss))
+    return without(value, [place for place in places if place[-1:] != ("params",)])
+
+
 STEPS = (
     step("counts", "numbers of rows in each leaf",
          "SHAP values and importance of columns without a data set",
@@ -113,7 +130,7 @@ STEPS = (
          "get_all_params, training on from this model",
          ("model_info/params", in_params(only_loss)), (f"model_info/{OPTIONS}", dropped)),
     step("unknown", "all parts that no rule knows: other keys and notes", NOTHING,
-         ("", only(*_ROOT)), ("features_info", only(*_COLUMNS)),
-         ("model_info", only(*KEPT, RESULTS, OPTIONS))),
+         ("model_info", lambda info: known(info, INFO, _WIDE)),
+         ("", lambda root: known(root, shape_of(root), sizes_of(root)))),
 )  # fmt: skip
 """Measures for JSON and cbm, which hold the same things at different places."""

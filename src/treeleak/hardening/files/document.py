@@ -17,6 +17,9 @@ from treeleak.release.checked_json import read_json
 
 Change = Callable[[Any], Any]
 
+MOST_DIGITS = 25
+"""Letters of a number in double precision: its sign, point and exponent, too."""
+
 DROPPED = object()
 """What a change returns for a value that goes with its key."""
 
@@ -136,15 +139,17 @@ def zeros(value: Any) -> Any:
     return value
 
 
-def only(*keys: str) -> Change:
-    """Leave some keys of an object, and drop the others."""
-
-    def change(value: Any) -> Any:
-        if not isinstance(value, Mapping) or set(value) <= set(keys):
-            return value
-        return {key: own for key, own in value.items() if key in keys}
-
-    return change
+def few_digits(value: Any) -> Any:
+    """Write numbers of more digits than any has with as many as tell them apart."""
+    if isinstance(value, Digits) and len(value) > MOST_DIGITS:
+        return Digits(repr(float(value)))
+    if isinstance(value, Mapping):
+        new = {key: few_digits(inner) for key, inner in value.items()}
+        return new if any(new[key] is not value[key] for key in new) else value
+    if isinstance(value, list):
+        items = [few_digits(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
 
 
 def step(name: str, takes: str, costs: str, *changes: tuple[str, Change]) -> Step:

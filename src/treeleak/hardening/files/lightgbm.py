@@ -18,14 +18,9 @@ from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
-from treeleak.release.readers.lightgbm_text import END, NUMBERS, booster_from_text, importance
+from treeleak.release.readers.lightgbm_lines import END, IMPORTANCES, odd_lines
+from treeleak.release.readers.lightgbm_text import booster_from_text
 
-HEAD = (
-    "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
-    "objective", "average_output", "feature_names", "monotone_constraints", "feature_infos",
-    "tree_sizes",
-)  # fmt: skip
-OF_TREE = ("Tree", *NUMBERS, "leaf_const", "num_features", "leaf_features", "leaf_coeff")
 _SEEDS = r"[a-z_]*seed"
 
 
@@ -51,9 +46,14 @@ class Text:
             booster_from_text(text)
         except BadModel as error:
             raise BadModel(f"{path}: {error}") from error
-        lines = text.split("\n")
+        return cls.of(text.split("\n"))
+
+    @classmethod
+    def of(cls, lines: list[str]) -> Text:
+        """Part the lines of a file."""
         begins = [i for i, line in enumerate(lines) if line.startswith("Tree=")]
-        end = lines.index(END)
+        # Versions 2.0 and 2.1 go on with the importance of columns.
+        end = next(i for i, line in enumerate(lines) if line in (END, *IMPORTANCES))
         bounds = [*(i for i in begins if i < end), end]
         blocks = pairwise(bounds)
         return cls(
@@ -101,10 +101,6 @@ def _without(*keys: str) -> Callable[[str], str | None]:
     return lambda line: None if line.partition("=")[0] in keys else line
 
 
-def _with_only(keys: tuple[str, ...]) -> Callable[[str], str | None]:
-    return lambda line: line if not line.strip() or line.partition("=")[0].strip() in keys else None
-
-
 def _no_ranges(line: str) -> str:
     key, _, value = line.partition("=")
     return line if key != "feature_infos" else f"{key}={' '.join('none' for _ in value.split())}"
@@ -119,8 +115,10 @@ def _section(lines: tuple[str, ...], begin: str, end: str) -> tuple[int, int]:
 
 
 def _no_importances(lines: tuple[str, ...]) -> tuple[str, ...]:
-    start, stop = _section(lines, "feature_importances:", "")
-    return lines[:start] + lines[stop:]
+    for begin in IMPORTANCES:
+        start, stop = _section(lines, begin, "")
+        lines = lines[:start] + lines[stop:]
+    return lines
 
 
 def _no_seeds(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,30 +131,13 @@ def _no_parameters(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _known_lines(text: Text) -> Text:
-    """Keep what LightGBM writes."""
-    names = next((t for t in text.head if t.startswith("feature_names=")), "").partition("=")[2]
-    columns = frozenset(names.split())
-
-    def important(line: str) -> bool:
-        return importance(line, columns) is not None
-
-    def parameter(line: str) -> bool:
-        return bool(re.fullmatch(r"\[[a-z_0-9]+: ?[^\[\]]{0,300}\]", line))
-
-    lines, known = text.tail, [False] * len(text.tail)
-    for begin, end, written in (
-        ("feature_importances:", "", important),
-        ("parameters:", "end of parameters", parameter),
-    ):
-        start, stop = _section(lines, begin, end)
-        for i in range(start, stop):
-            known[i] = lines[i] in (begin, end) or written(lines[i])
-    tail = tuple(
-        line
-        for line, own in zip(lines, known, strict=True)
-        if own or not line.strip() or line == END or line.startswith("pandas_categorical:")
-    )
-    return _changing(_with_only(HEAD), _with_only(OF_TREE), lambda _: tail)(text)
+    """Keep what LightGBM writes; write anew what it writes otherwise."""
+    lines = text.to_bytes().decode().split("\n")
+    odd = {one.number: one.anew for one in odd_lines(lines)}
+    if not odd:
+        return text
+    kept = (odd.get(number, line) for number, line in enumerate(lines))
+    return Text.of([line for line in kept if line is not None])
 
 
 STEPS: tuple[Step, ...] = (

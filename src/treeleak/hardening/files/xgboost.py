@@ -14,22 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.auditing.inventory.shapes import left_over, without
+from treeleak.auditing.inventory.xgboost_shapes import FILE, sizes_of
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.hardening.files.document import (
     Digits,
     Document,
     dropped,
-    only,
+    few_digits,
     read_document,
     step,
     zero,
     zeros,
 )
-from treeleak.hardening.files.ubj_bytes import ubj_bytes
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.adapters.boosted import parents_first
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.readers.ubj import read_ubj
+from treeleak.release.readers.ubj_bytes import ubj_bytes
 from treeleak.release.readers.xgboost_json import is_booster
 
 SNAPSHOT = (
@@ -39,17 +41,6 @@ SNAPSHOT = (
 
 _BOOSTERS = "learner/gradient_booster", "learner/gradient_booster/gbtree"
 """Trees weighted by dart stand one level deeper."""
-_LEARNER = (
-    "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param",
-    "objective",
-)  # fmt: skip
-_TREE = (
-    "base_weights", "categories", "categories_nodes", "categories_segments", "categories_sizes",
-    "default_left", "id", "left_children", "loss_changes", "parents", "right_children",
-    "split_conditions", "split_indices", "split_type", "sum_hessian", "tree_param",
-)  # fmt: skip
-ATTRIBUTES = ("best_iteration", "best_ntree_limit", "best_score", "scikit_learn")
-"""What XGBoost itself writes there; others are the user's."""
 _OF_ESTIMATOR = ("_estimator_type", "classes_", "n_classes_", "type")
 
 
@@ -116,6 +107,13 @@ def _of_estimator(text: Any) -> Any:
     return json.dumps({key: own for key, own in told.items() if key in _OF_ESTIMATOR})
 
 
+def known(root: Any) -> Any:
+    """Keep what XGBoost writes."""
+    root = few_digits(root)
+    left = left_over(root, FILE, sizes_of(root))
+    return without(root, [place for place, _ in left])
+
+
 STEPS: tuple[Step, ...] = (
     step("hessians", "sums of hessians, which count rows, in each node",
          "SHAP values (pred_contribs), importance by cover", *_in_trees("/sum_hessian", zeros)),
@@ -128,6 +126,5 @@ STEPS: tuple[Step, ...] = (
          "training on from this model", ("learner/objective/reg_loss_param/scale_pos_weight", _one),
          ("learner/attributes/scikit_learn", _of_estimator)),
     step("unknown", "all parts that no rule knows: other keys and attributes", NOTHING,
-         ("", only("learner", "version")), ("learner", only(*_LEARNER)),
-         ("learner/attributes", only(*ATTRIBUTES)), *_in_trees("", only(*_TREE))),
+         ("", known)),
 )  # fmt: skip

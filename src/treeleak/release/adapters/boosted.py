@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import own_words
+from treeleak.release import release
 from treeleak.release.bounds import MOST_LEVELS, at_most
 from treeleak.release.checked_json import is_finite
 from treeleak.release.statistics import NodeStatistic, Quantity
@@ -22,6 +23,12 @@ EXACT_FLOAT32 = 2**24
 NUMBERED = own_words(
     "The file does not hold the labels of the classes: they are numbered from 0.",
     "boosted_numbered",
+)
+BY_WEIGHT = own_words(
+    "The file counts rows by their weights, and does not say whether they had any: a row of weight "
+    "3 counts as three equal rows. Unless all had weight 1, numbers of rows, and of proved rows, "
+    "are such numbers of weighted rows.",
+    release.BY_WEIGHT,
 )
 UNNAMED = own_words(
     "The file's column names are not usable; columns are numbered.", "boosted_unnamed"

@@ -23,7 +23,7 @@ import numpy as np
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import Kind, own_words
-from treeleak.release.adapters.boosted import ON_GPU, column_names
+from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
@@ -116,6 +116,8 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     n_rows = None
     if quantity == ROWS and trees[0].weights is not None and not_covered is None:
         n_rows = int(trees[0].weights.sum())
+    if quantity == ROWS:
+        notes = (*notes, BY_WEIGHT)
     if columns.levels:
         notes = (*notes, HASHED(columns=sorted(columns.levels)[:5]))
     version = str(info.get("catboost_version_info", ""))

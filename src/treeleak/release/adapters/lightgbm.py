@@ -350,7 +350,8 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
         if shares[1:] == ["1", "1"] and alone and re.fullmatch(r"\d{1,9}", seed):
             rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
-        return UnknownSampling(BAGGED(share=next(share for share in shares if share != "1")[:20]))
+        told = next(share for share in shares if share != "1")
+        return UnknownSampling(BAGGED(share=float(told)) if re.fullmatch(_NUMBER, told) else UNTOLD)
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
 

@@ -31,8 +31,7 @@ UNTOLD = own_words(
 )
 BAGGED = Kind(
     "rows_bagged",
-    "each tree saw a part of the rows, drawn without replacement (bagging_fraction "
-    "{share:foreign})",
+    "each tree saw a part of the rows, drawn without replacement (bagging_fraction {share:number})",
 )
 GOSS = own_words(
     "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from treeleak.core.text_files import read_text
+from treeleak.release.bounds import MOST_JSON_BYTES
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
 from treeleak.release.readers.catboost_json import is_catboost, model_from_dict
+from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
 from treeleak.release.registry import reader
@@ -22,7 +26,11 @@ __all__: list[str] = []
 
 @reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")
 def _read_file(path: Path, trust_pickle: bool) -> StoredObject | Release | RuleList:  # noqa: ARG001
-    return read_json(path, _made)
+    text = read_text(path, MOST_JSON_BYTES)
+    made = read_json(text, _made)
+    if isinstance(made, StoredObject):
+        return replace(made, leftovers=tuple(odd_layout(text)))
+    return made
 
 
 def _made(data: Any) -> StoredObject | Release | RuleList:

@@ -9,22 +9,30 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
+import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from treeleak.core.errors import BadModel
+from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
+from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.ubj import is_ubj, read_ubj
-from treeleak.release.registry import reader
-from treeleak.release.stored import StoredObject
+from treeleak.release.readers.ubj_bytes import ubj_bytes
+from treeleak.release.registry import HEAD_BYTES, reader
+from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "xgboost.core.Booster"
 MOST_LISTS = 2**22
 """Each becomes an array; a tree has some fifteen."""
+BINARY, CONFIG = b"binf", b"CONFIG-offset:"
+"""What XGBoost's binary forms begin with: of a model (from 1.1 on), and of one in memory."""
+_HEADER = 136
 _JSON = re.compile(rb'\{\s*"(learner|Config|Model)"\s*:')
 
 
@@ -36,15 +44,42 @@ def booster_from_bytes(data: bytes) -> StoredObject:
     BadModel
     """
     if is_ubj(data[:8]):
-        return booster_from_dict(read_ubj(data))
+        root = read_ubj(data)
+        booster = booster_from_dict(root)
+        # What is written anew from its values holds nothing beside them.
+        same = ubj_bytes(root) == data
+        left = () if same else (Leftover("the file", "bytes that XGBoost does not write", data),)
+        return replace(booster, leftovers=left)
     at_most(MOST_JSON_BYTES, len(data), "bytes")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise BadModel("neither JSON nor UBJSON: written by XGBoost before 1.0") from error
+        raise BadModel(old_binary(data)) from error
     if not text.lstrip().startswith("{"):
-        raise BadModel("neither JSON nor UBJSON: written by XGBoost before 1.0")
-    return read_json(text, booster_from_dict, constants=True)
+        raise BadModel(old_binary(data))
+    return _booster_from_text(text)
+
+
+def _booster_from_text(text: str) -> StoredObject:
+    booster = read_json(text, booster_from_dict, constants=True)
+    return replace(booster, leftovers=tuple(odd_layout(text)))
+
+
+def old_binary(data: bytes) -> str:
+    """Name the version that wrote a binary model, and say what to do with it."""
+    data = data[len(CONFIG) + 8 :] if data.startswith(CONFIG) else data
+    numbers = data.removeprefix(BINARY)[16:28]
+    major, minor = struct.unpack("<8x2I", numbers[-8:].rjust(16, b"\0")) if len(
+        numbers
+    ) == 12 else (0, 0)  # fmt: skip
+    version = f"{major}.{minor}" if 1 <= major <= 3 and minor < 100 else ""
+    by = f"XGBoost {version}" if version else "XGBoost before 1.0, or a damaged file"
+    load = f"'xgboost=={version}.*'" if version else "'xgboost<1.6'"
+    return (
+        f"neither JSON nor UBJSON: the old binary form, written by {by}, which only XGBoost "
+        f"reads. Load it there (pip install {load}; newer versions than 3.0 do not read it) and "
+        "save it again: booster.save_model('model.json')"
+    )
 
 
 def booster_from_dict(root: Any) -> StoredObject:
@@ -70,12 +105,32 @@ def is_booster(root: Any) -> bool:
 @reader("XGBoost UBJSON", is_ubj)
 def _read_ubj(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
-    return booster_from_dict(read_ubj(path.read_bytes()))
+    return booster_from_bytes(path.read_bytes())
 
 
 @reader("XGBoost JSON", lambda head: _JSON.match(_start(head)) is not None)
 def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    return read_json(path, booster_from_dict, constants=True)
+    return _booster_from_text(read_text(path, MOST_JSON_BYTES))
+
+
+@reader("XGBoost's old binary form", lambda head: is_old_binary(head))
+def _read_binary(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
+    with path.open("rb") as file:
+        raise BadModel(old_binary(file.read(HEAD_BYTES)))
+
+
+def is_old_binary(head: bytes) -> bool:
+    """Say whether a file begins as XGBoost's did: its numbers, and many that are reserved."""
+    if head.startswith((BINARY, CONFIG)):
+        return True
+    if len(head) < _HEADER + 8 or any(head[28:_HEADER]):
+        return False
+    n_columns, n_classes, *flags, major, _ = struct.unpack("<IiiiII", head[4:28])
+    (letters,) = struct.unpack("<Q", head[_HEADER : _HEADER + 8])
+    named = 0 < letters < 64 and head[_HEADER + 8 : _HEADER + 8 + letters].isascii()
+    return n_columns < 2**24 and 0 <= n_classes < 2**16 and set(flags) <= {0, 1} and (
+        major < 4 and named
+    )  # fmt: skip
 
 
 def _start(head: bytes) -> bytes:

@@ -14,6 +14,7 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.boosted import (
+    BY_WEIGHT,
     NUMBERED,
     column_names,
     count_in,
@@ -56,8 +57,8 @@ FIRST_ONLY = own_words(
     "xgboost_first_only",
 )
 OTHER_LOSS = (
-    "the sums of hessians in this XGBoost model (objective {}) do not count rows, and the file "
-    "holds no other counts"
+    "the sums of hessians in this XGBoost model (objective {}) do not count rows: what a row adds "
+    "depends on its target. The file holds no other counts; what else it holds, the inventory says"
 )
 COUNTLESS = own_words(
     "the XGBoost file no longer holds the sums of hessians, which count rows, and "
@@ -89,6 +90,11 @@ OWN_START = own_words(
     "The first tree does not start from the mean of the targets: rows had scores of their own to "
     "start from (base_margin), which the file does not hold. Only numbers of rows are used.",
     "xgboost_own_start",
+)
+SCALED = Kind(
+    "xgboost_scaled",
+    "rows of one class were weighted (scale_pos_weight {weight:number}): the sums of hessians in "
+    "this XGBoost model are not numbers of rows",
 )
 DIFFERENT = own_words(
     "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
@@ -166,6 +172,8 @@ def _release(model: Model) -> Release:
         trees = [tree.with_counts(DRAWS) for tree in trees]
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
     notes = (*notes, *restored)
+    if any(tree.totals is not None for tree in trees):
+        notes = (*notes, BY_WEIGHT)
     classes: tuple[Any, ...] = ()
     if model.num_target > 1:
         notes = (*notes, SEVERAL(targets=model.num_target))
@@ -253,7 +261,9 @@ def _with_rows(
     """
     units = model.first_hessians
     if units is None:
-        why = WEIGHTED if model.scaled else OTHER_LOSS.format(f"{model.objective:.40}")
+        weight = model.class_weight
+        scaled = weight not in (None, 1.0)
+        why = SCALED(weight=weight) if scaled else OTHER_LOSS.format(f"{model.objective:.40}")
         return trees, why, ()
     every = model.objective in EACH_ROW_ONE
     own = [t for t in range(len(trees)) if every or rounds[t] == 0]

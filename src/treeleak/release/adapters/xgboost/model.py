@@ -21,6 +21,7 @@ LOGIT_LINK = ("binary:logistic", "reg:logistic")
 LOGISTIC = (*LOGIT_LINK, "binary:logitraw")
 SOFTMAX = ("multi:softprob", "multi:softmax")
 LOG_LINK = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
+POISSON = "count:poisson"
 SQUARED = ("reg:squarederror", "reg:linear")
 EACH_ROW_ONE = (*SQUARED, "reg:absoluteerror", "reg:quantileerror")
 """Losses whose second derivative XGBoost takes to be 1."""
@@ -61,12 +62,16 @@ class Model:
         weights, kind = None, str(booster.get("name", "gbtree"))
         if kind == "gblinear":
             raise NotCovered(LINEAR)
-        if kind == "dart":
-            weights = numbers(booster, "weight_drop", None, "gradient_booster")
-            booster = object_in(booster, "gbtree")
-        elif kind != "gbtree":
+        if kind not in ("gbtree", "dart"):
             raise NotCovered(f"an XGBoost model with booster {kind!r:.40}")
-        model = object_in(booster, "model")
+        if kind == "dart" and "weight_drop" in booster:
+            weights = numbers(booster, "weight_drop", None, "gradient_booster")
+        model = object_in(object_in(booster, "gbtree") if "gbtree" in booster else booster, "model")
+        # From 3.4 on, they stand beside the trees.
+        if np.size(model.get("weight_drop", ())):
+            weights = numbers(model, "weight_drop", None, "the model")
+        if kind == "dart" and weights is None:
+            raise BadModel("the model does not say how its trees are weighted (weight_drop)")
         param = object_in(learner, "learner_model_param")
         columns = count_in(param, "num_feature", MOST_COLUMNS)
         objective = object_in(learner, "objective").get("name")
@@ -117,8 +122,13 @@ class Model:
     @property
     def scaled(self) -> bool:
         """Whether rows of one class were weighted."""
+        return self.class_weight != 1
+
+    @property
+    def class_weight(self) -> float | None:
+        """How much more rows of the class 1 count."""
         loss = self.learner["objective"].get("reg_loss_param")
-        return isinstance(loss, Mapping) and number_of(loss.get("scale_pos_weight", "1")) != 1
+        return number_of(loss.get("scale_pos_weight", "1")) if isinstance(loss, Mapping) else 1.0
 
     def trained_with(self, name: str) -> float | None:
         """Find a parameter of the training, where the model holds them."""
@@ -138,6 +148,14 @@ class Model:
             shares = [exp(max(x - top, -80.0)) for x in scores]
             p = [x / sum(shares) for x in shares]
             return tuple(2 * x * (1 - x) for x in p)
+        if self.objective == POISSON:
+            # A step of Newton's method that is held back: exp(score + max_delta_step).
+            param = self.learner["objective"].get("poisson_regression_param")
+            held = param if isinstance(param, Mapping) else {}
+            back = number_of(held.get("max_delta_step", "0.7"))
+            if back is None:
+                return None
+            return tuple(exp(min(max(x + back, -80.0), 80.0)) for x in scores)
         return (1.0,) * self.n_outputs if self.objective in EACH_ROW_ONE else None
 
 

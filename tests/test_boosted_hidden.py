@@ -1,0 +1,370 @@
+"""Files of boosting libraries: whatever is hidden there is found, and ordinary ones are known."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.benchmarks.hidden_rows import clean
+from experiments.benchmarks.hidden_rows_boosted import boosted_ways
+from helpers.boosted import needs
+from helpers.examples import examples, spread
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
+from treeleak.evidence import evidence_for
+from treeleak.hardening.answers import compare
+from treeleak.hardening.formats import format_of
+from treeleak.release import read_model, snapshot, to_release
+from treeleak.release.readers.json_layout import odd_layout
+from treeleak.release.readers.lightgbm_lines import odd_lines
+from treeleak.verification.training_rows import check_training_rows
+
+STORED = Path(__file__).parent / "models" / "boosted"
+WAYS = list(boosted_ways())
+
+
+def unknown(model, n_rows=60):
+    return [e for e in take_inventory(model, Context(n_rows, drawn=None)) if e.unknown]
+
+
+# ------------------------------------------------------------------------------- hidden tables
+
+
+@pytest.mark.parametrize("way", spread(WAYS, fast=14), ids=lambda way: way[0])
+def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
+    name, ending, hide = way
+    needs("xgboost"), needs("lightgbm"), needs("catboost")
+    path = tmp_path / f"model.{ending}"
+    hide(None, clean()[1], path)
+    try:
+        assert unknown(read_model(path, trust_pickle=True)), name
+    except TreeleakError:
+        return
+    if ending == "pkl":
+        return
+    kind = format_of(path)
+    content = kind.steps[-1].apply(kind.read(path))
+    assert kind.steps[-1].apply(content) is content
+    path.write_bytes(content.to_bytes())
+    try:
+        left = read_model(path)
+        to_release(left)
+    except BadModel:
+        return  # predictions rested on it: harden writes nothing
+    assert not unknown(left)
+
+
+@examples(200, fast=30)
+@given(st.sampled_from(["xgboost-3.2.0/softprob.json", "catboost-1.2.10/rmse.json",
+                        "lightgbm-4.7.0/binary.txt"]), st.data())  # fmt: skip
+def test_every_line_and_blank_that_is_put_into_a_text_is_noticed(tmp_path_factory, name, data):
+    text = (STORED / name).read_text()
+    added = data.draw(st.sampled_from(["\n", "  ", " \t ", "\n\n\n", "[x: 1]\n", "7"]))
+    cut = data.draw(st.integers(0, len(text)))
+    path = tmp_path_factory.mktemp("text") / Path(name).name
+    path.write_text(text[:cut] + added + text[cut:])
+    try:
+        stored = read_model(path)
+    except TreeleakError:
+        return
+    inside = text[:cut].count('"') % 2 or added == "7" or added == "\n"
+    # A digit may make another number, a line break or blanks in a name another name.
+    assert unknown(stored) or inside
+
+
+@examples(50, fast=10)
+@given(st.recursive(
+    st.integers(-9, 9) | st.floats(-5, 5) | st.text("ab{}[]:,\"", max_size=4) | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab", max_size=2), inner,
+                                                               max_size=4), max_leaves=12),
+    st.sampled_from([None, 0, 1, 2, 4, "\t"]))  # fmt: skip
+def test_usual_layouts_are_not_odd(document, indent):
+    assert not list(odd_layout(json.dumps([document], indent=indent)))
+    assert not list(odd_layout(json.dumps([document], separators=(",", ":"))))
+
+
+OLD = """tree
+version=v2
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=1
+objective=binary sigmoid:1
+feature_names=a w
+feature_infos=[-2.8092433827607572:2.9750612058481698] 1:0:3:2
+tree_sizes=304
+
+Tree=0
+num_leaves=3
+num_cat=1
+split_feature=0 1
+split_gain=3.10333 2.92196
+threshold=-0.75626719162793776 0
+decision_type=2 1
+left_child=1 -1
+right_child=-2 -3
+leaf_value=-0.047619047619047616 -0.011111111111111106 0.051851851851851864
+leaf_count=21 36 27
+internal_value=0 0.0833333
+internal_count=84 48
+cat_boundaries=0 1
+cat_threshold=1
+shrinkage=0.1
+
+
+
+feature importances:
+a=6
+w=3
+
+pandas_categorical:[["east", "north", "south", "w e"]]
+"""
+
+
+def test_files_of_lightgbm_2_are_read_and_nothing_in_them_is_odd(tmp_path):
+    path = tmp_path / "old.txt"
+    text = OLD.replace("tree_sizes=304", f"tree_sizes={len(OLD[OLD.index('Tree='):OLD.index('feature imp')]) - 1}")  # noqa: E501
+    path.write_text(text)
+    release = to_release(path)
+    assert release.trees[0].totals[0] == 84
+    assert not odd_lines(text.split("\n"))
+    assert not unknown(read_model(path))
+    kind = format_of(path)
+    content = kind.read(path)
+    for step in kind.steps:
+        content = step.apply(content)
+    path.write_bytes(content.to_bytes())
+    assert not unknown(read_model(path))
+    path.write_text(text.replace("version=v2\n", ""))
+    with pytest.raises(BadModel, match="before 2.0.*lightgbm<3"):
+        read_model(path)
+
+
+def test_bits_of_many_categories_and_a_tree_of_one_leaf_are_read(tmp_path):
+    path = tmp_path / "model.txt"
+    n = 1_900_000
+    words = " ".join(["0"] * (n - 1) + ["1"])
+    path.write_text(OLD.replace("cat_boundaries=0 1", f"cat_boundaries=0 {n}").replace(
+        "cat_threshold=1", f"cat_threshold={words}"))  # fmt: skip
+    assert to_release(path).trees[0].categories.value.tolist() == [32 * (n - 1)]
+    one = re.sub(r"num_leaves=3(.|\n)*?shrinkage", "num_leaves=1\nnum_cat=0\nleaf_value=0.5\n"
+                 "leaf_count=\nshrinkage", OLD)  # fmt: skip
+    path.write_text(one)
+    assert to_release(path).trees[0].n_nodes == 1
+
+
+@pytest.mark.parametrize(("major", "minor", "named"), [
+    (0, 0, "before 1.0"), (1, 0, r"XGBoost 1\.0"), (1, 5, r"XGBoost 1\.5"), (2, 0, r"XGBoost 2\.0"),
+])  # fmt: skip
+@pytest.mark.parametrize("mark", [b"", b"binf", b"CONFIG-offset:" + bytes(8) + b"binf"])
+def test_old_binary_models_name_who_wrote_them(major, minor, named, mark, tmp_path):
+    header = struct.pack("<fIiiiII", 0.5, 4, 0, 0, 0, major, minor).ljust(136, b"\0")
+    path = tmp_path / "model.bin"
+    path.write_bytes(mark + header + struct.pack("<Q", 15) + b"binary:logistic" + bytes(100))
+    with pytest.raises(BadModel, match=f"{named}.*pip install.*save_model"):
+        read_model(path)
+
+
+# ------------------------------------------------------------------------------ ordinary models
+
+
+def table(rng, n=60):
+    X = pd.DataFrame(rng.normal(size=(n, 5)).round(2), columns=list("abcde"))
+    X["f"], X["g"] = rng.integers(0, 5, n), rng.integers(0, 3, n)
+    X.loc[::9, "b"] = np.nan
+    y = (X.a + rng.normal(size=n) > 0).astype(int).to_numpy()
+    return X, y
+
+
+def lightgbm(rng, X, y):
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    options = {
+        "boosting_type": ["gbdt", "dart", "rf"], "monotone_constraints": [[1, 0, -1, 0, 0, 0, 0]],
+        "interaction_constraints": [[[0, 1], [2, 3, 4, 5, 6]]], "eval_at": [[1, 2, 3, 5, 9]],
+        "label_gain": [[0, 1, 3, 7]], "metric": [["auc", "binary_logloss"]], "linear_tree": [True],
+        "max_bin_by_feature": [[9, 9, 9, 9, 9, 9, 9]], "feature_contri": [[1, 1, 0.5, 1, 1, 1, 1]],
+        "path_smooth": [1.5], "extra_trees": [True], "is_unbalance": [True], "min_gain_to_split":
+        [1e9], "cegb_penalty_feature_coupled": [[1, 1, 1, 1, 2, 2, 2]], "max_delta_step": [0.7],
+        "class_weight": ["balanced"], "learning_rate": [1 / 3], "random_state": [7],
+    }  # fmt: skip
+    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
+    if chosen.get("boosting_type") == "rf":
+        chosen |= {"subsample": 0.5, "subsample_freq": 1}
+    if "linear_tree" in chosen:
+        chosen = {"linear_tree": True}
+    regress = rng.random() < 0.3
+    kind = LGBMRegressor if regress else LGBMClassifier
+    if regress:
+        chosen.pop("is_unbalance", None), chosen.pop("metric", None), chosen.pop("class_weight", None)
+    more = {"categorical_feature": [3, 4, 5, 6]} if rng.random() < 0.5 else {}
+    X = X.assign(d=(X.d > 0).astype(int), e=(X.e > 0).astype(int))
+    model = kind(n_estimators=3, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1, **chosen)
+    return model.fit(X, y, **more), lambda m, path: m.booster_.save_model(path), "txt"
+
+
+def xgboost(rng, X, y):
+    from xgboost import XGBClassifier, XGBRegressor
+
+    options = {
+        "booster": ["dart", "gblinear"], "tree_method": ["exact", "approx", "hist"],
+        "monotone_constraints": [(1, 0, -1, 0, 0, 0, 0), {"a": 1}], "subsample": [0.8],
+        "interaction_constraints": [[["a", "b"], ["c", "d", "e"]]], "num_parallel_tree": [3],
+        "scale_pos_weight": [3], "gamma": [1e9], "max_delta_step": [0.7], "grow_policy":
+        ["lossguide"], "colsample_bynode": [0.5], "eval_metric": [["auc", "error"]],
+        "random_state": [77], "base_score": [0.3], "importance_type": ["gain"], "missing": [-1],
+    }  # fmt: skip
+    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
+    if chosen.get("booster") == "gblinear":
+        chosen = {"booster": "gblinear"}
+    if rng.random() < 0.3:
+        losses = ("reg:squarederror", "reg:absoluteerror", "count:poisson", "reg:tweedie",
+                  "reg:pseudohubererror")  # fmt: skip
+        chosen.pop("eval_metric", None), chosen.pop("base_score", None)
+        model = XGBRegressor(objective=str(rng.choice(losses)), n_estimators=2, n_jobs=1,
+                             max_depth=3, **chosen)  # fmt: skip
+    else:
+        model = XGBClassifier(n_estimators=2, max_depth=3, n_jobs=1, **chosen)
+    more = {"eval_set": [(X, y)], "verbose": False} if rng.random() < 0.5 else {}
+    ending = str(rng.choice(["json", "ubj"]))
+    return model.fit(X, y, **more), lambda m, path: m.save_model(path), ending
+
+
+def catboost(rng, X, y):
+    from catboost import CatBoostClassifier, CatBoostRegressor
+
+    options = {
+        "grow_policy": ["Lossguide", "Depthwise"], "monotone_constraints": [[1, 0, -1, 0, 0, 0, 0]],
+        "feature_weights": [[1, 0.5, 1, 1, 1, 1, 2]], "ignored_features": [[2]],
+        "per_float_feature_quantization": ["0:border_count=9"], "border_count": [16],
+        "bootstrap_type": ["Bernoulli", "Bayesian", "No"], "random_strength": [3], "nan_mode":
+        ["Max"], "custom_metric": [["AUC"]], "l2_leaf_reg": [2.5], "random_seed": [77],
+        "model_shrink_rate": [0.1], "max_ctr_complexity": [2], "one_hot_max_size": [2, 20],
+        "leaf_estimation_iterations": [3], "early_stopping_rounds": [5], "rsm": [0.5],
+    }  # fmt: skip
+    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
+    if "grow_policy" in chosen:
+        chosen.pop("monotone_constraints", None)
+    regress = rng.random() < 0.3
+    if regress:
+        chosen.pop("custom_metric", None)
+    kind = CatBoostRegressor if regress else CatBoostClassifier
+    columns = [5, 6] if rng.random() < 0.5 and not {
+        "monotone_constraints", "per_float_feature_quantization"} & set(chosen) else None  # fmt: skip
+    model = kind(iterations=3, depth=2, thread_count=1, verbose=False, allow_writing_files=False,
+                 cat_features=columns, **chosen)  # fmt: skip
+    more = {"eval_set": (X, y)} if rng.random() < 0.5 else {}
+
+    def write(fitted, path):
+        form = Path(path).suffix[1:]
+        pool = None
+        if columns:
+            from catboost import Pool
+
+            pool = Pool(X, y, cat_features=columns)
+        fitted.save_model(path, format=form, pool=pool)
+
+    return model.fit(X, y, **more), write, str(rng.choice(["json", "cbm"]))
+
+
+@pytest.mark.parametrize("library", [lightgbm, xgboost, catboost], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("seed", spread(range(60), fast=4))
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_in_an_ordinary_model_is_unknown(library, seed, tmp_path):
+    needs(library.__name__)
+    rng = np.random.default_rng(seed)
+    X, y = table(rng)
+    model, write, ending = library(rng, X, y)
+    path = str(tmp_path / f"model.{ending}")
+    write(model, path)
+    Path(tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+    for stored in (snapshot(model), read_model(tmp_path / "model.pkl", trust_pickle=True),
+                   read_model(Path(path))):  # fmt: skip
+        assert [(e.where, e.names) for e in unknown(stored)] == []
+
+
+# ------------------------------------------------------------------------------ what is counted
+
+
+def test_poisson_counts_rows_in_its_first_tree(tmp_path):
+    needs("xgboost")
+    from xgboost import XGBRegressor
+
+    X, _ = table(np.random.default_rng(0))
+    y = np.random.default_rng(1).poisson(2, len(X))
+    model = XGBRegressor(objective="count:poisson", n_estimators=1, max_depth=3).fit(X, y)
+    assert to_release(model).trees[0].totals[0] == len(X)
+    gamma = XGBRegressor(objective="reg:gamma", n_estimators=1, max_depth=3).fit(X, y + 1)
+    assert "depends on its target" in to_release(gamma).not_covered
+
+
+def test_what_a_model_says_of_its_training_is_named(tmp_path):
+    needs("xgboost")
+    from xgboost import XGBClassifier
+
+    X, y = table(np.random.default_rng(0))
+    scaled = to_release(XGBClassifier(n_estimators=1, scale_pos_weight=3).fit(X, y))
+    assert "scale_pos_weight 3" in scaled.not_covered
+    drawn = to_release(XGBClassifier(n_estimators=2, subsample=0.8, sampling_method="uniform",
+                                     tree_method="approx", num_parallel_tree=2).fit(X, y))  # fmt: skip
+    with pytest.raises(NotCovered, match="subsample 0.8") as refused:
+        evidence_for(drawn)
+    assert 'bootstrap="none"' not in str(refused.value)
+
+
+def test_weights_of_trees_beside_them_are_read(tmp_path):
+    root = json.loads((STORED / "xgboost-3.2.0" / "dart.json").read_text())
+    before = to_release(STORED / "xgboost-3.2.0" / "dart.json")
+    booster = root["learner"]["gradient_booster"]
+    weights = booster["weight_drop"]
+    root["learner"]["gradient_booster"] = {"name": "dart", "model": {
+        **booster["gbtree"]["model"], "weight_drop": weights}}  # fmt: skip
+    (tmp_path / "model.json").write_text(json.dumps(root))
+    after = to_release(tmp_path / "model.json")
+    for one, other in zip(before.trees, after.trees, strict=True):
+        for a, b in zip(one.statistics, other.statistics, strict=True):
+            np.testing.assert_array_equal(a.values, b.values)
+    assert not unknown(read_model(tmp_path / "model.json"))
+
+
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+def test_rows_of_weight_are_not_called_so_many_people(library):
+    needs(library)
+    rng = np.random.default_rng(0)
+    X, weight = rng.integers(0, 2, (33, 4)), rng.integers(1, 4, 33)
+    y = X[:, 0] * 2 + X[:, 1] + rng.normal(size=33)
+    if library == "xgboost":
+        from xgboost import XGBRegressor as Model
+
+        model = Model(n_estimators=3, max_depth=3)
+    else:
+        from catboost import CatBoostRegressor as Model
+
+        model = Model(iterations=3, depth=2, verbose=False, allow_writing_files=False)
+    release = to_release(model.fit(X, y, sample_weight=weight))
+    assert release.n_rows == weight.sum()
+    assert any("weighted rows" in note for note in release.notes)
+    with pytest.raises(Mismatch, match="counts rows by their weights"):
+        check_training_rows(release, X, y)
+
+
+def test_predictions_of_several_classes_are_compared_as_they_are(tmp_path):
+    path = STORED / "catboost-1.2.10" / "multiclass.json"
+    root = json.loads(path.read_text())
+    # Values that add up to nothing are no shares of rows.
+    for tree in root["oblivious_trees"]:
+        tree["leaf_values"] = [0.0 for _ in tree["leaf_values"]]
+    (tmp_path / "flat.json").write_text(json.dumps(root))
+    rows = np.random.default_rng(0).normal(size=(50, to_release(path).n_features))
+    found = compare(read_model(path), read_model(tmp_path / "flat.json"), rows, "random")
+    assert found.largest_change > 0
