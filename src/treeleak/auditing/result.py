@@ -132,6 +132,12 @@ class Found:
         """Say why a part was not assessed; ``unless`` where nothing says so."""
         return dict(self.not_assessed).get(part, unless)
 
+    @property
+    def rows_given(self) -> bool:
+        """Whether training rows were given, be they the model's or not."""
+        given = self.truth is not None or self.mismatch is not None
+        return given or bool(self.reason("measurement"))
+
     @cached_property
     def domains(self) -> Domains | None:
         """Values of the training rows, as far as they are common knowledge; None without rows."""

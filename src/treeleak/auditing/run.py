@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -27,7 +28,7 @@ from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, Found, Provenance
-from treeleak.core.clock import Clock, Progress
+from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.evidence import LeafSteps, LossSums
@@ -44,6 +45,8 @@ _COMPARING, _MOST_COMPARING = 20.0, 0.45
 """Seconds that comparing some hundred rows takes, and the share of the time that it may have."""
 _QUICK, _MOST_QUICK = 0.1, 3.0
 """Share of the time, and most seconds, that quick parts keep: they take less than a second."""
+_READING = 2 * GRACE
+"""Seconds after the limit when reading and the inventory are broken off."""
 _NEEDS_ROWS = (
     "labels without rows: give X with y",
     "sensitive columns without training rows: give X with sensitive columns",
@@ -157,20 +160,29 @@ def audit(
         if is_given and X is None:
             raise BadInput(why)
     clock = Clock.of(time_limit, progress)
-    with clock.enforced():
-        file, sha256, content = opened(model, trust_pickle)
-    with named(file), clock.enforced():
-        live = None if file is not None or content is model else model
-        kept = min(_QUICK * clock.left, _MOST_QUICK)
-        found = Found(schema_given=given.schema is not None)
-        case = begun(Case(given, clock, content, found, live, kept=kept))
-    for assess in ASSESSORS:
-        with named(file if isinstance(content, RuleList) else None):
-            case = assess(case)
-    found = case.found
-    findings = find(found, case.alone, case.unfinished)
+    file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
+    sha256, origin, case = None, "", None
+    try:
+        # Without what is in the file, nothing can be said: it gets some time more.
+        with clock.enforced(_READING):
+            file, sha256, content = opened(model, trust_pickle)
+            origin = content.type if isinstance(content, StoredObject) else content.origin
+        with named(file), clock.enforced(_READING):
+            live = None if file is not None or content is model else model
+            kept = min(_QUICK * clock.left, _MOST_QUICK)
+            found = Found(schema_given=given.schema is not None)
+            case = begun(Case(given, clock, content, found, live, kept=kept))
+    except TimeUp:
+        late = tuple((part, clock.said) for part in ("inventory", "counts", "reconstruction"))
+        found = Found(schema_given=given.schema is not None, not_assessed=late)
+    if case is not None:
+        for assess in ASSESSORS:
+            with named(file if isinstance(content, RuleList) else None):
+                case = assess(case)
+        found = case.found
+    alone, unfinished = (0, True) if case is None else (case.alone, case.unfinished)
+    findings = find(found, alone, unfinished)
     verdict = overall(findings)
-    origin = content.type if isinstance(content, StoredObject) else content.origin
     if found.release is not None:
         origin = found.release.origin
     return Audit(
@@ -253,12 +265,15 @@ ASSESSORS = (
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
     Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
-    Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(TimeUp, Mismatch)),
+    Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
+    Assessor(
+        "measurement", comparison.add_baselines, ("measurement",), _COMPARED, slow=True
+    ),
     Assessor("measurement", comparison.guess, (), _COMPARED, timed=False, slow=True),
     Assessor("measurement", comparison.add_shape, ("measurement",), _COMPARED, slow=True),
     Assessor("measurement", comparison.variants, ("variants",), ("reconstruction",), slow=True),

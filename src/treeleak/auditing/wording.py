@@ -175,6 +175,10 @@ IN_PLACES = Kind(
     "people{of_class} it is {others:share1}, and against {usual_of} usual values "
     "{usual:share1}{little}.",
 )
+BASELINES_OPEN = Kind(
+    "baselines_not_tried",
+    "No baseline was tried, so it is not known what of this is due to the model.",
+)
 SHAPE_OPEN = Kind(
     "shape_not_found_out",
     "The baseline from the shape of the trees is missing: it was interrupted.",
@@ -257,14 +261,21 @@ RULES: Mapping[str, Kind] = {
 
 # ----------------------------------------------------------- reconstruction: without comparison
 
+COMPARE = Kind(
+    "compare",
+    "Only a comparison with the training rows shows how many are right (--train).",
+)
+NOT_COMPARED = Kind(
+    "not_compared",
+    "How many are right is not known: the comparison with the training rows was not assessed.",
+)
 NOTHING_PROVED = Kind(
     "nothing_proved", "The schema does not allow the training rows, so nothing is proved."
 )
 LIKELY = Kind(
     "rows_likely",
     "The attack rebuilt {rows:people} rows. They are probabilistic: it proves "
-    "none.{expects:message} Only a comparison with the training rows shows how many are "
-    "right (--train).",
+    "none.{expects:message} {compare:message}",
 )
 EXPECTS = Kind(
     "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
@@ -272,14 +283,12 @@ EXPECTS = Kind(
 FOLLOWED = Kind(
     "rows_followed",
     "The attack followed {rows:people} rows with their classes through all {trees:number} trees. "
-    "The sums of every node fit these rows to the last digits.{expects:message} Only a comparison "
-    "with the training rows shows how many are right (--train).",
+    "The sums of every node fit these rows to the last digits.{expects:message} {compare:message}",
 )
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",
     "The attack found {rows:people} rows that fit every count. It could not prove that no others "
-    "fit, because there are too many possible values to try. Only a comparison "
-    "with the training rows shows how many are right (--train).",
+    "fit, because there are too many possible values to try. {compare:message}",
 )
 FEASIBLE = Kind(
     "rows_fit_not_alone",

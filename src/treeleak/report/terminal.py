@@ -54,7 +54,8 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
 
 
 def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
-    yield "1. What is in the model", _inventory([e.to_dict() for e in audit.inventory])
+    inventory = _inventory([e.to_dict() for e in audit.inventory])
+    yield "1. What is in the model", [*_reasons(audit, "inventory")] or inventory
     yield f"2. Small {audit.of}", _counts(audit, told)
     if told["structure"] is not None:
         yield structure.TITLE, _structure(told["structure"])
