@@ -31,7 +31,7 @@ from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
-from treeleak.core.message import Reader, message_of
+from treeleak.core.message import Of, Reader, message_of
 from treeleak.core.on_demand import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
@@ -51,6 +51,8 @@ _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
     "exposure", "article29", "membership",
 )  # fmt: skip
+_LEADING = ("rows_compared", "targets_rebuilt", "rows_unique", "rows_stored")
+"""Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")
 
 
@@ -211,7 +213,15 @@ class Audit(Found):
 
     def _headline(self, reader: Reader | None) -> str:
         """Say the verdict in one sentence, as a reader may read it."""
-        said = next((f.told(reader) for f in self.findings if f.verdict == self.verdict), "")
+        decided = next((f for f in self.findings if f.verdict == self.verdict), None)
+        said = "" if decided is None else decided.told(reader)
+        # The greatest harm that was measured comes first, whatever decided.
+        if (m := self.measurement) is not None and decided is not None:
+            rows, how = m.came_back
+            if rows and decided.code not in _LEADING and self.reconstruction is not None:
+                n = self.reconstruction.n_rows
+                lead = wording.CAME_BACK(rows=Of(rows, n), how=how)
+                said = f"{lead.told(reader)} {said}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
             said = wording.NOT_RUN(why=reasons[0]).told(reader)

@@ -123,7 +123,9 @@ TARGETS_STORED = Kind(
 
 # ------------------------------------------------------------------- reconstruction: comparison
 
-ERROR = Kind("error_of_values", "The rebuilt values have an error of {error:share1} (DRAFT)")
+ERROR = Kind(
+    "error_of_values", "The mean distance of a rebuilt value from the true one is {error:share1}"
+)
 WRONG = Kind("values_wrong", "The reconstruction error is {wrong:share1} of the values")
 WRONG_AND_OFF = Kind(
     "categories_wrong_and_numbers_off",
@@ -145,9 +147,10 @@ WRONG_AND_OFF_SHORT = Kind(
 OFF_SHORT = Kind("numbers_off", "off by {off:sd} standard deviations, {near:share1} within 1%")
 COMPARED = Kind(
     "rows_compared",
-    "{scores:message}{of_the_rest}; {rows:share} of the training rows{not_given} were rebuilt "
-    "{how}{order:message}.",
+    "{rows:share} of the training rows{not_given} were rebuilt {how}{order:message}. "
+    "{scores:message}{of_the_rest}.",
 )
+CAME_BACK = Kind("rows_came_back", "{rows:share} of the training rows were rebuilt {how}.")
 IN_ORDER = Kind("in_order", ", {rows:share} in their own place")
 TARGETS = Kind(
     "targets_rebuilt",
@@ -164,6 +167,9 @@ THESE_ROWS = Kind(
     "{near:number} of {draws:number} control samples of the population are as near: the excess "
     "is attributable to the model.",
 )
+AS_NEAR = Kind(
+    "other_draws", "{near:number} of {draws:number} control samples of the population are as near."
+)
 POPULATION_TOO = Kind(
     "other_draws",
     "{near:number} of {draws:number} control samples of the population are as near: the "
@@ -171,8 +177,8 @@ POPULATION_TOO = Kind(
 )
 IN_PLACES = Kind(
     "rows_in_places",
-    "Compared in place, their error (DRAFT) is {error:share1}. Against other "
-    "people{of_class} it is {others:share1}, and against {usual_of} usual values "
+    "Compared in place, the mean distance of a value from the true one is {error:share1}. Against "
+    "other people{of_class} it is {others:share1}, and against {usual_of} usual values "
     "{usual:share1}{little}.",
 )
 BASELINES_OPEN = Kind(

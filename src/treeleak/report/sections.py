@@ -67,6 +67,12 @@ _VERDICTS = (
 )
 
 
+def tone_of(found: Doc) -> Tone:
+    """Tone of the verdict: no calm one beside figures that are severe."""
+    tone = TONES[found["verdict"]]
+    return "open" if tone == "calm" and facts.severe(found) else tone
+
+
 def reasons(found: Doc, part: str) -> list[Block]:
     """Say why a part was not assessed."""
     open_ = (p["reason"] for p in found["not_assessed"] if p["part"] == part)

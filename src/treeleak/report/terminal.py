@@ -47,7 +47,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     with plainly(console):
         console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
-            console.print(_ruling(audit.ruling, told["ruling"]))
+            console.print(_ruling(audit.ruling, told["ruling"], facts.severe(told)))
         console.print(_source(audit, told["provenance"]), style="dim")
         for title, body in _parts(audit, told, include_rows):
             part(console, title, body)
@@ -73,7 +73,7 @@ def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, A
     yield "What to change", bullets(audit.advice)
 
 
-def _ruling(ruling: Ruling, told: Doc) -> Panel:
+def _ruling(ruling: Ruling, told: Doc, severe: bool) -> Panel:
     """What the policy asks for, and what was found."""
     lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("", "asked for", "found"):
@@ -82,7 +82,7 @@ def _ruling(ruling: Ruling, told: Doc) -> Panel:
         style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
         found = check.found if check.state == "not assessed" else shown["found"]
         lines.add_row(shown["what"], check.bound, Text(f"{found} ({check.state})", style=style))
-    style = "bold green" if ruling.passed else "bold red"
+    style = ("bold" if severe else "bold green") if ruling.passed else "bold red"
     stated = [Text(f"{what}: {said}", style="dim") for what, said, _ in record.of_policy(told)]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)

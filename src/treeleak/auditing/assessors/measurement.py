@@ -33,6 +33,16 @@ from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
 
+
+def came_back(exact: float, located: float, targets: float | None) -> tuple[float, str]:
+    """Choose the greatest of these shares of rows, and say in what the rows came back."""
+    if targets is not None and targets >= max(exact, located):
+        return targets, "with their exact target"
+    if located > exact:
+        return located, "on every value that the model's splits distinguish"
+    return exact, "exactly"
+
+
 _NOT_EVERY = ("targets", "isolated_rows", "on_tested")
 
 
@@ -109,6 +119,11 @@ class Measurement(Described):
     isolated_rows: float | None = None
     on_tested: Compared | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def came_back(self) -> tuple[float, str]:
+        """The greatest share of training rows that came back, and in what."""
+        return came_back(self.exact_rows, self.located_rows, self.targets)
 
     @property
     def judged(self) -> Measurement | Compared:

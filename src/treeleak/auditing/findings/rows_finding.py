@@ -11,7 +11,7 @@ import numpy as np
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.measurement import Measurement, came_back
 from treeleak.auditing.assessors.pace import time_needed, time_words
 from treeleak.auditing.assessors.standing import (
     LEVEL,
@@ -195,6 +195,8 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]
         said.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
     if test is not None:
         kind = wording.POPULATION_TOO if test.as_near else wording.THESE_ROWS
+        if standing.tells == "nothing":
+            kind = wording.AS_NEAR
         said.append(kind(near=test.as_near, draws=len(test.errors)))
     said += _in_places(m, standing, rebuilt.labelled)
     if standing.tells == "people":
@@ -239,13 +241,10 @@ def _rule(name: str, rebuilt: Reconstruction) -> Message:
 
 def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
-    rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
-    if rebuilt.interval_columns:
-        rows, how, in_order = (
-            m.located_rows,
-            "on every value that the model's splits distinguish",
-            m.located_in_order,
-        )
+    rows, how = came_back(m.exact_rows, m.located_rows, None)
+    in_order = m.exact_in_order if how == "exactly" else m.located_in_order
+    if m.targets is not None and m.targets >= rows:
+        yield wording.TARGETS(rows=Of(m.targets, n))
     yield wording.COMPARED(
         scores=_error(m),
         of_the_rest=", of what was not given" * bool(rebuilt.given.any()),
@@ -254,7 +253,7 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
         how=how,
         order="" if in_order is None else wording.IN_ORDER(rows=Of(in_order, n)),
     )
-    if m.targets is not None:
+    if m.targets is not None and m.targets < rows:
         yield wording.TARGETS(rows=Of(m.targets, n))
 
 

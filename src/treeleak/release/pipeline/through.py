@@ -215,9 +215,7 @@ def steps_of(live: Any) -> Iterator[Any]:
             live = getattr(live, WRAPPERS.get(type(live).__name__, ""), None)
 
 
-def _column(
-    reading: Reading, name: str, table: pd.DataFrame, unseen: bool = False
-) -> FloatArray:
+def _column(reading: Reading, name: str, table: pd.DataFrame, unseen: bool = False) -> FloatArray:
     """Work out one column of the model."""
     given = table[reading.source]
     if isinstance(reading, Missing):
