@@ -280,6 +280,10 @@ class Audit(Found):
     def _kept(self, threshold: int) -> Kept:
         """Choose what of columns and groups may be told."""
         few = self._few(threshold)
+        if self.exposure is not None and self.truth is not None and len(self.truth.X) < threshold:
+            # Of so few people, no column and no group is a figure of many.
+            none = (False,) * len(self.exposure.groups)
+            return Kept(none, hidden=few | frozenset(self.exposure.columns.index))
         if self.exposure is None or self.exposure.behind is None:
             return Kept(hidden=few)
         apart = None
@@ -290,15 +294,23 @@ class Audit(Found):
         return keep(self.exposure.behind, columns, groups, apart, few, threshold)
 
     def _few(self, threshold: int) -> frozenset[str]:
-        """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
+        """Columns of two values in which few rows, but some, differ from the rest.
+
+        Without training rows, all of 0 and 1; and all columns, where they are so many that each may
+        stand for one person.
+        """
         if self.reconstruction is None:
             return frozenset()
         attributes = self.reconstruction.schema.attributes
         flags = [c for a in attributes if isinstance(a, (Binary, OneHot)) for c in a.columns]
+        names, n_rows = frozenset(self.reconstruction.schema.columns), self.reconstruction.n_rows
         if self.truth is None:
-            return frozenset(flags)
-        ones = (self.truth.X[flags].to_numpy() == 1.0).sum(axis=0)
-        least = np.minimum(ones, len(self.truth.X) - ones)
+            labels = names | {a.name for a in attributes}
+            return labels if 2 * len(names) >= n_rows else frozenset(flags)
+        X = self.truth.X
+        flags += [c for c in X if c in names - set(flags) and X[c].nunique() == 2]
+        ones = (X[flags].to_numpy() == X[flags].max().to_numpy()).sum(axis=0)
+        least = np.minimum(ones, len(X) - ones)
         return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
 
     def _document(self, reader: Reader | None) -> dict[str, Any]:
