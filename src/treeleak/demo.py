@@ -140,7 +140,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         yield Text(
             f"Of all {N_PEOPLE} people, {percent(measured.exact_in_order)} came back exactly, each "
             f"in their own row; {percent(measured.error, 1)} of the values are wrong. A random "
-            f"baseline gets {percent(measured.guess_mean, 1)} wrong, even after "
+            f"baseline gets {percent(measured.guess_mean or 0.0, 1)} wrong, even after "
             "optimal one-to-one matching."
         )
     yield ""

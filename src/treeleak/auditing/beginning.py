@@ -169,7 +169,9 @@ def fitted_part(
 
 
 def _with_control(case: Case, release: Release) -> Case:
-    others, _, said = in_model_columns(release, case.given.control, what="control rows")
+    others, _, said = in_model_columns(
+        release, case.given.control, what="control rows", unseen=True
+    )
     if others.empty:
         raise BadInput("the table of control rows is empty")
     return replace(case, others=others).noting(*said)

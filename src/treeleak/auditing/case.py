@@ -216,7 +216,7 @@ class Assessor:
         try:
             with clock.enforced() if self.timed else nullcontext():
                 after = replace(self.assess(replace(case, clock=clock)), clock=case.clock)
-        except self.listed as error:
+        except (TimeUp, *self.listed) as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):
                 case = case.plus(mismatch=case.given.mismatched(error))

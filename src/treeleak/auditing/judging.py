@@ -205,7 +205,7 @@ def _ended(audit: Audit) -> Check:
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
     elif audit.verdict == OPEN:
-        likely = rebuilt.status == "likely" and audit.measurement is None
+        likely = rebuilt.status == "likely" and not audit.rows_given
         found = ONLY_LIKELY if likely else UNDECIDED
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")

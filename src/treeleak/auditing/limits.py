@@ -15,6 +15,7 @@ from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
+from treeleak.auditing.inventory.inventory import Entry
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, own_words
 from treeleak.core.percent import percent
@@ -33,6 +34,7 @@ DRAWS = own_words(
 NO_PROOF = own_words(
     "the schema does not allow the training rows, so no proof holds", "limits_no_proof"
 )
+NO_BASELINES = own_words("baselines were not tried", "limits_no_baselines")
 NEEDS_TRAIN = own_words(
     "no training rows were given to compare with (in Python X, else --train)", "limits_needs_train"
 )
@@ -104,16 +106,22 @@ class Limit:
         return percent(figure, 1) if self.kind == "share" else f"{figure:,.4g}"
 
 
+def _inventory(audit: Audit) -> tuple[Entry, ...]:
+    if why := audit.reason("inventory"):
+        raise NotCovered(why)
+    return audit.inventory
+
+
 def _leaking(audit: Audit) -> float:
-    return len({entry.what for entry in audit.inventory if entry.mark == "leaks"})
+    return len({entry.what for entry in _inventory(audit) if entry.mark == "leaks"})
 
 
 def _stored(audit: Audit) -> float:
-    return len({entry.where for entry in audit.inventory if entry.rows})
+    return len({entry.where for entry in _inventory(audit) if entry.rows})
 
 
 def _unknown_parts(audit: Audit) -> float:
-    return len({(entry.where, entry.what) for entry in audit.inventory if entry.unknown})
+    return len({(entry.where, entry.what) for entry in _inventory(audit) if entry.unknown})
 
 
 def _leak(audit: Audit) -> float:
@@ -254,7 +262,7 @@ def forbidden(kinds: frozenset[str], name: str) -> Limit:
     """Forbid kinds of parts in the file."""
 
     def number(audit: Audit) -> float:
-        own = {(e.where, e.what) for e in audit.inventory if e.mark != "harmless"}
+        own = {(e.where, e.what) for e in _inventory(audit) if e.mark != "harmless"}
         return len([what for _, what in own if what in kinds])
 
     return Limit(f"parts of the file: {name}", number, "number")
@@ -286,6 +294,8 @@ def _worst_person(audit: Audit) -> float:
     if pairs is None:
         raise NotCovered(own_words("errors of single people are not known"))
     known = ~np.isnan(pairs.errors)
+    if not pairs.tried:
+        raise NotCovered(audit.reason("measurement", NO_BASELINES))
     if not known.any():
         raise NotCovered(own_words("errors of single people are not known"))
     # Guesses of large tables are measured in parts: one baseline may know a person, another not.
@@ -322,6 +332,8 @@ def _exact_targets(audit: Audit) -> float:
 def _over_guess(audit: Audit) -> float:
     _rebuilt(audit)
     m = _measured(audit).judged
+    if not m.yardsticks:
+        raise NotCovered(audit.reason("measurement", NO_BASELINES))
     guess = min(y.scores.error for y in m.yardsticks if y.knows != "people")
     return _found_by(audit, max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0)
 

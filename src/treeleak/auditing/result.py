@@ -32,7 +32,7 @@ from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
-from treeleak.core.message import Message, Reader, message_of
+from treeleak.core.message import Message, Of, Reader, message_of
 from treeleak.core.on_demand import html_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
@@ -52,6 +52,8 @@ _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
     "exposure", "article29", "membership",
 )  # fmt: skip
+_LEADING = ("rows_compared", "targets_rebuilt", "rows_unique", "rows_stored")
+"""Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")
 
 
@@ -144,6 +146,12 @@ class Found:
         """Say why a part was not assessed; ``unless`` where nothing says so."""
         return dict(self.not_assessed).get(part, unless)
 
+    @property
+    def rows_given(self) -> bool:
+        """Whether training rows were given, be they the model's or not."""
+        given = self.truth is not None or self.mismatch is not None
+        return given or bool(self.reason("measurement"))
+
     @cached_property
     def domains(self) -> Domains | None:
         """Values of the training rows, as far as they are common knowledge; None without rows."""
@@ -217,7 +225,15 @@ class Audit(Found):
 
     def _headline(self, reader: Reader | None) -> str:
         """Say the verdict in one sentence, as a reader may read it."""
-        said = next((f.told(reader) for f in self.findings if f.verdict == self.verdict), "")
+        decided = next((f for f in self.findings if f.verdict == self.verdict), None)
+        said = "" if decided is None else decided.told(reader)
+        # The greatest harm that was measured comes first, whatever decided.
+        if (m := self.measurement) is not None and decided is not None:
+            rows, how = m.came_back
+            if rows and decided.code not in _LEADING and self.reconstruction is not None:
+                n = self.reconstruction.n_rows
+                lead = wording.CAME_BACK(rows=Of(rows, n), how=how)
+                said = f"{lead.told(reader)} {said}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
             said = wording.NOT_RUN(why=reasons[0]).told(reader)
@@ -276,6 +292,10 @@ class Audit(Found):
     def _kept(self, threshold: int) -> Kept:
         """Choose what of columns and groups may be told."""
         few = self._few(threshold)
+        if self.exposure is not None and self.truth is not None and len(self.truth.X) < threshold:
+            # Of so few people, no column and no group is a figure of many.
+            none = (False,) * len(self.exposure.groups)
+            return Kept(none, hidden=few | frozenset(self.exposure.columns.index))
         if self.exposure is None or self.exposure.behind is None:
             return Kept(hidden=few)
         apart = None
@@ -286,15 +306,23 @@ class Audit(Found):
         return keep(self.exposure.behind, columns, groups, apart, few, threshold)
 
     def _few(self, threshold: int) -> frozenset[str]:
-        """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
+        """Columns of two values in which few rows, but some, differ from the rest.
+
+        Without training rows, all of 0 and 1; and all columns, where they are so many that each may
+        stand for one person.
+        """
         if self.reconstruction is None:
             return frozenset()
         attributes = self.reconstruction.schema.attributes
         flags = [c for a in attributes if isinstance(a, (Binary, OneHot)) for c in a.columns]
+        names, n_rows = frozenset(self.reconstruction.schema.columns), self.reconstruction.n_rows
         if self.truth is None:
-            return frozenset(flags)
-        ones = (self.truth.X[flags].to_numpy() == 1.0).sum(axis=0)
-        least = np.minimum(ones, len(self.truth.X) - ones)
+            labels = names | {a.name for a in attributes}
+            return labels if 2 * len(names) >= n_rows else frozenset(flags)
+        X = self.truth.X
+        flags += [c for c in X if c in names - set(flags) and X[c].nunique() == 2]
+        ones = (X[flags].to_numpy() == X[flags].max().to_numpy()).sum(axis=0)
+        least = np.minimum(ones, len(X) - ones)
         return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
 
     def _document(self, reader: Reader | None) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -28,7 +29,7 @@ from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, Found, Provenance
-from treeleak.core.clock import Clock, Progress
+from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.evidence import LeafSteps, LossSums
@@ -45,6 +46,8 @@ _COMPARING, _MOST_COMPARING = 20.0, 0.45
 """Seconds that comparing some hundred rows takes, and the share of the time that it may have."""
 _QUICK, _MOST_QUICK = 0.1, 3.0
 """Share of the time, and most seconds, that quick parts keep: they take less than a second."""
+_READING = 2 * GRACE
+"""Seconds after the limit when reading and the inventory are broken off."""
 _NEEDS_ROWS = (
     "labels without rows: give X with y",
     "sensitive columns without training rows: give X with sensitive columns",
@@ -158,14 +161,23 @@ def audit(
         if is_given and X is None:
             raise BadInput(why)
     clock = Clock.of(time_limit, progress)
-    with clock.enforced():
-        file, sha256, content = opened(model, trust_pickle)
-    with named(file), clock.enforced():
-        live = None if file is not None or content is model else model
-        kept = min(_QUICK * clock.left, _MOST_QUICK)
-        found = Found(schema_given=given.schema is not None)
-        case = begun(Case(given, clock, content, found, live, kept=kept))
-    ended = partial(_ended, file=file, sha256=sha256, started=started)
+    file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
+    sha256, origin = None, ""
+    found = Found(schema_given=given.schema is not None)
+    try:
+        # Without what is in the file, nothing can be said: it gets some time more.
+        with clock.enforced(_READING):
+            file, sha256, content = opened(model, trust_pickle)
+            origin = content.type if isinstance(content, StoredObject) else content.origin
+        with named(file), clock.enforced(_READING):
+            live = None if file is not None or content is model else model
+            kept = min(_QUICK * clock.left, _MOST_QUICK)
+            case = begun(Case(given, clock, content, found, live, kept=kept))
+    except TimeUp:
+        late = tuple((part, clock.said) for part in ("inventory", "counts", "reconstruction"))
+        found = replace(found, not_assessed=late)
+        return _conclude(found, given, started, file, sha256, origin, unfinished=True)
+    ended = partial(_ended, started=started, file=file, sha256=sha256, origin=origin)
     for k, assess in enumerate(ASSESSORS):
         clock.outermost.best = partial(_cut_off, case, ASSESSORS[k:], ended)
         with named(file if isinstance(content, RuleList) else None):
@@ -180,13 +192,25 @@ def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit
     return ended(case)
 
 
-def _ended(case: Case, file: str | None, sha256: str | None, started: float) -> Audit:
-    found, content = case.found, case.content
-    findings = find(found, case.alone, case.unfinished)
-    verdict = overall(findings)
-    origin = content.type if isinstance(content, StoredObject) else content.origin
+def _ended(case: Case, **about: Any) -> Audit:
+    found = case.found
     if found.release is not None:
-        origin = found.release.origin
+        about["origin"] = found.release.origin
+    return _conclude(found, case.given, alone=case.alone, unfinished=case.unfinished, **about)
+
+
+def _conclude(
+    found: Found,
+    given: Given,
+    started: float,
+    file: str | None,
+    sha256: str | None,
+    origin: str,
+    alone: int = 0,
+    unfinished: bool = False,
+) -> Audit:
+    findings = find(found, alone, unfinished)
+    verdict = overall(findings)
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,
@@ -196,9 +220,9 @@ def _ended(case: Case, file: str | None, sha256: str | None, started: float) -> 
             file,
             sha256,
             origin,
-            case.given.seed,
+            given.seed,
             time.perf_counter() - started,
-            threat_model=threat_model(case.given),
+            threat_model=threat_model(given),
         ),
     )
 
@@ -267,12 +291,15 @@ ASSESSORS = (
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
     Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
-    Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(TimeUp, Mismatch)),
+    Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
+    Assessor(
+        "measurement", comparison.add_baselines, ("measurement",), _COMPARED, slow=True
+    ),
     Assessor("measurement", comparison.guess, (), _COMPARED, timed=False, slow=True),
     Assessor("measurement", comparison.add_shape, ("measurement",), _COMPARED, slow=True),
     Assessor("measurement", comparison.variants, ("variants",), ("reconstruction",), slow=True),

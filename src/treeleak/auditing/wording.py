@@ -138,7 +138,9 @@ TARGETS_STORED = Kind(
 
 # ------------------------------------------------------------------- reconstruction: comparison
 
-ERROR = Kind("error_of_values", "The rebuilt values have an error of {error:share1} (DRAFT)")
+ERROR = Kind(
+    "error_of_values", "The mean distance of a rebuilt value from the true one is {error:share1}"
+)
 WRONG = Kind("values_wrong", "The reconstruction error is {wrong:share1} of the values")
 WRONG_AND_OFF = Kind(
     "categories_wrong_and_numbers_off",
@@ -160,9 +162,10 @@ WRONG_AND_OFF_SHORT = Kind(
 OFF_SHORT = Kind("numbers_off", "off by {off:sd} standard deviations, {near:share1} within 1%")
 COMPARED = Kind(
     "rows_compared",
-    "{scores:message}{of_the_rest}; {rows:share} of the training rows{not_given} were rebuilt "
-    "{how}{order:message}.",
+    "{rows:share} of the training rows{not_given} were rebuilt {how}{order:message}. "
+    "{scores:message}{of_the_rest}.",
 )
+CAME_BACK = Kind("rows_came_back", "{rows:share} of the training rows were rebuilt {how}.")
 IN_ORDER = Kind("in_order", ", {rows:share} in their own place")
 TARGETS = Kind(
     "targets_rebuilt",
@@ -179,6 +182,9 @@ THESE_ROWS = Kind(
     "{near:number} of {draws:number} control samples of the population are as near: the excess "
     "is attributable to the model.",
 )
+AS_NEAR = Kind(
+    "other_draws", "{near:number} of {draws:number} control samples of the population are as near."
+)
 POPULATION_TOO = Kind(
     "other_draws",
     "{near:number} of {draws:number} control samples of the population are as near: the "
@@ -186,9 +192,13 @@ POPULATION_TOO = Kind(
 )
 IN_PLACES = Kind(
     "rows_in_places",
-    "Compared in place, their error (DRAFT) is {error:share1}. Against other "
-    "people{of_class} it is {others:share1}, and against {usual_of} usual values "
+    "Compared in place, the mean distance of a value from the true one is {error:share1}. Against "
+    "other people{of_class} it is {others:share1}, and against {usual_of} usual values "
     "{usual:share1}{little}.",
+)
+BASELINES_OPEN = Kind(
+    "baselines_not_tried",
+    "No baseline was tried, so it is not known what of this is due to the model.",
 )
 SHAPE_OPEN = Kind(
     "shape_not_found_out",
@@ -272,14 +282,21 @@ RULES: Mapping[str, Kind] = {
 
 # ----------------------------------------------------------- reconstruction: without comparison
 
+COMPARE = Kind(
+    "compare",
+    "Only a comparison with the training rows shows how many are right (--train).",
+)
+NOT_COMPARED = Kind(
+    "not_compared",
+    "How many are right is not known: the comparison with the training rows was not assessed.",
+)
 NOTHING_PROVED = Kind(
     "nothing_proved", "The schema does not allow the training rows, so nothing is proved."
 )
 LIKELY = Kind(
     "rows_likely",
     "The attack rebuilt {rows:people} rows. They are probabilistic: it proves "
-    "none.{expects:message} Only a comparison with the training rows shows how many are "
-    "right (--train).",
+    "none.{expects:message} {compare:message}",
 )
 EXPECTS = Kind(
     "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
@@ -287,14 +304,12 @@ EXPECTS = Kind(
 FOLLOWED = Kind(
     "rows_followed",
     "The attack followed {rows:people} rows with their classes through all {trees:number} trees. "
-    "The sums of every node fit these rows to the last digits.{expects:message} Only a comparison "
-    "with the training rows shows how many are right (--train).",
+    "The sums of every node fit these rows to the last digits.{expects:message} {compare:message}",
 )
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",
     "The attack found {rows:people} rows that fit every count. It could not prove that no others "
-    "fit, because there are too many possible values to try. Only a comparison "
-    "with the training rows shows how many are right (--train).",
+    "fit, because there are too many possible values to try. {compare:message}",
 )
 FEASIBLE = Kind(
     "rows_fit_not_alone",

@@ -6,12 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from treeleak.auditing.assessors import measurement
 from treeleak.core.percent import percent
 
 Doc = Mapping[str, Any]
 Fact = tuple[str, str, str]
 """What it is, its figure, and more about it."""
 
+SEVERE = 0.1
+"""Share of rows that came back or are proved, from which on no colour and no sentence of a first
+screen reads as relief."""
 NONE = "–"
 _LARGE = 30
 """Logarithm of numbers from which on only their size is written."""
@@ -33,6 +37,18 @@ def judged(m: Doc) -> Doc:
     """Take what the verdict rests on: without columns that no tree tests, where there are any."""
     found: Doc = m.get("on_tested", m)
     return found
+
+
+def came_back(m: Doc) -> tuple[float, str]:
+    """The greatest share of training rows that came back, and in what."""
+    return measurement.came_back(m["exact_rows"], m["located_rows"], m.get("targets"))
+
+
+def severe(found: Doc) -> bool:
+    """Whether many rows were rebuilt or are proved, whatever the verdict makes of it."""
+    m, exposed = found["measurement"], found["exposure"]
+    proved = 0.0 if exposed is None else exposed["recovered"]["proved"]
+    return max(proved, 0.0 if m is None else came_back(m)[0]) >= SEVERE
 
 
 def left_out(judged: Doc) -> Iterator[str]:

@@ -67,6 +67,12 @@ _VERDICTS = (
 )
 
 
+def tone_of(found: Doc) -> Tone:
+    """Tone of the verdict: no calm one beside figures that are severe."""
+    tone = TONES[found["verdict"]]
+    return "open" if tone == "calm" and facts.severe(found) else tone
+
+
 def reasons(found: Doc, part: str) -> list[Block]:
     """Say why a part was not assessed."""
     open_ = (p["reason"] for p in found["not_assessed"] if p["part"] == part)
@@ -119,7 +125,7 @@ def verdict(found: Doc) -> Section:
 
 def inventory(found: Doc) -> Section:
     """What is in the model."""
-    blocks: list[Block] = []
+    blocks: list[Block] = reasons(found, "inventory")
     for mark, caption in (
         ("leaks", "Parts that come from single rows, or show how trees drew rows"),
         ("not assessed", "Parts that were not assessed"),
@@ -127,7 +133,7 @@ def inventory(found: Doc) -> Section:
     ):
         if entries := [e for e in found["inventory"] if e["mark"] == mark]:
             blocks.append(_entries(caption, entries, folded=mark == "harmless"))
-        elif mark == "leaks":
+        elif mark == "leaks" and not blocks:
             blocks.append(Prose("No part comes from single rows."))
     return Section.of("inventory", _PARTS["inventory"], blocks)
 

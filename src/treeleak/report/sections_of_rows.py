@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.percent import percent
 from treeleak.report import facts
@@ -76,7 +77,7 @@ def against_guesses(found: Doc) -> Section:
     beside = Grid(
         "Compared with",
         ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
-         "Error (DRAFT)", "Chance of such a margin"),
+         "Mean distance of a value", "Chance of such a margin"),
         tuple(_of_yardstick(y, facts.digits(found)) for y in facts.judged(m)["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     ).told(facts.NONE)  # fmt: skip
@@ -149,7 +150,7 @@ def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
         exact, near = (percent(numbers[k], digits) for k in ("exact", "near"))
         right = f"{exact} exactly right, {near} near"
         yield "Numbers off by, on average", off, right
-    yield "Error, as experiments report it (DRAFT)", percent(m["error"], digits), _MIXED
+    yield "Mean distance of a value from the true one", percent(m["error"], digits), _MIXED
     if m["error_in_order"] is not None:
         in_place = percent(m["error_in_order"], digits)
         yield "Error of categories row by row, in their own place", in_place, ""
@@ -163,7 +164,8 @@ def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
         yield facts.capital(what), f"error {error}", more
     if (test := judged["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
-        told = "none: the excess is attributable to the model"
+        leak = found["verdict"] in (LEAK, POSSIBLE)
+        told = "none: the excess is attributable to the model" if leak else ""
         yield "Other samples as near as the training rows", near, told
 
 
@@ -273,7 +275,13 @@ def groups(found: Doc) -> Section | None:
     ]
     title = "Accuracy of the values, by group: more is worse"
     left_out = max(len(bars) - MOST_BARS, 0)
-    chart = Bars(title, "1 - error (DRAFT)", names, tuple(bars), left_out=left_out)
+    chart = Bars(
+        title,
+        "1 - mean distance of a value from the true one",
+        names,
+        tuple(bars),
+        left_out=left_out,
+    )
     rows = [
         (
             facts.group_name(g),
@@ -283,6 +291,6 @@ def groups(found: Doc) -> Section | None:
         )
         for g in exposure["groups"]
     ]
-    heads = ("Group", "Rows", "Error (DRAFT)", "In a random baseline", "Rows exact")
+    heads = ("Group", "Rows", "Mean distance of a value", "In a random baseline", "Rows exact")
     table = Grid("All figures by group", heads, tuple(rows), numeric=frozenset({1, 2, 3, 4}))
     return Section.of("groups", "Results by group", [chart if bars else None, table])

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from treeleak.auditing import Audit
 from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.advice import of_the_audit
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
@@ -23,7 +24,6 @@ from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
 from treeleak.report.rows import most_exposed
-from treeleak.report.sections import TONES
 
 
 def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None = None) -> Sheet:
@@ -58,7 +58,7 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         model=source["file"] or "a model in memory",
         origin=source["origin"] or "model of unknown origin",
         verdict=found["verdict"],
-        tone=TONES[found["verdict"]],
+        tone=sections.tone_of(found),
         headline=found["headline"].removeprefix(f"{found['verdict'].capitalize()}. "),
         answers=_answers(found),
         tiles=tuple(_tiles(found)),
@@ -81,7 +81,9 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
     said = {
         LEAK: "Not as it is: it discloses training rows.",
         POSSIBLE: "Not yet. First find out whether it discloses single people.",
-        NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
+        NO_LEAK: "Rows came back, but no nearer than baselines: look at what leaks."
+        if facts.severe(found)
+        else "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "This audit cannot say.",
     }[found["verdict"]]
     return said, ("No policy given: the accountable person decides.",)
@@ -94,13 +96,16 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
     if m is not None:
-        share, how = _exact(m, rebuilt)
+        share, how = facts.came_back(m)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."
-        if found["verdict"] == NO_LEAK:
+        if found["verdict"] == NO_LEAK and not facts.severe(found):
             more.insert(0, said)
             said = "Nothing beyond what chance or the population explains."
         return said, (*_beside_the_strongest(m, facts.digits(found)), *more)
     if found["verdict"] == NO_LEAK:
+        if facts.severe(found):
+            proved = percent(found["exposure"]["recovered"]["proved"])
+            more.insert(0, f"{proved} of the rows are proved, but only with others like them.")
         return "The attacks disclosed no single row.", tuple(more)
     if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
         said = f"{percent(proved)} of the rows are proved by the file alone."
@@ -130,7 +135,10 @@ def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
 
 
 def _what_helps(found: Doc) -> Answer:
-    changes = tuple(_first_words(text) for text in found["advice"])
+    advice = [text for text in found["advice"] if not of_the_audit(text)]
+    if len(advice) < 2 and len(found["advice"]) > 1:
+        return Answer("What would help?", "Not known yet: the audit is not complete.")
+    changes = tuple(_first_words(text) for text in advice)
     said = "These changes, measured again after each:"
     if len(changes) == 1:
         return Answer("What would help?", changes[0])
@@ -142,18 +150,11 @@ def _first_words(text: str) -> str:
     return re.split(r"[.:] | \(", text, maxsplit=1)[0].rstrip(".") + "."
 
 
-def _exact(m: Doc, rebuilt: Doc) -> tuple[float, str]:
-    """Share of rows rebuilt; a number never is, but for where the trees place it."""
-    if rebuilt["midpoints_met"] is not None or m["located_rows"] > m["exact_rows"]:
-        return m["located_rows"], "on every value that the model's splits distinguish"
-    return m["exact_rows"], "exactly"
-
-
 def _tiles(found: Doc) -> Iterator[Tile]:
     m, rebuilt, counts = found["measurement"], found["reconstruction"], found["counts"]
-    left, tone = found["uncertainty"], TONES[found["verdict"]]
+    left, tone = found["uncertainty"], sections.tone_of(found)
     if m is not None:
-        share, how = _exact(m, rebuilt)
+        share, how = facts.came_back(m)
         yield Tile(percent(share), f"of training rows rebuilt {how}", "", tone)
         yield from _score_tiles(m, tone, facts.digits(found))
     elif rebuilt is not None and rebuilt["n_rows"]:

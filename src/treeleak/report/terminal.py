@@ -38,8 +38,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     """Print an audit.
 
     ``include_rows``: show what the internal edition has: the first rebuilt rows, single leaves,
-    small groups. Without it only messages on input that does not fit speak of single leaves and
-    columns.
+    small groups. Without it all that is printed is that of the releasable edition.
     """
     edition: Edition = "internal" if include_rows else "releasable"
     told = audit.to_dict(edition)
@@ -47,51 +46,51 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     with plainly(console):
         console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
-            console.print(_ruling(audit.ruling, told["ruling"]))
-        console.print(_source(audit, told["provenance"]), style="dim")
+            console.print(_ruling(audit.ruling, told["ruling"], facts.severe(told)))
+        console.print(_source(told["provenance"]), style="dim")
         for title, body in _parts(audit, told, include_rows):
             part(console, title, body)
 
 
 def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
-    yield "1. What is in the model", _inventory([e.to_dict() for e in audit.inventory])
+    inventory = [*_reasons(told, "inventory")] or _inventory(told["inventory"])
+    yield "1. What is in the model", inventory
     yield f"2. Small {audit.of}", _counts(audit, told)
     if told["structure"] is not None:
         yield structure.TITLE, _structure(told["structure"])
     yield "3. Rebuilding the training rows", _reconstruction(audit, told)
     if told["exposure"] is not None:
-        yield "What was recovered, and about whom", _recovered(audit, told)
+        yield "What was recovered, and about whom", _recovered(told)
     if told["membership"] is not None or audit.reason("membership"):
-        yield membership.TITLE, _membership(audit, told["membership"])
+        yield membership.TITLE, _membership(told)
     if audit.uncertainty is not None or audit.reason("uncertainty"):
         yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, told)
     if include_rows and audit.reconstruction is not None:
         yield "Rebuilt rows", [_rows(audit.reconstruction)]
-    if audit.notes:
-        yield "Notes", bullets(audit.notes)
-    yield "What to change", bullets(audit.advice)
+    if told["notes"]:
+        yield "Notes", bullets(told["notes"])
+    yield "What to change", bullets(told["advice"])
 
 
-def _ruling(ruling: Ruling, told: Doc) -> Panel:
+def _ruling(ruling: Ruling, told: Doc, severe: bool) -> Panel:
     """What the policy asks for, and what was found."""
     lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("", "asked for", "found"):
         lines.add_column(column)
     for check, shown in zip(ruling.checks, told["checks"], strict=True):
         style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
-        found = check.found if check.state == "not assessed" else shown["found"]
-        lines.add_row(shown["what"], check.bound, Text(f"{found} ({check.state})", style=style))
-    style = "bold green" if ruling.passed else "bold red"
+        said = f"{shown['found']} ({check.state})"
+        lines.add_row(shown["what"], check.bound, Text(said, style=style))
+    style = ("bold" if severe else "bold green") if ruling.passed else "bold red"
     stated = [Text(f"{what}: {said}", style="dim") for what, said, _ in record.of_policy(told)]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)
 
 
-def _source(audit: Audit, told: Doc) -> Group:
-    source = audit.provenance
-    lines = [source.origin or "model of unknown origin"]
-    if source.file is not None:
-        lines.insert(0, f"{source.file} (sha256 {(source.sha256 or '')[:16]})")
+def _source(told: Doc) -> Group:
+    lines = [told["origin"] or "model of unknown origin"]
+    if told["file"] is not None:
+        lines.insert(0, f"{told['file']} (sha256 {(told['sha256'] or '')[:16]})")
     lines += [f"{what}: {said}" for what, said, _ in record.of_use(told)]
     return Group(*(Text(line, overflow="fold") for line in lines))
 
@@ -125,7 +124,7 @@ def _indented(rows: Any) -> Iterator[tuple[str, ...]]:
 
 def _counts(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if audit.counts is None:
-        yield from _reasons(audit, "counts")
+        yield from _reasons(told, "counts")
     if audit.budget is not None:
         yield Text(str(audit.budget))
     if audit.counts is None:
@@ -159,7 +158,7 @@ def _worst(counts: Counts) -> str:
 def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     rebuilt, m = audit.reconstruction, audit.measurement
     if rebuilt is None:
-        yield from _reasons(audit, "reconstruction")
+        yield from _reasons(told, "reconstruction")
         return
     # The figures of the owner: how many columns no tree tests names none of them.
     found = rebuilt.to_dict()
@@ -174,7 +173,7 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if rebuilt.row_count is not None:
         yield Text(f"Training set: {rebuilt.row_count}.")
     if rebuilt.contradiction is not None:
-        yield Text(rebuilt.contradiction)
+        yield Text(told["reconstruction"]["contradiction"])
     elif rebuilt.n_rows:
         own = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
         if rebuilt.in_earlier is not None:
@@ -188,7 +187,7 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if m is not None:
         yield Text()
         yield _measurement(told, rebuilt)
-    yield from _reasons(audit, "measurement" if m is None else "population")
+    yield from _reasons(told, "measurement" if m is None else "population")
     if audit.variants:
         yield Text()
         yield _compared(told)
@@ -279,7 +278,7 @@ def _against_others(test: Doc, digits: int) -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------------------------- exposure
 
 
-def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
+def _recovered(told: Doc) -> Iterator[RenderableType]:
     """Say what was recovered, as the edition has it."""
     exposed, risks = told["exposure"], told["article29"]
     rows = exposed["recovered"]
@@ -311,16 +310,16 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         heads = ("success", "baseline", "control", "risk", "(95 %)")
         yield Text()
         yield table(("Risks (Article 29)", *heads), tried)
-    yield from _reasons(audit, "exposure")
-    yield from _reasons(audit, "inference")
+    yield from _reasons(told, "exposure")
+    yield from _reasons(told, "inference")
 
 
-def _membership(audit: Audit, told: Doc | None) -> Iterator[RenderableType]:
-    if told is None:
-        yield from _reasons(audit, "membership")
+def _membership(told: Doc) -> Iterator[RenderableType]:
+    if (own := told["membership"]) is None:
+        yield from _reasons(told, "membership")
         return
-    yield figures((what, found) for what, found, _ in membership.of_membership(told))
-    yield Text(membership.remark(told), style="dim")
+    yield figures((what, found) for what, found, _ in membership.of_membership(own))
+    yield Text(membership.remark(own), style="dim")
 
 
 def _of_group(group: Doc, digits: int) -> tuple[str, ...]:
@@ -345,7 +344,7 @@ _RATES = ("success", "baseline", "control")
 def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     left, shown = audit.uncertainty, told["uncertainty"]
     if left is None or left.dist_g is None:
-        yield from _reasons(audit, "uncertainty")
+        yield from _reasons(told, "uncertainty")
         return
     yield Text(left.in_full if shown["exposed"] else left.average)
     yield figures(_indented(facts.of_uncertainty(shown)))
@@ -365,15 +364,15 @@ def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield Text()
         yield lines
     yield Text(f"Schema of this part: {left.schema}.", style="dim")
-    for note in left.notes:
+    for note in shown["notes"]:
         yield Text(note, style="dim")
 
 
-def _reasons(audit: Audit, name: str) -> Iterator[RenderableType]:
-    for what, why in audit.not_assessed:
-        if what == name:
+def _reasons(told: Doc, name: str) -> Iterator[RenderableType]:
+    for open_ in told["not_assessed"]:
+        if open_["part"] == name:
             said = f"Not assessed{_AGAINST.get(name, '')}"
-            yield Text.assemble((said, "yellow"), f": {facts.ended(why)}")
+            yield Text.assemble((said, "yellow"), f": {facts.ended(open_['reason'])}")
 
 
 def _number(value: float) -> str:

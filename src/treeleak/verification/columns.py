@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,10 +13,12 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import Kind
+from treeleak.core.message import Kind, Message
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
 from treeleak.schema import Schema
+
+_SIGNS = re.compile(r"[\W_]+")
 
 UNNAMED = Kind(
     "columns_taken_in_order",
@@ -24,11 +28,20 @@ IGNORED = Kind(
     "columns_ignored",
     "Columns of the {what} that the model lacks were ignored: {columns:quoted}.",
 )
+RENAMED = Kind(
+    "columns_renamed",
+    "Columns of the {what} were matched with the model's, whose names have other signs in place of "
+    "blanks and the like: {columns:quoted}.",
+)
 ALIGNED = Kind("columns_aligned", "The {what} had their columns in another order: aligned by name.")
 
 
 def in_model_columns(
-    release: Release, X: Any, y: Any = None, what: str = "training rows"
+    release: Release,
+    X: Any,
+    y: Any = None,
+    what: str = "training rows",
+    unseen: bool = False,
 ) -> tuple[pd.DataFrame, IntArray, tuple[str, ...]]:
     """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
 
@@ -42,6 +55,8 @@ def in_model_columns(
         Labels; without them, every row has number 0.
     what : str
         What messages call the rows.
+    unseen : bool
+        Whether they may have categories that no training row had.
 
     Returns
     -------
@@ -54,7 +69,7 @@ def in_model_columns(
     Mismatch
         Naming the column or the label that does not fit.
     """
-    X, put = put_through(release, X, what)
+    X, put = put_through(release, X, what, unseen)
     table, notes = columns_by_name(release.feature_names, X, what)
     n = len(table)
     values = np.empty((n, release.n_features))
@@ -99,11 +114,16 @@ def columns_by_name(
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if twice := table.columns[table.columns.duplicated()].tolist():
         raise Mismatch(f"column {twice[0]!r} appears twice in the {what}")
-    absent = [c for c in names if c not in table]
+    absent, notes = [c for c in names if c not in table], list[Message]()
     numbered = names == [f"x{i}" for i in range(len(names))]
     if len(absent) == len(names) == table.shape[1] and numbered:
         note = UNNAMED(what=what)
         return table.set_axis(names, axis=1), (note,)
+    alike = _same_letters(absent, [c for c in table if c not in set(names)])
+    if absent and len(alike) == len(absent):
+        table = table.rename(columns=alike)
+        notes.append(RENAMED(what=what, columns=absent))
+        absent = []
     if absent:
         others = [str(c) for c in table if c not in set(names)]
         near = get_close_matches(absent[0], others, 1)
@@ -113,7 +133,6 @@ def columns_by_name(
             f"{', '.join(map(repr, absent[:5]))}{hint}. Columns must be those that enter the "
             "trees: after encoding, under the same names"
         )
-    notes = []
     if extra := [c for c in table if c not in set(names)]:
         notes.append(IGNORED(what=what, columns=list(map(str, extra))))
     if [c for c in table if c in set(names)] != names:
@@ -121,12 +140,47 @@ def columns_by_name(
     return table[names], tuple(notes)
 
 
+def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Find columns whose names differ from those that are absent in no letter and no digit.
+
+    Libraries put an underscore in place of signs that they do not take. Nothing is matched where
+    two columns could be meant.
+    """
+
+    def plain(name: str) -> str:
+        return _SIGNS.sub("_", name)
+
+    given = Counter(map(plain, others))
+    wanted = {plain(name): name for name in absent}
+    if len(wanted) < len(absent):
+        return {}
+    return {c: wanted[plain(c)] for c in others if plain(c) in wanted and given[plain(c)] == 1}
+
+
 def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
-    """Replace texts by their codes; what is none of them stays, and numbers do."""
-    if levels is None or pd.api.types.is_numeric_dtype(series):
+    """Replace texts by their codes; what is none of them stays.
+
+    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes.
+    """
+    if levels is None:
         return series
-    codes = {text: code for code, text in enumerate(levels)}
+    codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
+    if pd.api.types.is_numeric_dtype(series):
+        known = series.dropna().unique().tolist()
+        named = {value: codes.get(str(value), _code_of(value, codes)) for value in known}
+        return series if None in named.values() else series.map(named)
     return series.astype(object).map(lambda value: codes.get(value, value))
+
+
+def _code_of(value: Any, codes: Mapping[str, int]) -> int | None:
+    """Find the code of the text that writes a number in another way."""
+    for text, code in codes.items():
+        try:
+            if float(text) == float(value):
+                return code
+        except ValueError:
+            continue
+    return None
 
 
 def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:

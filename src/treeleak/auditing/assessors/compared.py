@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_agains
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.metrics import Individual, Significance, individual_errors, significance
+from treeleak.metrics import Guesses, Individual, Significance, individual_errors, significance
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.encoding import table_columns
 from treeleak.metrics.matching import best_matching, right_values
@@ -47,7 +48,12 @@ class Pairs:
     """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
     their range."""
     tried: tuple[Tried, ...]
-    """Yardsticks, measured; first random guesses."""
+    """Yardsticks, measured; first random guesses; none while they have not been tried."""
+
+    @property
+    def random(self) -> Guesses | None:
+        """Random guesses."""
+        return self.tried[0].guesses if self.tried else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,58 +106,64 @@ class Compared(Described):
     pairs: Pairs = field(repr=False, compare=False)
 
 
-def compared(
-    tables: Tables,
-    numbers: IntArray,
-    release: Release,
-    seed: int,
-    before: Pairs | None = None,
-) -> Compared:
-    """Match rows, measure them, and hold them against yardsticks.
-
-    ``numbers``: of the rebuilt rows. ``before``: of another attack's rows, held against the same
-    training rows: its yardsticks are taken, but for those made from the attack.
-    """
+def compared(tables: Tables, numbers: IntArray, seed: int) -> Compared:
+    """Match rows and measure them, without baselines. ``numbers``: of the rebuilt rows."""
     rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
     matching = best_matching(rebuilt, true, schema)
     individual = individual_errors(rebuilt, true, schema, known, seed, matching)
     columns = table_columns(rebuilt, true, schema)
     told = known[columns].to_numpy()
-    beside = None
-    if told.any():
-        back = np.argsort(matching.true_row)
-        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
-    if before is None:
-        domains = tables.domains
-        tried = try_all(true, schema, release, tables.control, seed, beside, domains)
-    else:
-        tried = tuple(t for t in before.tried if t.name != "shape")
-    nearer = None
-    if tables.control is not None and beside is None:
-        nearer = significance(rebuilt, true, tables.control, schema, seed=seed)
     wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
     misses = np.empty(len(true))
     misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
     group = alike(true)
     counts = np.bincount(group)[group] < THRESHOLD
     errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
-    in_order = None
-    if tables.group is not None:
-        in_order = measure_in_order(
-            rebuilt[columns], true[columns], tables.group, ~told, schema, seed
-        )
     return Compared(
         error=float(matching.distance[~told].mean()),
         scores=scores_of(matching.distance, ~told, columns, true, bounded_schema(schema, true)),
         individual=individual,
-        significance=nearer,
-        in_order=in_order,
-        yardsticks=held_against(tried, errors, misses),
+        significance=None,
+        in_order=None,
+        yardsticks=(),
         left_out=tables.left_out,
         pairs=Pairs(
-            numbers, *matching, told, tuple(columns), individual.errors, errors, misses, tried
+            numbers, *matching, told, tuple(columns), individual.errors, errors, misses, ()
         ),
     )  # fmt: skip
+
+
+def beside_baselines(
+    pairs: Pairs, tables: Tables, release: Release, seed: int, before: Pairs | None = None
+) -> dict[str, Any]:
+    """Hold measured rows against yardsticks and other rows of the population.
+
+    ``before``: of another attack's rows, held against the same training rows: its yardsticks are
+    taken, but for those made from the attack. Returns the parts of a comparison that it adds.
+    """
+    rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
+    columns, told, beside = list(pairs.columns), pairs.given, None
+    if told.any():
+        back = np.argsort(pairs.true)
+        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
+    if before is None or not before.tried:
+        domains = tables.domains
+        tried = try_all(true, schema, release, tables.control, seed, beside, domains)
+    else:
+        tried = tuple(t for t in before.tried if t.name != "shape")
+    nearer = in_order = None
+    if tables.control is not None and beside is None:
+        nearer = significance(rebuilt, true, tables.control, schema, seed=seed)
+    if tables.group is not None:
+        in_order = measure_in_order(
+            rebuilt[columns], true[columns], tables.group, ~told, schema, seed
+        )
+    return {
+        "significance": nearer,
+        "in_order": in_order,
+        "yardsticks": held_against(tried, pairs.tested, pairs.misses),
+        "pairs": replace(pairs, tried=tried),
+    }
 
 
 def alike(X: pd.DataFrame) -> IntArray:

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
-from treeleak.auditing.assessors.measurement import Measurement, Variant, measure, with_shape
+from treeleak.auditing.assessors.measurement import (
+    Measurement,
+    Side,
+    Variant,
+    errors_of,
+    measure,
+    nothing_to_compare,
+    with_baselines,
+    with_shape,
+)
 from treeleak.auditing.assessors.rows_given import THE_SAME, check_given, too_like
 from treeleak.auditing.assessors.shape import guesses_from_shape
 from treeleak.auditing.assessors.standing import standing_of
@@ -102,12 +111,29 @@ def of_rules(case: Case) -> Case:
 
 def compare(case: Case) -> Case:
     """Measure how close the rebuilt rows are to the training rows."""
-    given, truth, found = case.given, case.truth, case.found
-    if given.progress is not None:
-        given.progress(Progress("comparing with the training rows and with baselines", 0.0))
-    rebuilt, how = found.written(case.rebuilt), {"labels": given.y, "domains": found.domains}
-    m = measure(rebuilt, truth, case.release, given.seed, case.others, **how)
+    if case.given.progress is not None:
+        case.given.progress(Progress("comparing with the training rows", 0.0))
+    if nothing_to_compare(case.rebuilt):
+        return case
+    given = case.given
+    m = errors_of(_side(case), case.truth, case.release, given.seed, given.y)
     return case.plus(measurement=m)
+
+
+def add_baselines(case: Case) -> Case:
+    """Hold the measured rows against baselines: if time is up before, the errors stay."""
+    if case.given.progress is not None:
+        case.given.progress(Progress("comparing with baselines", 0.0))
+    m = with_baselines(case.measured, _side(case), case.release, case.given.seed)
+    return case.plus(measurement=m)
+
+
+def _side(case: Case) -> Side:
+    found, given = case.found, case.given
+    rebuilt = found.written(case.rebuilt)
+    return Side.of(
+        rebuilt, case.truth, case.release, given.seed, case.others, given.y, found.domains
+    )
 
 
 def guess(case: Case) -> Case:

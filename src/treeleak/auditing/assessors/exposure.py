@@ -241,7 +241,7 @@ def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | Non
         right = right_values(pairs.distance, pairs.columns, attributes) & free
         with np.errstate(invalid="ignore"):
             table["right"] = right.sum(axis=0) / free.sum(axis=0)
-        table["guess"] = pairs.tried[0].guesses.right
+        table["guess"] = np.nan if pairs.random is None else pairs.random.right
     return table
 
 
@@ -254,7 +254,7 @@ def _groups(pairs: Pairs | None, by: Mapping[str, pd.Series[Any]]) -> pd.DataFra
         {
             "error": pairs.errors,
             "exact": np.where(np.isnan(pairs.errors), np.nan, pairs.errors == 0),
-            "guess": pairs.tried[0].guesses.row_errors,
+            "guess": np.nan if pairs.random is None else pairs.random.row_errors,
         }
     )
     found = []

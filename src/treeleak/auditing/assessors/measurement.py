@@ -10,7 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.assessors.compared import Compared, Pairs, Tables, alike, compared
+from treeleak.auditing.assessors.compared import (
+    Compared,
+    Pairs,
+    Tables,
+    alike,
+    beside_baselines,
+    compared,
+)
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
@@ -25,6 +32,15 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
+
+
+def came_back(exact: float, located: float, targets: float | None) -> tuple[float, str]:
+    """Choose the greatest of these shares of rows, and say in what the rows came back."""
+    if targets is not None and targets >= max(exact, located):
+        return targets, "with their exact target"
+    if located > exact:
+        return located, "on every value that the model's splits distinguish"
+    return exact, "exactly"
 
 
 _NOT_EVERY = ("targets", "isolated_rows", "on_tested")
@@ -45,8 +61,9 @@ class Measurement(Described):
     located_rows : float
         Share of the true rows that were rebuilt without a difference that any tree could tell. A
         number is never rebuilt exactly, for trees only narrow it down.
-    guess_mean, guess_sd : float
-        Error of random guesses that know the schema, and what was given, and nothing of the model.
+    guess_mean, guess_sd : float or None
+        Error of random guesses that know the schema, and what was given, and nothing of the model;
+        None where no baseline was tried.
     compared : str
         What was compared first, to see that these are the training rows.
     exact_in_order, located_in_order : float or None
@@ -86,8 +103,8 @@ class Measurement(Described):
     error: float
     exact_rows: float
     located_rows: float
-    guess_mean: float
-    guess_sd: float
+    guess_mean: float | None
+    guess_sd: float | None
     compared: str
     exact_in_order: float | None = None
     located_in_order: float | None = None
@@ -102,6 +119,11 @@ class Measurement(Described):
     isolated_rows: float | None = None
     on_tested: Compared | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def came_back(self) -> tuple[float, str]:
+        """The greatest share of training rows that came back, and in what."""
+        return came_back(self.exact_rows, self.located_rows, self.targets)
 
     @property
     def judged(self) -> Measurement | Compared:
@@ -142,6 +164,41 @@ class Variant:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What is compared: rebuilt rows, and the training rows."""
+
+    reconstruction: Reconstruction
+    """With as many rows as there are training rows."""
+    numbers: IntArray
+    """Of these rows."""
+    tables: Tables
+
+    @classmethod
+    def of(
+        cls,
+        reconstruction: Reconstruction,
+        truth: TrainingRows,
+        release: Release,
+        seed: int,
+        control: pd.DataFrame | None,
+        labels: Any,
+        domains: Domains | None,
+    ) -> Side:
+        """Put both side by side; for the parameters, see :func:`measure`."""
+        numbers, own = _as_many(reconstruction, len(truth.X), seed)
+        rebuilt = _rows(own)
+        group = _classes(release, labels, len(truth.X)) if own.ordered else None
+        known = pd.DataFrame(own.given, columns=rebuilt.columns)
+        tables = Tables(rebuilt, truth.X, known, control, own.schema, group, domains)
+        return cls(own, numbers, tables)
+
+    @property
+    def tested(self) -> Tables | None:
+        """Without the columns that no tree tests, where there are any."""
+        return self.tables.tested(self.reconstruction.free_columns)
+
+
 def measure(
     reconstruction: Reconstruction,
     truth: TrainingRows,
@@ -160,17 +217,29 @@ def measure(
     ``labels`` the classes of the training rows, ``before`` what was measured of other rebuilt rows:
     its yardsticks are taken. ``domains``: in which the rows are written, for guesses, too.
     """
-    if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
+    if nothing_to_compare(reconstruction):
         return None
-    numbers, reconstruction = _as_many(reconstruction, len(truth.X), seed)
-    rebuilt, true, given = _rows(reconstruction), truth.X, reconstruction.given
-    group = _classes(release, labels, len(true)) if reconstruction.ordered else None
-    known = pd.DataFrame(given, columns=rebuilt.columns)
-    tables = Tables(rebuilt, true, known, control, reconstruction.schema, group, domains=domains)
-    pairs = (None, None) if before is None else (before.pairs, before.judged.pairs)
-    whole, on_tested = compared(tables, numbers, release, seed, pairs[0]), None
-    if (part := tables.tested(reconstruction.free_columns)) is not None:
-        on_tested = compared(part, numbers, release, seed, pairs[1])
+    side = Side.of(reconstruction, truth, release, seed, control, labels, domains)
+    return with_baselines(
+        errors_of(side, truth, release, seed, labels), side, release, seed, before
+    )
+
+
+def nothing_to_compare(reconstruction: Reconstruction) -> bool:
+    """Whether there are no rebuilt rows, or all was given."""
+    X = reconstruction.X
+    return X is None or X.empty or bool(reconstruction.given.all())
+
+
+def errors_of(
+    side: Side, truth: TrainingRows, release: Release, seed: int, labels: Any
+) -> Measurement:
+    """Measure rebuilt rows, without baselines: what can be said soon."""
+    reconstruction, tables = side.reconstruction, side.tables
+    rebuilt, true, given = tables.rebuilt, tables.true, reconstruction.given
+    whole, on_tested = compared(tables, side.numbers, seed), None
+    if (part := side.tested) is not None:
+        on_tested = compared(part, side.numbers, seed)
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
@@ -183,28 +252,44 @@ def measure(
         open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
-    isolated = rebuilt if domains is None else domains.isolated(rebuilt)
-    baseline = whole.pairs.tried[0].guesses.baseline
+    isolated = rebuilt if tables.domains is None else tables.domains.isolated(rebuilt)
     return Measurement(
         error=whole.error,
         exact_rows=exact_row_share(rebuilt, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
-        guess_mean=baseline.mean,
-        guess_sd=baseline.std,
+        guess_mean=None,
+        guess_sd=None,
         compared=truth.checked,
         exact_in_order=exact_in_order,
         located_in_order=located_in_order,
         error_in_order=error_in_order,
         individual=whole.individual,
-        significance=whole.significance,
         scores=whole.scores,
-        yardsticks=whole.yardsticks,
-        in_order=whole.in_order,
         isolated_rows=exact_row_share(isolated, true),
         targets=_targets(reconstruction, labels, truth.X, whole.pairs),
         on_tested=on_tested,
         pairs=whole.pairs,
     )
+
+
+def with_baselines(
+    measured: Measurement,
+    side: Side,
+    release: Release,
+    seed: int,
+    before: Measurement | None = None,
+) -> Measurement:
+    """Hold measured rows against baselines and other rows of the population, which takes longer."""
+    if measured.pairs is None:
+        return measured
+    own, part = (None, None) if before is None else (before.pairs, before.judged.pairs)
+    found = replace(measured, **beside_baselines(measured.pairs, side.tables, release, seed, own))
+    if found.pairs is not None and (guesses := found.pairs.random) is not None:
+        found = replace(found, guess_mean=guesses.baseline.mean, guess_sd=guesses.baseline.std)
+    if (tested := measured.on_tested) is None or (tables := side.tested) is None:
+        return found
+    more = beside_baselines(tested.pairs, tables, release, seed, part)
+    return replace(found, on_tested=replace(tested, **more))
 
 
 def with_shape(

@@ -127,6 +127,12 @@ _CHANGES: Mapping[str, str] = {
 }
 """In the order in which they are told. What saves little comes last."""
 
+
+def of_the_audit(text: str) -> bool:
+    """Whether an advice is about the audit, not about the model."""
+    return text.startswith(("Give the attack", "Give rows", "Give more rows"))
+
+
 _LARGER: Mapping[str, str] = {
     "xgboost": "a larger min_child_weight",
     "lightgbm": "min_child_samples=10 or more",

@@ -11,7 +11,7 @@ import numpy as np
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.measurement import Measurement, came_back
 from treeleak.auditing.assessors.pace import time_needed, time_words
 from treeleak.auditing.assessors.standing import (
     LEVEL,
@@ -42,6 +42,7 @@ def of_rows(
     proofs_hold: bool,
     unfinished: bool = False,
     outside: Sequence[Message] = (),
+    rows_given: bool = False,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -62,8 +63,9 @@ def of_rows(
     ``singled_out``: rows that are proved, and proved to share their place with no other.
     ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
-    assessed. ``outside``: says why the schema is not right for the training rows: it does not allow the
-    values of all of them, or allows values that none of them can have.
+    assessed. ``outside``: says why the schema is not right for the training rows: it
+    does not allow the values of all of them, or allows values that none of them can have.
+    ``rows_given``: whether training rows were given, though perhaps nothing was compared.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
@@ -76,7 +78,7 @@ def of_rows(
     told = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
-    found = found or [_alone(rebuilt, proofs_hold)]
+    found = found or [_alone(rebuilt, proofs_hold, rows_given)]
     if unfinished:
         late = wording.UNFINISHED()
         found = [_finding(OPEN, *f.said, late) if f.verdict == NO_LEAK else f for f in found]
@@ -193,6 +195,8 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]
         said.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
     if test is not None:
         kind = wording.POPULATION_TOO if test.as_near else wording.THESE_ROWS
+        if standing.tells == "nothing":
+            kind = wording.AS_NEAR
         said.append(kind(near=test.as_near, draws=len(test.errors)))
     said += _in_places(m, standing, rebuilt.labelled)
     if standing.tells == "people":
@@ -208,14 +212,17 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]
         rule = _rule("in place, perhaps" if in_place else "perhaps", rebuilt)
         wanted = ("control",) if test is None else ()
         return _finding(POSSIBLE, *said, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
-    if test is None and not blind:
+    alone = m.guess_mean is None
+    if alone:
+        said.append(wording.BASELINES_OPEN())
+    elif test is None and not blind:
         said.append(wording.NO_BETTER())
     said += outside
     pairs = m.judged.pairs
     few = pairs is not None and np.isfinite(pairs.errors).sum() < FEWEST_PEOPLE
     if few:
         said.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
-    if rebuilt.status == "unknown" or blind or few or outside:
+    if rebuilt.status == "unknown" or alone or blind or few or outside:
         return _finding(OPEN, *said, *_out_of_time(rebuilt), fix=_time(rebuilt))
     return _finding(NO_LEAK, *said, evidence=_rule("nothing", rebuilt))
 
@@ -234,13 +241,10 @@ def _rule(name: str, rebuilt: Reconstruction) -> Message:
 
 def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
-    rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
-    if rebuilt.interval_columns:
-        rows, how, in_order = (
-            m.located_rows,
-            "on every value that the model's splits distinguish",
-            m.located_in_order,
-        )
+    rows, how = came_back(m.exact_rows, m.located_rows, None)
+    in_order = m.exact_in_order if how == "exactly" else m.located_in_order
+    if m.targets is not None and m.targets >= rows:
+        yield wording.TARGETS(rows=Of(m.targets, n))
     yield wording.COMPARED(
         scores=_error(m),
         of_the_rest=", of what was not given" * bool(rebuilt.given.any()),
@@ -249,7 +253,7 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
         how=how,
         order="" if in_order is None else wording.IN_ORDER(rows=Of(in_order, n)),
     )
-    if m.targets is not None:
+    if m.targets is not None and m.targets < rows:
         yield wording.TARGETS(rows=Of(m.targets, n))
 
 
@@ -287,8 +291,9 @@ def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
 # -------------------------------------------------------------------------- without comparison
 
 
-def _alone(rebuilt: Reconstruction, proofs_hold: bool) -> Finding:
-    """Say what follows where nothing is proved, and there are no training rows."""
+def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_given: bool) -> Finding:
+    """Say what follows where nothing is proved, and nothing was compared."""
+    compare = wording.NOT_COMPARED() if rows_given else wording.COMPARE()
     n = rebuilt.n_rows
     if not proofs_hold:
         return _finding(OPEN, wording.NOTHING_PROVED())
@@ -297,12 +302,13 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool) -> Finding:
     if rebuilt.between_datasets and not rebuilt.cells.startswith("generated"):
         return _finding(NO_LEAK, wording.BETWEEN(rows=n), evidence=wording.FEASIBLE_RULE())
     if rebuilt.status == "likely":
-        return _finding(OPEN, wording.LIKELY(rows=n, expects=_expects(rebuilt)))
+        return _finding(OPEN, wording.LIKELY(rows=n, expects=_expects(rebuilt), compare=compare))
     if (trees := rebuilt.numbers.get("trees_settled")) is not None:
-        text = wording.FOLLOWED(rows=n, trees=trees, expects=_expects(rebuilt))
+        expects = _expects(rebuilt)
+        text = wording.FOLLOWED(rows=n, trees=trees, expects=expects, compare=compare)
         return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
-        return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n))
+        return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n, compare=compare))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())
 
 

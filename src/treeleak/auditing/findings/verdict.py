@@ -64,8 +64,9 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
         if found.narrower:
             outside.append(wording.NARROWER())
         said += of_rows(
-            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside
-        )
+            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
+            found.rows_given,
+        )  # fmt: skip
         said += _of_draws(rebuilt)
         said += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement

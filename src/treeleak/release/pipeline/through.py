@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import Kind
+from treeleak.core.message import Kind, Message
 from treeleak.release.pipeline.inputs import (
     MISSING,
     Code,
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 PUT_THROUGH = Kind(
     "rows_put_through", "treeleak applied the pipeline's fitted steps to the {what}."
 )
+UNNAMED_INPUT = Kind(
+    "input_taken_in_order",
+    "The pipeline has no column names: the columns of the {what} were taken in order.",
+)
+UNSEEN = Kind(
+    "categories_unseen",
+    "{rows:people} of the {what} have a category that the pipeline's encoders do not know: it "
+    "counts as none of those that they know.",
+)
 WRAPPERS = {
     "GridSearchCV": "best_estimator_",
     "RandomizedSearchCV": "best_estimator_",
@@ -42,13 +51,17 @@ WRAPPERS = {
     "FrozenEstimator": "estimator",
 }
 """What scikit-learn wraps around a model or a pipeline, and where that is."""
+_NO_CODE = -1.0
+"""In place of the code of a category that has none, as OrdinalEncoder is usually told to put it."""
 TRANSFORM = "rows = pd.DataFrame(pipe[:-1].transform(X), columns=pipe[:-1].get_feature_names_out())"
 """What makes rows of the trees' columns."""
 LINES = f"{TRANSFORM}; treeleak.audit(pipe, rows, y)"
 """What to type where rows cannot be put through."""
 
 
-def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tuple[str, ...]]:
+def put_through(
+    release: Release, X: Any, what: str = "rows", unseen: bool = False
+) -> tuple[Any, tuple[str, ...]]:
     """Put rows through the steps before the model, if they are in the columns of the input.
 
     Rows whose columns could be either, as where all that is done is scaling, are those that reach
@@ -61,6 +74,9 @@ def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tupl
     X : DataFrame or array
     what : str
         What messages call the rows.
+    unseen : bool
+        Whether they may have categories that no training row had: these are none of those that an
+        encoder knows.
 
     Returns
     -------
@@ -76,20 +92,30 @@ def put_through(release: Release, X: Any, what: str = "rows") -> tuple[Any, tupl
     inputs = release.inputs
     if inputs is None or not (names := _comes_in(inputs)):
         return X, ()
-    own, raw = _fits(X, release.feature_names), _fits(X, names)
+    given, at = _by_position(X, names), _by_position(X, release.feature_names)
+    own, raw = _fits(at, release.feature_names), _fits(given, names)
     if not raw:
         if not own and isinstance(X, pd.DataFrame):
             _check_meant({str(c) for c in X.columns}, names, release.feature_names, what)
         return X, ()
     try:
-        found = _through(release, inputs, X, names, what)
+        found, said = _through(release, inputs, given, names, what, unseen)
     except Mismatch:
         if own:
             return X, ()
         raise
-    if own and _fit(release, X) >= _fit(release, found):
+    if own and _fit(release, at) >= _fit(release, found):
         return X, ()
-    return found, (PUT_THROUGH(what=what),)
+    named = () if given is X else (UNNAMED_INPUT(what=what),)
+    return found, (*named, PUT_THROUGH(what=what), *said)
+
+
+def _by_position(X: Any, names: tuple[str, ...]) -> Any:
+    """Name columns by their places, where the model's have no names and they are as many."""
+    numbered = names == tuple(f"x{i}" for i in range(len(names)))
+    if not isinstance(X, pd.DataFrame) or not numbered or X.shape[1] != len(names):
+        return X
+    return X if set(names) & {str(c) for c in X.columns} else X.set_axis(list(names), axis=1)
 
 
 def _comes_in(inputs: Inputs) -> tuple[str, ...]:
@@ -120,20 +146,22 @@ def _check_meant(
 
 
 def _through(
-    release: Release, inputs: Inputs, X: Any, names: tuple[str, ...], what: str
-) -> pd.DataFrame:
+    release: Release, inputs: Inputs, X: Any, names: tuple[str, ...], what: str, unseen: bool
+) -> tuple[pd.DataFrame, tuple[Message, ...]]:
     if isinstance(X, pd.DataFrame):
         table = X.set_axis([str(c) for c in X.columns], axis=1)[list(names)]
     else:
         table = pd.DataFrame(np.asarray(X), columns=list(names))
     try:
-        if inputs.live is not None:
+        others = _unseen(inputs, table) if unseen else np.zeros(len(table), dtype=bool)
+        stored = others.any() and not inputs.why_not
+        if inputs.live is not None and not stored:
             values = _run(inputs.live, table)
         else:
             if inputs.why_not:
                 raise _NotPutThrough(inputs.why_not)
             values = np.column_stack(
-                [_column(inputs.readings[c], c, table) for c in release.feature_names]
+                [_column(inputs.readings[c], c, table, unseen) for c in release.feature_names]
             )
     except Exception as error:  # The steps are the user's own code.
         # What an error of theirs says may quote a value.
@@ -147,7 +175,20 @@ def _through(
             f"the pipeline's steps make {values.shape[-1]} columns of the {what}; the trees have "
             f"{release.n_features}"
         )
-    return pd.DataFrame(values, index=table.index, columns=list(release.feature_names))
+    said = (UNSEEN(rows=int(others.sum()), what=what),) if others.any() else ()
+    found = pd.DataFrame(values, index=table.index, columns=list(release.feature_names))
+    return found, said
+
+
+def _unseen(inputs: Inputs, table: pd.DataFrame) -> BoolArray:
+    """Say which rows have a category that no encoder knows."""
+    found = np.zeros(len(table), dtype=bool)
+    for reading in inputs.readings.values():
+        if isinstance(reading, (Code, Indicator)) and getattr(reading, "ends", None) is None:
+            given = table[reading.source]
+            known = given.notna().to_numpy() | (not reading.fills)
+            found |= (_place(given, reading.values) < 0) & known
+    return found
 
 
 class _NotPutThrough(Exception):
@@ -175,7 +216,7 @@ def steps_of(live: Any) -> Iterator[Any]:
             live = getattr(live, WRAPPERS.get(type(live).__name__, ""), None)
 
 
-def _column(reading: Reading, name: str, table: pd.DataFrame) -> FloatArray:
+def _column(reading: Reading, name: str, table: pd.DataFrame, unseen: bool = False) -> FloatArray:
     """Work out one column of the model."""
     given = table[reading.source]
     if isinstance(reading, Missing):
@@ -202,16 +243,16 @@ def _column(reading: Reading, name: str, table: pd.DataFrame) -> FloatArray:
     if not isinstance(reading, (Code, Indicator)):
         raise _NotPutThrough(f"column {name!r} is not read as one of the input")
     at = _place(given, reading.values)
-    if reading.closed and (at < 0).any():
+    if reading.closed and (at < 0).any() and not unseen:
         raise _NotPutThrough(
             f"row {int(at.argmin())} has a value of {reading.source!r} that the encoder does not "
             "know"
         )
     if isinstance(reading, Indicator):
         return _scaled(reading, (at == reading.at).astype(float))
-    if (at < 0).any():
+    if (at < 0).any() and not unseen:
         raise _NotPutThrough(f"not every value of {reading.source!r} has a known code")
-    return _scaled(reading, np.array(reading.codes)[at])
+    return _scaled(reading, np.where(at < 0, _NO_CODE, np.array(reading.codes)[at]))
 
 
 def _scaled(reading: Reading, plain: Any) -> FloatArray:
@@ -222,9 +263,13 @@ def _scaled(reading: Reading, plain: Any) -> FloatArray:
 def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
     """Number of each row's value among those that an encoder knows; -1 for none of them."""
     number = {value: k for k, value in enumerate(values) if value is not MISSING}
+    # A table read from a file may hold as numbers what the encoder saw as texts.
+    texts = {str(value): k for value, k in number.items()}
     gap = next((k for k, value in enumerate(values) if value is MISSING), -1)
     gap = number.get(None, gap)
-    return np.array([gap if pd.isna(v) else number.get(v, -1) for v in given.tolist()])
+    return np.array(
+        [gap if pd.isna(v) else number.get(v, texts.get(str(v), -1)) for v in given.tolist()]
+    )
 
 
 def _fit(release: Release, X: Any) -> tuple[float, float]:
