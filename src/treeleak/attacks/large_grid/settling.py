@@ -19,6 +19,7 @@ from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.sure import MOST_SURE
 from treeleak.partition.values import Values
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
@@ -34,6 +35,7 @@ _NEAREST = 400
 """Sweeps in which a dataset near the Bayes estimate must meet the counts."""
 _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
+_LEAST = 1e-9
 _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
 _MOST_SHARES, _LATE = 2**27, 2**20
@@ -122,8 +124,15 @@ def _shares(
 
 def _sure(chosen: IntArray, share: FloatArray, n_samples: int, values: Values) -> FloatArray:
     likely = np.take_along_axis(share, chosen, axis=1)
+    # Where other datasets have the value mostly, so has one more: each is held against the others.
+    again = (n_samples * likely**2 - likely).mean(axis=0) / max(n_samples - 1, 1)
+    again = np.maximum(again / np.maximum(likely.mean(axis=0), _LEAST), 1 / _open(values))
     # An interval is listed as one value and holds many: it is never certain.
-    return confidence(likely, n_samples, _DOUBT, np.maximum(np.diff(values.start), 2))
+    return np.minimum(confidence(likely, n_samples, _DOUBT, 1 / again), MOST_SURE)
+
+
+def _open(values: Values) -> IntArray:
+    return np.maximum(np.diff(values.start), 2)
 
 
 def _missing(
