@@ -55,8 +55,8 @@ COPIES = Kind(
     "distinguishes rows, one is proved and {copies:number} more are not",
 )
 NOT_SURE = own_words(
-    "these rows miss some of what the model discloses: how sure each value is, and how many are "
-    "wrong, does not follow from them",
+    "these rows miss some of what the model discloses: how sure each value is does not follow "
+    "from them",
     "confidence_not_known",
 )
 _TO_WRITE = 30.0
@@ -235,8 +235,8 @@ def _with_rows(
             "please report it"
         )
     whole = replace(whole, table=numbers.table, sure=numbers.sure)
-    if out.status == "unknown":
-        # What walks and leaves say is no posterior before rows meet what the model tells of them.
+    if not out.sureness_known:
+        # What walks and leaves say is no posterior where rows miss what the model tells of them.
         whole = replace(
             whole,
             sure=np.where(whole.sure == 1, 1.0, np.nan),

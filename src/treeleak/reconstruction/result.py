@@ -69,8 +69,9 @@ class Reconstruction:
         For a regression: the bounds of each row's target, if the rows are right. Infinite where
         sums of targets give none.
     confidence : DataFrame or None
-        Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known:
-        of what is not proved in rows that are ``unknown``.
+        Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known
+        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``, or ``likely``
+        where cells were generated and counts are exact or draws known.
     label_confidence : Series or None
         The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None
@@ -267,24 +268,27 @@ class Reconstruction:
     @property
     def sureness_known(self) -> bool:
         """Whether :attr:`confidence` says how probable values are that are not proved."""
-        return self.confidence is not None and self.status != "unknown"
+        # Of walks that miss counts, nothing says how often they come to what is true.
+        walked = self.between_datasets and self.cells.startswith("generated")
+        return self.status != "unknown" and not walked
 
     @property
     def expected_error(self) -> float | None:
         """Share of values that the attack itself expects to be wrong, of those not given.
 
         To be compared with the error after matching: of numbers, by how much they are off, as a
-        share of the range. None where rows are ``unknown``. The mean distance of the rows from other datasets that they may be, each
-        matched with them, where the attack knows such datasets; else it follows from the
-        confidences. In intervals, a number is as far off as values there typically are.
+        share of the range. None where rows are ``unknown``. The mean distance of the rows from
+        other datasets that they may be, each matched with them, where the attack knows such
+        datasets; else it follows from the confidences. In intervals, a number is as far off as
+        values there typically are.
         """
         left = ~self.given
-        if not self.sureness_known:
+        if self.status == "unknown":
             return None
         if self.expected_distance is not None:
             # All datasets have what was given (of numbers, the interval): they differ in the rest.
             return self.expected_distance * left.size / int(left.sum()) if left.any() else None
-        if self.confidence is None:
+        if self.confidence is None or not self.sureness_known:
             return None
         return share_wrong(self.confidence, self.schema, left)
 
