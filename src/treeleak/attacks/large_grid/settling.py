@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
@@ -148,10 +149,13 @@ def _sure(
     usual = (hits.sum(axis=0) + 0.5) / (hits.sum(axis=0) + misses.sum(axis=0) + 1.0)
     again = (hits + usual) / (hits + misses + 1.0)
     once_more = np.column_stack(
-        [np.interp(own * (n - 1) / n, others, p) for own, p in zip(times.T, again, strict=True)]
+        [
+            np.interp(own * (n - 1) / n, others, odds)
+            for own, odds in zip(times.T, logit(again), strict=True)
+        ]
     )
     inside = likely * n / np.maximum(times, 1.0)
-    return np.asarray(np.minimum(once_more * inside, MOST_SURE))
+    return np.asarray(np.minimum(expit(once_more) * inside, MOST_SURE))
 
 
 def _missing(
