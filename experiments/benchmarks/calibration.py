@@ -2,9 +2,9 @@
 
 Exact counts, known and hidden draws, and boosted models, with and without a schema, each with
 little time and with more: in each ten-point bin of confidence, the share of values that are right
-must be within seven points of the mean confidence. A number is right if it lies in its interval; rows are
-matched one to one where their order is not known. Proved values and answers without confidence do
-not count.
+must be within seven points of the mean confidence. A number is right if it lies in its interval;
+rows are matched one to one where their order is not known. Proved values and answers without
+confidence do not count.
 """
 
 from __future__ import annotations
