@@ -1,10 +1,10 @@
 """How often values of raw tables are right that are said to be right with some probability.
 
-Exact counts, known and hidden draws, and boosted models, with and without a schema, each with little
-time and with more: in each ten-point bin of confidence, the share of values that are right must be
-within seven points of the mean confidence. A number is right if it lies in its interval; rows are
-matched one to one where their order is not known. Proved values and answers without confidence do
-not count.
+Exact counts, known and hidden draws, and boosted models, with and without a schema, each with
+little time and with more: in each ten-point bin of confidence, the share of values that are right
+must be within seven points of the mean confidence. A number is right if it lies in its interval;
+rows are matched one to one where their order is not known. Proved values and answers without
+confidence do not count.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Case:
     seed: int = 0
 
 
-def raw_table(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
+def raw_table(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Draw rows of a table with its numbers as they are, and categories as codes."""
     if name in _SHIPPED:
         load: Callable[..., Any] = getattr(import_module("sklearn.datasets"), _SHIPPED[name])
@@ -115,11 +115,11 @@ def run(case: Case) -> Record:
         return {"status": "refused", "why": str(why), "bins": []}
     return {
         "status": found.status, "misfit": float(found.misfit),
-        "expected": found.expected_error, "bins": bins(found, X, y).tolist(),
+        "expected": found.expected_error, "bins": bins(found, X).tolist(),
     }  # fmt: skip
 
 
-def bins(found: Reconstruction, X: pd.DataFrame, y: Any) -> FloatArray:
+def bins(found: Reconstruction, X: pd.DataFrame) -> FloatArray:
     """Number of values, their summed confidence, and how many are right, in each tenth."""
     if found.X is None or found.confidence is None or len(found.X) != len(X):
         return np.zeros((0, 3))

@@ -54,6 +54,11 @@ COPIES = Kind(
     "the file adds up weights of rows: a row that weighs 2 looks like two. Where no tree "
     "distinguishes rows, one is proved and {copies:number} more are not",
 )
+NOT_SURE = own_words(
+    "these rows miss some of what the model discloses: how sure each value is does not follow "
+    "from them",
+    "confidence_not_known",
+)
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the attack's share of the time."""
 _AGREED = 1.2
@@ -230,6 +235,14 @@ def _with_rows(
             "please report it"
         )
     whole = replace(whole, table=numbers.table, sure=numbers.sure)
+    if not out.sureness_known:
+        # What walks and leaves say is no posterior where rows miss what the model tells of them.
+        whole = replace(
+            whole,
+            sure=np.where(whole.sure == 1, 1.0, np.nan),
+            label_sure=np.where(whole.label_sure == 1, 1.0, np.nan),
+        )
+        out = replace(out, notes=(*out.notes, NOT_SURE))
     names = list(both.later.feature_names)
 
     def framed(table: NDArray[Any]) -> pd.DataFrame:
@@ -258,7 +271,9 @@ def _with_rows(
         y_upper=None if targets is None else pd.Series(targets.high, name="target"),
         midpoints_met=numbers.midpoints_met,
         confidence=confidence,
-        expected_distance=numbers.far(out.expected_distance, confidence, out.schema),
+        expected_distance=None
+        if out.status == "unknown"
+        else numbers.far(out.expected_distance, confidence, out.schema),
         label_confidence=sure,
         proved=pd.Series(whole.proved, name="proved"),
         misfit=misfit,

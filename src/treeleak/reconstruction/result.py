@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
 from typing import Any, ClassVar, Literal
@@ -36,7 +37,7 @@ MEANING: Mapping[str, str] = {
     "feasible": "meets every count exactly; other datasets may, too",
     "likely": "the most probable rows; nothing is proved",
     "infeasible": "the counts contradict each other or the schema",
-    "unknown": "time ran out before every count was met; this is the best so far",
+    "unknown": "the search ended before every count was met; this is the best so far",
 }
 
 
@@ -68,7 +69,9 @@ class Reconstruction:
         For a regression: the bounds of each row's target, if the rows are right. Infinite where
         sums of targets give none.
     confidence : DataFrame or None
-        Like ``X``: the probability of each value, 1.0 only where proved.
+        Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known
+        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``, or ``likely``
+        where cells were generated and counts are exact or draws known.
     label_confidence : Series or None
         The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None
@@ -221,8 +224,10 @@ class Reconstruction:
         elif self.status == "unknown" and "trees_settled" in self.numbers:
             meaning = "meets the first trees, whose sums leave no doubt, and not the others"
         elif self.status == "unknown" and self.row_count is not None:
-            meaning = "time ran out before the search had settled; this is the best so far"
-        return meaning.replace("time ran out", "interrupted") if self.interrupted else meaning
+            meaning = "the search ended before it had settled; this is the best so far"
+        if self.interrupted:
+            meaning = re.sub("^(time ran out|the search ended)", "interrupted", meaning)
+        return meaning
 
     @property
     def misfit_means(self) -> str:
@@ -261,19 +266,29 @@ class Reconstruction:
         return np.zeros((0, 0) if self.X is None else self.X.shape, dtype=bool)
 
     @property
+    def sureness_known(self) -> bool:
+        """Whether :attr:`confidence` says how probable values are that are not proved."""
+        # Of walks that miss counts, nothing says how often they come to what is true.
+        walked = self.between_datasets and self.cells.startswith("generated")
+        return self.status != "unknown" and not walked
+
+    @property
     def expected_error(self) -> float | None:
         """Share of values that the attack itself expects to be wrong, of those not given.
 
         To be compared with the error after matching: of numbers, by how much they are off, as a
-        share of the range. The mean distance of the rows from other datasets that they may be, each
-        matched with them, where the attack knows such datasets; else it follows from the
-        confidences. In intervals, a number is as far off as values there typically are.
+        share of the range. None where rows are ``unknown``. The mean distance of the rows from
+        other datasets that they may be, each matched with them, where the attack knows such
+        datasets; else it follows from the confidences. In intervals, a number is as far off as
+        values there typically are.
         """
         left = ~self.given
+        if self.status == "unknown":
+            return None
         if self.expected_distance is not None:
             # All datasets have what was given (of numbers, the interval): they differ in the rest.
             return self.expected_distance * left.size / int(left.sum()) if left.any() else None
-        if self.confidence is None:
+        if self.confidence is None or not self.sureness_known:
             return None
         return share_wrong(self.confidence, self.schema, left)
 
@@ -349,7 +364,7 @@ class Reconstruction:
             "targets": self._of_targets(),
             "lower": self._ends(self.lower),
             "upper": self._ends(self.upper),
-            "confidence": confidence.to_numpy().round(6).tolist(),
+            "confidence": _listed(confidence.round(6)),
             "proved": [] if self.proved is None else self.proved.tolist(),
             "known": None if self.known is None else self.known.to_numpy().tolist(),
             "in_earlier": None if self.in_earlier is None else self.in_earlier.tolist(),

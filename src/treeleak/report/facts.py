@@ -185,7 +185,7 @@ def group_name(group: Doc) -> str:
 def over_others(column: Doc) -> float:
     """How much oftener the value of a column is right than in guesses without the model."""
     if column["right"] is None:
-        return -float(column["expected"])
+        return -float(column["expected"] or 0.0)
     return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
 
 

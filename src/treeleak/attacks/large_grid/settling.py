@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
@@ -19,6 +21,7 @@ from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.sure import MOST_SURE
 from treeleak.partition.values import Values
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
@@ -35,7 +38,7 @@ _NEAREST = 400
 _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
-"""Samples' worth of doubt in every share."""
+"""Samples' worth of doubt in the share of a single one."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
 time is up, when more would take longer than a step may go on."""
@@ -72,7 +75,7 @@ def settled(
     if len(samples) > 1:
         atoms = _nearest(atoms, cost, values, constraints, clock, stage)
     chosen = values.cheapest(atoms, cost)
-    sure = _sure(chosen, share, len(samples), values)
+    sure = _sure(chosen, share, aligned, values)
     proved = np.zeros(len(chosen), dtype=bool)
     rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
     return rows, values.mean_cost(chosen, cost)
@@ -99,7 +102,7 @@ def settled_between(
     share, aligned = _shares(samples, values, found, constraints, clock)
     cost = values.expected_cost(share)
     chosen = values.cheapest(aligned[0], cost)
-    sure = _sure(chosen, share, len(samples), values)
+    sure = _sure(chosen, share, aligned, values)
     misfit = middles.misfit(aligned[0], constraints)
     rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
     return rows, values.mean_cost(chosen, cost)
@@ -120,10 +123,39 @@ def _shares(
     return aligned_shares(values, samples, prior, group, stopped=lambda: clock.stopped)
 
 
-def _sure(chosen: IntArray, share: FloatArray, n_samples: int, values: Values) -> FloatArray:
-    likely = np.take_along_axis(share, chosen, axis=1)
-    # An interval is listed as one value and holds many: it is never certain.
-    return confidence(likely, n_samples, _DOUBT, np.maximum(np.diff(values.start), 2))
+def _sure(
+    chosen: IntArray, share: FloatArray, aligned: list[IntArray], values: Values
+) -> FloatArray:
+    """Say how probable values are that so many datasets have: as probable as one more has them.
+
+    Each dataset in turn is held against the others (Good and Turing): of a value that j of the
+    other n - 1 have, the held one has it with the probability (j + 1) N_j+1 / ((j + 1) N_j+1 +
+    (n - j) N_j), where N_j values of rows are in j of all.
+    """
+    likely, n = np.take_along_axis(share, chosen, axis=1), len(aligned)
+    if n == 1:
+        # An interval is listed as one value and holds many: it is never certain.
+        return confidence(likely, n, _DOUBT, np.maximum(np.diff(values.start), 2))
+    row, atom, others = np.arange(len(chosen)), values.atom_of[chosen], np.arange(n)
+    times, hits, misses = np.zeros(chosen.shape), *np.zeros((2, chosen.shape[1], n))
+    for a, (begin, end) in enumerate(pairwise(values.atom_start)):
+        seen = np.zeros((len(chosen), end - begin), dtype=np.int64)
+        for one in aligned:
+            seen[row, one[:, a] - begin] += 1
+        there = np.bincount(seen.ravel(), minlength=n + 1)
+        hits[a], misses[a] = (others + 1) * there[1:], (n - others) * there[:-1]
+        times[:, a] = seen[row, atom[:, a] - begin]
+    # Columns of few rows say little of themselves.
+    usual = (hits.sum(axis=0) + 0.5) / (hits.sum(axis=0) + misses.sum(axis=0) + 1.0)
+    again = (hits + usual) / (hits + misses + 1.0)
+    once_more = np.column_stack(
+        [
+            np.interp(own * (n - 1) / n, others, odds)
+            for own, odds in zip(times.T, logit(again), strict=True)
+        ]
+    )
+    inside = likely * n / np.maximum(times, 1.0)
+    return np.asarray(np.minimum(expit(once_more) * inside, MOST_SURE))
 
 
 def _missing(

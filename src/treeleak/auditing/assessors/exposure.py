@@ -110,7 +110,7 @@ class Exposure:
         right after matching; a number within 1 % of its range), ``guess`` (the same for random
         guesses), ``majority`` (for always the most common value), ``others`` (rows that differ from
         it), ``expected`` (1 - mean confidence, which the attack expects to be wrong) and ``proved``
-        (share of the values). NaN where there is no truth.
+        (share of the values). NaN where there is no truth, or no confidence.
     groups : DataFrame
         ``column``, ``group``, ``rows``, ``error`` (share of the group's values that are wrong),
         ``exact`` (share of its rows rebuilt exactly), ``guess`` (error of random guesses). First
@@ -335,4 +335,4 @@ def _surest(rebuilt: Reconstruction) -> FloatArray:
     if not tested.any():
         return np.zeros(rebuilt.n_rows)
     found: FloatArray = rebuilt.confidence.to_numpy()[:, tested].min(axis=1)
-    return found
+    return np.nan_to_num(found)

@@ -199,7 +199,8 @@ def _weights(rebuilt: Reconstruction) -> FloatArray:
         return np.ones(rebuilt.n_rows)
     tested = ~rebuilt.confidence.columns.isin(rebuilt.free_columns)
     least: FloatArray = rebuilt.confidence.to_numpy()[:, tested].min(axis=1, initial=1.0)
-    return np.maximum(least, 1e-6)
+    # Of rows that are not known to be sure, all are alike.
+    return np.maximum(np.nan_to_num(least), 1e-6)
 
 
 def _off(leaves: IntArray, own: IntArray) -> FloatArray:
