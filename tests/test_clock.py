@@ -140,8 +140,6 @@ def test_compiling_stops_all_clocks_and_is_announced(monkeypatch: pytest.MonkeyP
     clock = Clock(5.0)
     loop(1.5)
     assert said == [True]
-    passed = time.perf_counter() - PAUSE.seconds - clock.started
-    assert clock.seconds <= passed + 10.0
     PAUSE.begin()
     before = clock.seconds
     time.sleep(0.01)
@@ -158,12 +156,16 @@ def test_nobody_waits_for_jobs_whose_time_is_up():
         going.wait(60)
         last.set()
 
-    with pytest.raises(TimeUp), threads() as pool:
-        for k in range(THREADS + 3):
-            pool.submit(partial(job, k))
-        while len(begun) < THREADS:
-            time.sleep(0.001)
-        raise TimeUp("now")
+    def broken_off() -> None:
+        with threads() as pool:
+            for k in range(THREADS + 3):
+                pool.submit(partial(job, k))
+            while len(begun) < THREADS:
+                time.sleep(0.001)
+            raise TimeUp("now")
+
+    with pytest.raises(TimeUp):
+        broken_off()
     assert not last.is_set()
     going.set()
     assert last.wait(60)

@@ -18,11 +18,13 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from treeleak.attacks.known_draws.beliefs import compile_beliefs
 from treeleak.attacks.known_draws.listing import compile_loops
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
 from treeleak.auditing import audit
 from treeleak.core.errors import PrivacyWarning
+from treeleak.datasets import load_compas
 from treeleak.learn import DPForestClassifier, GreedyRuleList
 from treeleak.reconstruction.run import reconstruct
 from treeleak.schema import Numeric, Schema
@@ -53,6 +55,14 @@ def exact_counts(n_trees: int = 6) -> None:
     audit(model.fit(X, y), X, y, schema=schema, time_limit=_ENOUGH)
 
 
+def many_trees() -> None:
+    """Many datasets meet the counts of many trees."""
+    data = load_compas()
+    X = data.X.sample(40, random_state=1)
+    model = RandomForestClassifier(15, bootstrap=False, random_state=0).fit(X, data.y[X.index])
+    reconstruct(model, data.schema, time_limit=_ENOUGH)
+
+
 def one_tree() -> None:
     """A single tree counts."""
     X, y, schema = _flags(40, 8)
@@ -65,6 +75,16 @@ def known_draws() -> None:
     X, y, schema = _flags(20, 6)
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
     audit(model, X, y, schema=schema, time_limit=_ENOUGH)
+
+
+def found_seed() -> None:
+    """Trees drew rows, by a seed that can be found."""
+    X, y, schema = _flags(20, 6)
+    model = RandomForestClassifier(8, random_state=77).fit(X, y)
+    for part in (model, *model.estimators_):
+        part.random_state = None
+    reconstruct(model, schema, time_limit=_ENOUGH, seed_search=200)
+    compile_beliefs()
 
 
 def hidden_draws() -> None:
@@ -113,8 +133,10 @@ QUESTIONS: Mapping[str, Callable[[], None]] = MappingProxyType(
         "noisy counts": noisy_counts,
         "rules": rule_list,
         "raw numbers": raw_numbers,
+        "a seed": found_seed,
         "known draws": known_draws,
         "exact counts": exact_counts,
+        "many trees": many_trees,
         "a single tree": one_tree,
         "leaves of many rows": compile_loops,
         "raw numbers behind draws": partial(raw_numbers, True),
