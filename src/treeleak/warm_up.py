@@ -63,6 +63,13 @@ def many_trees() -> None:
     reconstruct(model, data.schema, time_limit=_ENOUGH)
 
 
+def population() -> None:
+    """Other rows of the population are known."""
+    X, y, schema = _flags(30, 6)
+    model = RandomForestClassifier(4, max_depth=4, bootstrap=False, random_state=0).fit(X, y)
+    reconstruct(model, schema, population=_flags(60, 6)[0], time_limit=_ENOUGH)
+
+
 def one_tree() -> None:
     """A single tree counts."""
     X, y, schema = _flags(40, 8)
@@ -137,6 +144,7 @@ QUESTIONS: Mapping[str, Callable[[], None]] = MappingProxyType(
         "known draws": known_draws,
         "exact counts": exact_counts,
         "many trees": many_trees,
+        "a population": population,
         "a single tree": one_tree,
         "leaves of many rows": compile_loops,
         "raw numbers behind draws": partial(raw_numbers, True),

@@ -21,7 +21,7 @@ _BRIEF = 1.0
 """Seconds of compiling that nobody needs to be told of."""
 
 
-class _Compiling(event.Listener):
+class _Compiling(event.Listener):  # type: ignore[misc]
     """Stops all clocks while something is compiled; what the cache holds is not."""
 
     def on_start(self, event: event.Event) -> None:  # noqa: ARG002
