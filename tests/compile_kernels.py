@@ -11,9 +11,7 @@ import multiprocessing as mp
 from collections.abc import Sequence
 from importlib import import_module
 
-from treeleak.attacks.known_draws.listing import compile_loops
-from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
+from treeleak.warm_up import QUESTIONS
 
 HALVES = (
     {
@@ -28,7 +26,7 @@ HALVES = (
     },
     {
         "test_golden": ("known_draws", "exact_counts", "weights"),
-        "compile_kernels": ("narrow_leaves", "sums_of_leaves"),
+        "compile_kernels": ("asked_by_users",),
     },
 )
 """Functions without arguments, by modules; the halves take about as long to compile.
@@ -37,15 +35,10 @@ What both halves need stands first in one, and last in the other, which finds it
 """
 
 
-def narrow_leaves() -> None:
-    """Compile what narrows the leaves of rows where no grid is listed."""
-    compile_loops()
-
-
-def sums_of_leaves() -> None:
-    """Compile what fits rows to the sums in leaves."""
-    compile_all()
-    compile_raw()
+def asked_by_users() -> None:
+    """Compile what ``treeleak warm-up`` does, as far as it is left."""
+    for ask in QUESTIONS.values():
+        ask()
 
 
 def compile_half(functions: dict[str, Sequence[str]]) -> None:

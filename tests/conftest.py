@@ -27,7 +27,7 @@ settings.load_profile("tests")
 # intervals takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
 
-clock.now = PatientClock()
+clock.wall = PatientClock()
 
 SECONDS_OF_A_GUESS = 60.0
 """Far more than a guess from the shape of the trees takes here."""

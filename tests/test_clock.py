@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+import numba
 import pytest
 
 import treeleak
@@ -19,8 +23,9 @@ from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
 from treeleak.auditing.assessors import counts, exposure, singled_out
-from treeleak.core.clock import GRACE, Clock
+from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
+from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.reconstruction import Reconstruction, answering
 from treeleak.release import Release
 from treeleak.release.readers.release_file import release_from_dict, write_release
@@ -113,6 +118,118 @@ def test_what_is_done_once_for_all_is_not_broken_off(module: str):
     with pytest.raises(TimeUp), Clock(0.01).enforced(0.3):
         both()
     assert ended == [True]
+
+
+def test_compiling_stops_all_clocks_and_is_announced(monkeypatch: pytest.MonkeyPatch):
+    said: list[bool] = []
+    monkeypatch.setattr(PAUSE, "compiling", lambda: said.append(True))
+    monkeypatch.setattr(PAUSE, "state", (None, 0.0))
+
+    def add(x: int) -> int:
+        return x + 1
+
+    loop = numba.njit(add)
+    loop(1)
+    compiled = PAUSE.seconds
+    assert compiled > 0
+    assert said == []
+    loop(2)
+    assert PAUSE.seconds == compiled
+    # What takes long is announced.
+    monkeypatch.setattr(PAUSE, "state", (None, 10.0))
+    clock = Clock(5.0)
+    loop(1.5)
+    assert said == [True]
+    PAUSE.begin()
+    before = clock.seconds
+    time.sleep(0.01)
+    assert clock.seconds == before
+    PAUSE.end()
+
+
+def test_nobody_waits_for_jobs_whose_time_is_up():
+    going, last = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def job(k: int) -> None:
+        begun.append(k)
+        going.wait(60)
+        last.set()
+
+    def broken_off() -> None:
+        with threads() as pool:
+            for k in range(THREADS + 3):
+                pool.submit(partial(job, k))
+            while len(begun) < THREADS:
+                time.sleep(0.001)
+            raise TimeUp("now")
+
+    with pytest.raises(TimeUp):
+        broken_off()
+    assert not last.is_set()
+    going.set()
+    assert last.wait(60)
+    # Those that had not begun never do.
+    assert sorted(begun) == list(range(THREADS))
+
+
+def test_jobs_come_back_in_their_order():
+    with threads() as pool:
+        assert list(pool.map(lambda x, y: x * y, range(5), range(5))) == [0, 1, 4, 9, 16]
+    done: list[int] = []
+    assert run_all([partial(int, k) for k in range(4)], done.append) == [0, 1, 2, 3]
+    assert sorted(done) == [0, 1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        run_all([lambda: 1 // 0])
+
+
+STUCK = """
+import threading
+from treeleak.core import ending
+from treeleak.core.clock import Clock
+ending.LAST = 0.05
+
+def finish():
+    print("what there is", flush=True)
+    return 3
+
+with ending.terminable(), ending.ended_in_time(Clock(0.05), finish):
+    threading.Event().wait(60)
+"""
+
+
+def test_a_program_that_hears_no_alarm_ends_with_what_it_has():
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "what there is\n")
+
+
+def test_what_was_found_until_an_audit_is_cut_off_is_reported(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+):
+    kept: list[treeleak.Audit] = []
+    clock = Clock(60.0)
+
+    def stuck(*_: object, **__: object) -> None:
+        kept.append(clock.best())  # type: ignore[misc,arg-type]
+        raise TimeUp("now")
+
+    monkeypatch.setattr(run, "reconstruct", stuck)
+    ended = treeleak.audit(release, time_limit=clock)
+    (found,) = kept
+    why = "the time limit of 60 s was reached"
+    assert dict(found.not_assessed)["reconstruction"] == why
+    assert found.counts is not None
+    assert found.inventory
+    assert found.verdict == ended.verdict == "not assessed"
+    assert found.to_json("releasable")
+
+
+@pytest.mark.slow
+def test_no_break_is_put_off_past_the_limit_of_the_whole():
+    clock = Clock(0.05)
+    clock.part(0.01).spare(60)
+    with pytest.raises(TimeUp), clock.enforced(0):
+        busy()
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Rows
+from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of
 from treeleak.release import (
     Model,
@@ -78,7 +79,8 @@ def begun(case: Case) -> Case:
         inventory = take_inventory(content, Context(n_rows), given.X)
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
-        release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
+        with refused():
+            release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
     except NotCovered as error:
         others = _others(content, None)
         context = _counted(context_of(content, None), given, others)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
+from treeleak.core.memory import TooLarge
 from treeleak.core.message import Kind, Message, message_of, own_words
 from treeleak.core.private import dataclass
 
@@ -216,6 +217,8 @@ class Assessor:
         try:
             with clock.enforced() if self.timed else nullcontext():
                 after = replace(self.assess(replace(case, clock=clock)), clock=case.clock)
+        except MemoryError:
+            return case.without(self.part, message_of(TooLarge()))
         except (TimeUp, *self.listed) as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):

@@ -13,6 +13,7 @@ from treeleak.cli import (  # noqa: F401
     reconstruct,
     schema,
     study,
+    warm_up,
 )
 from treeleak.cli.application import app, main
 

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from treeleak.cli.files import INTERRUPTED, say
 from treeleak.core.clock import PAUSE, Clock
 from treeleak.core.ending import Terminated, at_work, end_now, ended_in_time, terminable
 from treeleak.core.errors import TimeUp, TreeleakError
+from treeleak.core.memory import TooLarge, bounded
 from treeleak.core.plain import plain
 
 # Click comes with Typer, in some versions under a name of its own.
@@ -64,6 +65,8 @@ class _Group(TyperGroup):
                 return super().invoke(ctx)
         except TreeleakError as error:
             raise typer.Exit(_refused(error)) from None
+        except MemoryError:
+            raise typer.Exit(_refused(TooLarge())) from None
         except KeyboardInterrupt:
             say("treeleak: interrupted")
             raise typer.Exit(INTERRUPTED) from None
@@ -74,8 +77,12 @@ def _refused(error: TreeleakError) -> int:
     return error.exit_code
 
 
-def in_time(clock: Clock, finish: Callable[[], int] | None = None) -> AbstractContextManager[None]:
-    """End the process in time; without ``finish``, with no more than that the time is up."""
+@contextmanager
+def in_bounds(clock: Clock, finish: Callable[[], int] | None = None) -> Iterator[None]:
+    """Keep to the limits of time and memory.
+
+    ``finish``: as for :func:`ended_in_time`; without it, all that is said is that the time is up.
+    """
 
     def last() -> int:
         try:
@@ -87,7 +94,8 @@ def in_time(clock: Clock, finish: Callable[[], int] | None = None) -> AbstractCo
         except Exception:
             return _unforeseen()
 
-    return ended_in_time(clock, last)
+    with ended_in_time(clock, last), bounded():
+        yield
 
 
 def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:

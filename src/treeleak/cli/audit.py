@@ -12,7 +12,7 @@ import typer
 
 from treeleak.cli import batch
 from treeleak.cli import options as opt
-from treeleak.cli.application import app, in_time
+from treeleak.cli.application import app, in_bounds
 from treeleak.cli.files import (
     AUDITED,
     BAD_INPUT,
@@ -126,7 +126,7 @@ def audit(
         raise BadInput("--control is compared with the training rows: give --train, too")
     beside = Beside(known_rows, known_columns, population, earlier)
     others = None
-    with in_time(clock), clock.enforced():
+    with in_bounds(clock), clock.enforced():
         target = target_at(model, trust_pickle, train=train, label=label, control=control)
         if target is not None:
             model, train = target.model, None if target.X_train is None else target.description
@@ -176,7 +176,7 @@ def audit(
         return finish(cast("Audit", clock.best()))
 
     with (
-        in_time(clock, cut_off),
+        in_bounds(clock, cut_off),
         progress_shown(quiet) as progress,
         beside.named(),
         named(names),

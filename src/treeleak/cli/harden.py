@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from treeleak.cli import options as opt
-from treeleak.cli.application import app, in_time
+from treeleak.cli.application import app, in_bounds
 from treeleak.cli.files import (
     AUDITED,
     BAD_INPUT,
@@ -99,7 +99,7 @@ def harden(
     own = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
-    with in_time(clock), progress_shown(quiet) as progress, schema_named(schema):
+    with in_bounds(clock), progress_shown(quiet) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
             tolerance=tolerance, force=force, schema=known, time_limit=own, seed=seed,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from treeleak.cli import options as opt
-from treeleak.cli.application import app, in_time
+from treeleak.cli.application import app, in_bounds
 from treeleak.cli.files import check_different, check_free, progress_shown, say, status_of
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
@@ -88,14 +88,14 @@ def reconstruct(
     if members_out is not None:
         check_free(members_out, force, model, schema, members, *beside.files)
     check_different(out, members_out)
-    with in_time(clock), clock.enforced():
+    with in_bounds(clock), clock.enforced():
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
         tables.check_name()
         given, source = beside.read(tables), tables.opened
         records = None if members is None else read_records(members, tables)
     shown = progress_shown(quiet)
-    with in_time(clock), shown as progress, beside.named(), schema_named(schema):
+    with in_bounds(clock), shown as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
             source, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,

@@ -32,6 +32,9 @@ _MOST_SPARED = 1.0
 
 TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
 
+wall: Callable[[], float] = time.perf_counter
+"""Seconds since some moment."""
+
 
 class _Pause:
     """Time that counts for no clock: what is compiled once is not held against a run."""
@@ -53,23 +56,23 @@ class _Pause:
         with self._lock:
             self._depth += 1
             if self._depth == 1:
-                self.state = (time.perf_counter(), self.state[1])
+                self.state = (wall(), self.state[1])
 
     def end(self) -> None:
         with self._lock:
             self._depth -= 1
             since, total = self.state
             if self._depth == 0 and since is not None:
-                self.state = (None, total + time.perf_counter() - since)
+                self.state = (None, total + wall() - since)
 
 
 PAUSE = _Pause()
 
 
 def now() -> float:
-    """Seconds since some moment, without those of :data:`PAUSE`: what clocks go by."""
+    """Seconds of :func:`wall`, without those of :data:`PAUSE`: what clocks go by."""
     since, total = PAUSE.state
-    return (time.perf_counter() if since is None else since) - total
+    return (wall() if since is None else since) - total
 
 
 _OWN_FILES = (__file__, contextlib.__file__)

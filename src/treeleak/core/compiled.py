@@ -21,7 +21,7 @@ _BRIEF = 1.0
 """Seconds of compiling that nobody needs to be told of."""
 
 
-class _Compiling(event.Listener):
+class _Compiling(event.Listener):  # type: ignore[misc]
     """Stops all clocks while something is compiled; what the cache holds is not."""
 
     def on_start(self, event: event.Event) -> None:  # noqa: ARG002
@@ -44,14 +44,17 @@ def njit(*, inline: bool = False, fastmath: bool = False) -> Callable[[F], F]:
     """
 
     def compiled(function: F) -> F:
-        return numba.njit(  # type: ignore[no-any-return]
-            cache=True,
-            nogil=True,
-            inline="always" if inline else "never",
-            fastmath=fastmath,
-            no_cpython_wrapper=function.__name__.startswith("_"),
-            no_cfunc_wrapper=True,
-        )(function)
+        options = {
+            "nogil": True,
+            "inline": "always" if inline else "never",
+            "fastmath": fastmath,
+            "no_cpython_wrapper": function.__name__.startswith("_"),
+            "no_cfunc_wrapper": True,
+        }
+        try:
+            return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        except RuntimeError:  # No folder can be written: each process compiles anew.
+            return numba.njit(**options)(function)  # type: ignore[no-any-return]
 
     return compiled
 
@@ -64,6 +67,12 @@ def put(out: Any, values: Any) -> None:
     """
     for i in range(len(out)):
         out[i] = values[i]
+
+
+def kept_in() -> str | None:
+    """Folder of what was compiled of this module, like those of the others; None for none."""
+    folder: str | None = getattr(put, "stats").cache_path  # noqa: B009 (added by numba)
+    return folder
 
 
 def copied(arrays: T) -> T:

@@ -21,6 +21,7 @@ from scipy.spatial.distance import cdist
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.errors import BadInput
+from treeleak.core.memory import require
 from treeleak.core.private import shows_no_value
 from treeleak.metrics.encoding import Table, encoded_pair, in_numbers
 from treeleak.schema import Attribute, Numeric, Ordinal, Schema
@@ -237,6 +238,7 @@ def pair_costs(a: FloatArray, b: FloatArray) -> FloatArray:
     """Distances of all pairs of rows."""
     if not len(a):
         return np.zeros((0, 0))
+    require("a table of all pairs of rows", (len(a), len(b)))
     reach = np.maximum(a.max(axis=0), b.max(axis=0)) - np.minimum(a.min(axis=0), b.min(axis=0))
     short = reach <= 1.0
     costs = (

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.huge import short
+from treeleak.core.memory import require
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
@@ -140,7 +141,9 @@ def leaf_boxes(geometry: Geometry) -> BoolArray:
     Leaves that no point reaches admit none.
     """
     start = np.append(0, np.cumsum(geometry.radix))
-    out = np.zeros((int(geometry.leaf_start[-1]), int(start[-1])), dtype=bool)
+    shape = int(geometry.leaf_start[-1]), int(start[-1])
+    require("a table of all leaves and values", shape, bool)
+    out = np.zeros(shape, dtype=bool)
     for root in geometry.compiled[0]:
         for row, sides in _leaves(geometry, int(root)):
             out[row] = True

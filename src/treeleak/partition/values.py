@@ -17,6 +17,7 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import clearly_less, first_least, on_grid, rounded
+from treeleak.core.memory import require
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
@@ -235,6 +236,7 @@ class Values:
 
     def between(self, x: IntArray, y: IntArray) -> FloatArray:
         """Columns that differ between every row of ``x`` and every row of ``y``."""
+        require("a table of all pairs of rows", (2, len(x), len(y)))
         out = np.zeros((len(x), len(y)))
         for a, d in enumerate(self.distance):
             if len(d) > 1:
@@ -246,6 +248,7 @@ class Values:
 
         Of many atoms, only those in use are compared.
         """
+        require("a table of all pairs of rows", (3, len(x), len(y)))
         out = np.zeros((2, len(x), len(y)))
         for a in range(x.shape[1]):
             used, place = np.unique(np.concatenate([x[:, a], y[:, a]]), return_inverse=True)
@@ -301,6 +304,7 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.
 
 
 def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
+    require("a table of all pairs of values of a column", (2, len(table), len(table)))
     if isinstance(attribute, Joint):
         d = np.zeros((len(table), len(table)))
         for i, owner in enumerate(attribute.owners):

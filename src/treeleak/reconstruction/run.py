@@ -11,6 +11,7 @@ import pandas as pd
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.given import Place
+from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import Kind, message_of, own_words
 from treeleak.evidence import LeafSteps
 from treeleak.partition import GridTooLarge
@@ -152,7 +153,7 @@ def reconstruct(
     if space not in ("model", "input"):
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     schema = Schema.given(schema)
-    with clock.enforced():
+    with clock.enforced(), refused():
         release = of_rows(to_release(model, trust_pickle), n_rows)
         check_counts_agree(release)
         if not release.n_features:
@@ -198,8 +199,8 @@ def _answered(
             if fitting.assumed:
                 return _assuming(question, ensemble, clock)
             return _said(question.answer(use_distinct, clock), ensemble)
-        except GridTooLarge as too_large:
-            why = str(too_large)
+        except (GridTooLarge, TooLarge, MemoryError) as too_large:
+            why = str(TooLarge() if isinstance(too_large, MemoryError) else too_large)
     if alone:
         release, told = _by_counts(question.release, alone=True)
         question = replace(question, release=release, notes=(*question.notes, *told))

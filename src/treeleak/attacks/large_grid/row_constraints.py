@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Trees
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.memory import require
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
@@ -84,6 +85,9 @@ class RowConstraints:
             closed = ~evidence.open_leaves() & (target > 0)[:, None]
             equation[closed] = len(target) + np.arange(closed.sum())
             target = np.append(target, np.zeros(closed.sum(), dtype=np.int64))
+        # Their leaves are held beside it, with eight bytes each.
+        shape = len(label), len(geometry.release.trees)
+        require("a table of all rows and trees", (3, *shape), np.int32)
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),

@@ -169,7 +169,8 @@ def _open(bend: FloatArray, alpha: FloatArray, rate: float) -> bool:
         return True
     told = np.isfinite(alpha).all(axis=1)
     bend, alpha = bend[told], alpha[told]
-    left = alpha - bend @ np.linalg.pinv(bend) @ alpha
+    # In this order: the other way takes a table of all equations by all equations.
+    left = alpha - bend @ (np.linalg.pinv(bend) @ alpha)
     return bool((np.abs(left) <= _ALIKE * np.abs(alpha)).all(axis=0).any())
 
 
