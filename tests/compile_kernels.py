@@ -17,7 +17,7 @@ from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
 
 HALVES = (
     {
-        "test_golden": (
+        "helpers.golden_cases": (
             "hidden_draws",
             "noisy_counts",
             "leaf_labels",
@@ -27,7 +27,7 @@ HALVES = (
         ),
     },
     {
-        "test_golden": ("known_draws", "exact_counts", "weights"),
+        "helpers.golden_cases": ("known_draws", "exact_counts", "weights"),
         "compile_kernels": ("narrow_leaves", "sums_of_leaves"),
     },
 )
