@@ -25,8 +25,8 @@ from treeleak.core.decisions import (
 )
 
 TESTS = Path(__file__).parent
-OFF = 1e-12
-"""Far more than sums differ by between processors."""
+OFF = 1e-14
+"""More than sums of a few hundred terms differ by between processors."""
 NAMES = ("exact_counts_of_few_trees", "known_draws_of_one_table", "hidden_draws", "weights")
 finite = st.floats(-1e3, 1e3)
 
@@ -56,7 +56,7 @@ def test_ties_are_settled_by_place_and_not_by_rounding(whole, seed):
 @pytest.mark.parametrize(
     ("a", "b", "less"),
     [(1.0, np.inf, True), (np.inf, np.inf, False), (-1e-17, 0.0, False), (-1e-3, 0.0, True),
-     (1e-300, 2e-300, False), (1e9, 1e9 + 1, False), (np.nan, 1.0, False)],
+     (1e-300, 2e-300, False), (1e9, 1e9 + 0.5, False), (np.nan, 1.0, False)],
 )  # fmt: skip
 def test_what_is_clearly_less(a, b, less):
     assert clearly_less(a, b) is less

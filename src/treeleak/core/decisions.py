@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from treeleak.core.arrays import FloatArray, IntArray
 
-GRID = 2.0**-20
-"""A millionth: far above what rounding changes in numbers around 1, far below what matters."""
+GRID = 2.0**-30
+"""A billionth: far above what rounding changes in numbers around 1, far below what matters."""
 
 
 def clearly_less(a: float, b: float) -> bool:
     """Whether ``a`` is less than ``b`` by more than a share :data:`GRID` of the greater one."""
-    return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**2)
+    return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**1.5)
 
 
 def on_grid(x: ArrayLike, step: float = GRID) -> FloatArray:
