@@ -17,7 +17,7 @@ ALL := [dev,browser,docs]
 # that it loads anew: many tests start one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean wheel test-wheel test-lowest
+.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -57,6 +57,12 @@ test-slow: $(VENV)/.dev
 # In one run: tests are gathered once, and a property that both suites try is tried once.
 test-all: checked
 	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "not browser"
+
+# Answers must not depend on how a processor rounds: OpenBLAS sums as on other kinds of them.
+CORES ?= Haswell Prescott
+test-cores: kernels
+	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(PYTEST) -m "not slow" \
+		tests/test_golden.py tests/test_decisions.py || exit 1; done
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed

@@ -15,7 +15,7 @@ from treeleak.warm_up import QUESTIONS
 
 HALVES = (
     {
-        "test_golden": (
+        "helpers.golden_cases": (
             "hidden_draws",
             "noisy_counts",
             "leaf_labels",
@@ -25,7 +25,7 @@ HALVES = (
         ),
     },
     {
-        "test_golden": ("known_draws", "exact_counts", "weights"),
+        "helpers.golden_cases": ("known_draws", "exact_counts", "weights"),
         "compile_kernels": ("asked_by_users",),
     },
 )

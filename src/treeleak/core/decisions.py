@@ -14,21 +14,21 @@ from numpy.typing import ArrayLike
 
 from treeleak.core.arrays import FloatArray, IntArray
 
-GRID = 2.0**-20
-"""A millionth: far above what rounding changes in numbers around 1, far below what matters."""
+GRID = 2.0**-30
+"""A billionth: far above what rounding changes in numbers around 1, far below what matters."""
 
 
 def clearly_less(a: float, b: float) -> bool:
     """Whether ``a`` is less than ``b`` by more than a share :data:`GRID` of the greater one."""
-    return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**2)
+    return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**1.5)
 
 
-def on_grid(x: ArrayLike) -> FloatArray:
-    """Round to multiples of :data:`GRID`: for probabilities, and for distances in columns.
+def on_grid(x: ArrayLike, step: float = GRID) -> FloatArray:
+    """Round to multiples of a step: for probabilities, and for distances in columns.
 
     Equal ones become equal, and sums of millions of them are exact, in whatever order.
     """
-    return np.asarray(np.round(np.asarray(x) / GRID) * GRID)
+    return np.asarray(np.round(np.asarray(x) / step) * step)
 
 
 def rounded(x: ArrayLike) -> FloatArray:
@@ -45,3 +45,13 @@ def first_least(x: FloatArray, axis: int = -1) -> IntArray:
 def falling(x: FloatArray) -> IntArray:
     """Order of entries from the greatest down; equal ones, but for rounding, stay as they are."""
     return np.argsort(-rounded(x), kind="stable")
+
+
+def greatest(x: FloatArray, n: int) -> IntArray:
+    """Places of the ``n`` greatest entries, rising; of those that equal the last, the first."""
+    if n >= len(x):
+        return np.arange(len(x))
+    x = rounded(x)
+    least = np.partition(x, len(x) - n)[len(x) - n]
+    above, equal = np.flatnonzero(x > least), np.flatnonzero(x == least)
+    return np.sort(np.append(above, equal[: n - len(above)]))

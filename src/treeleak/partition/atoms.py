@@ -114,7 +114,7 @@ class AttributeAtoms:
         if self.intervals:
             # There may be as many atoms as rows: no table of both.
             own, theirs = self.side_of(x, release), self._side(release)
-            order = np.argsort(theirs)
+            order = np.argsort(theirs, kind="stable")
             place = np.minimum(np.searchsorted(theirs, own, sorter=order), len(order) - 1)
             atom = order[place]
         else:

@@ -98,7 +98,7 @@ class Masks:
     def ways(self) -> sparse.csr_array:
         """Which nodes are on the way to each leaf, from the root down; (n_leaves, n_nodes)."""
         at = np.flatnonzero(self.leaf >= 0)
-        levels = [at[np.argsort(self.leaf[at])]]
+        levels = [at[np.argsort(self.leaf[at], kind="stable")]]
         while (levels[-1] >= 0).any():
             # The parent of nothing is nothing.
             levels.append(np.append(self.parent, -1)[levels[-1]])

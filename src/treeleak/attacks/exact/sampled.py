@@ -14,6 +14,7 @@ from treeleak.attacks.posterior.walks import Drawn, fitted, together
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import clearly_less
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
@@ -89,7 +90,7 @@ def _agreed(
     ``stage``: how many seconds a stage of all chains takes.
     """
     clock, plan, thin = walk.clock, walk.plan, 2 * walk.plan.thin
-    while thin <= _LONGER * plan.thin and samples.disagreement > _AGREED:
+    while thin <= _LONGER * plan.thin and clearly_less(_AGREED, samples.disagreement):
         if stage * thin * plan.samples > _SHARE * clock.left:
             break
         clock.tell("walking until chains agree", thin / (2 * _LONGER * plan.thin))

@@ -15,6 +15,7 @@ from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition.values import Values
@@ -130,7 +131,7 @@ def _searched(
     first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
     if brief is not None:
         least = _OPEN * problem.n_open
-        seen.several = entropy_left(problem, first.u, least) > least
+        seen.several = clearly_less(least, entropy_left(problem, first.u, least))
         clock = clock.part(brief) if seen.several else clock
     best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     best = seen.or_better(best)

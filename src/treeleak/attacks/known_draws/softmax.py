@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import softmax_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.decisions import on_grid
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 
+_STEP = 2.0**-32
+"""Of scores: equal ones are equal however they were summed, and the fit still converges."""
 _LOOKED_UP = 10
 """Columns of the grid that are scored while one candidate is looked up."""
 _BLOCK = 256
@@ -103,7 +106,7 @@ class Softmax:
             rows = whole[begin : begin + _BLOCK]
             b = p.draws[:, rows].astype(float)
             b = np.concatenate([b, b > 0]) if len(p.d) else b
-            logit = b.T @ met
+            logit = on_grid(b.T @ met, _STEP)
             total += kernels.soften(rows, p.candidates, logit, self.reference, self.u, self.best)
             by_column += b @ logit
         return total, n, d, by_column

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.decisions import falling, first_least, on_grid
+from treeleak.core.decisions import first_least, greatest, on_grid
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.core.huge import short
 from treeleak.core.message import own_words
@@ -192,7 +192,7 @@ class MissingRow:
         if values.n_values == values.n_atoms:
             return atom_share
         flat = posterior.ravel()
-        top = falling(flat)[:_LIKELIEST]
+        top = greatest(flat, _LIKELIEST)
         point, label = np.divmod(top, posterior.shape[1])
         atoms = np.column_stack([self.geometry.atoms(point), label]) + values.atom_start[:-1]
         within = density.within(atoms)

@@ -64,7 +64,7 @@ def by_counts(
         whole = whole_rows(columns, n_rows, part, seed)
         whole = whole or whole_near(columns, first.chosen, first.x, n_rows, part, seed)
     cells, m = whole or _rounded(fits, n_rows)
-    order = np.argsort(cells)
+    order = np.argsort(cells, kind="stable")
     cells, m = cells[order], m[order]
     sure = _shared(partition, cells, m, fits)
     found = _found(columns, partition, cells, m, sure)

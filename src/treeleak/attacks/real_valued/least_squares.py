@@ -23,6 +23,7 @@ from scipy.sparse import csr_array, vstack
 from treeleak.attacks.real_valued.kernels import descend, drop, solve
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import greatest
 from treeleak.core.private import dataclass
 
 _JOIN = 300
@@ -128,8 +129,7 @@ def fit(
             return Fit(pool.chosen, pool.x, residual, accepted, still, rounds)
         worth = matrix.worth(residual) / matrix.length
         worth[inside] = -np.inf
-        most = min(_JOIN, len(worth))
-        new = np.argpartition(-worth, most - 1)[:most] if most else np.zeros(0, dtype=np.int64)
+        new = greatest(worth, _JOIN)
         new = new[worth[new] > max(_LEAST * worth.max(initial=0.0), nothing)]
         inside[pool.chosen] = False
         pool = pool.tidy().joined(new, matrix.take(new), b, clock)
