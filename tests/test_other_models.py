@@ -309,7 +309,9 @@ def test_a_selection_by_a_forest_does_not_end_well(tmp_path):
         DecisionTreeClassifier(max_depth=2, min_samples_leaf=30),
     ).fit(X, y)
     skops.io.dump(model, tmp_path / "model.skops")
-    X.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
+    names = list(to_release(model).feature_names)
+    rows = pd.DataFrame(np.asarray(model[:-1].transform(X)), columns=names)
+    rows.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
     words = ("--train", tmp_path / "train.csv", "--label", "y", "--time-limit", "20")
     found = run("audit", tmp_path / "model.skops", *words)
     assert found.exit_code == 2

@@ -119,8 +119,8 @@ def harden(
         result.to_json(json)
     render_hardened(result, console())
     status = status_of(result.audit.reconstruction)
-    if status == AUDITED and (why := result.audit.not_looked_at) is not None:
-        say(f"treeleak: {out}: {why}.")
+    if status == AUDITED and result.audit.not_looked_at is not None:
+        say(f"treeleak: {out}: {result.audit.not_looked_at}.")
         status = BAD_INPUT
     raise typer.Exit(status)
 

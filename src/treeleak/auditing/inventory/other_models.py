@@ -143,9 +143,12 @@ def _leaves(value: Any) -> NDArray[Any] | None:
     """Rows in the leaves of a tree of scikit-learn's."""
     nodes = value.get("nodes") if isinstance(value, StoredObject) else value
     fields = (nodes.dtype.names or ()) if isinstance(nodes, np.ndarray) else ()
+    found: NDArray[Any] | None = None
     if {"left_child", "n_node_samples"} <= set(fields):
-        return nodes["n_node_samples"][nodes["left_child"] == -1]
-    return nodes["count"][nodes["is_leaf"] != 0] if {"is_leaf", "count"} <= set(fields) else None
+        found = nodes["n_node_samples"][nodes["left_child"] == -1]
+    elif {"is_leaf", "count"} <= set(fields):
+        found = nodes["count"][nodes["is_leaf"] != 0]
+    return found
 
 
 def _walk(model: StoredObject) -> Iterator[_Visit]:
