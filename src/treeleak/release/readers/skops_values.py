@@ -332,7 +332,7 @@ def _code(archive: Archive, node: Node, depth: int) -> Opaque:
     if isinstance(held, dict) and "__loader__" in held:
         held = archive.value(held, depth)
     elif isinstance(held, dict) and isinstance(held.get("obj"), dict):
-        held = {**held.whole(), "obj": archive.value(held["obj"], depth)}
+        held = {**{key: held[key] for key in held}, "obj": archive.value(held["obj"], depth)}
     else:
         held = _raw(held)
     if held == {"module_path": node.get("__module__"), "function": node.get("__class__")}:

@@ -136,7 +136,7 @@ def variants(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
         return [dtype]
     fields = [(dtype.fields or {})[n][:2] for n in dtype.names]
     formats, offsets = zip(*fields, strict=True)
-    spec = {"names": dtype.names, "formats": formats, "offsets": offsets}
+    spec: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
     spec["itemsize"] = dtype.itemsize
     out = [np.dtype(spec)]
     with contextlib.suppress(ValueError):
@@ -144,7 +144,7 @@ def variants(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
     return out
 
 
-USUAL_FLAGS = ([], [False, True], [False, False])
+USUAL_FLAGS: tuple[list[bool], ...] = ([], [False, True], [False, False])
 ARRAYS = (
     "numpy.ndarray numpy.memmap numpy.matrix numpy.core.memmap.memmap numpy.recarray "
     "numpy.matrixlib.defmatrix.matrix numpy.rec.recarray"
@@ -428,13 +428,13 @@ def is_usual(code: bytes, value: Any, raw: bytes, protocol: int) -> bool:
     size = len(value) if isinstance(value, (bytes, bytearray)) else size
     match code:
         case b"I":
-            return raw == (b"%d\n" if type(value) is int else b"%02d\n") % value
+            return bool(raw == (b"%d\n" if type(value) is int else b"%02d\n") % value)
         case b"L":
-            return raw == b"%dL\n" % value
+            return bool(raw == b"%dL\n" % value)
         case b"F":
             return raw == f"{value!r}\n".encode()
         case b"G":
-            return value == value or raw[1:] == b"\xf8" + bytes(6)
+            return not math.isnan(value) or raw[1:] == b"\xf8" + bytes(6)
         case b"V":
             text = "".join(ESCAPED.get(c, c) for c in value)
             return raw == text.encode("raw-unicode-escape") + b"\n"
