@@ -15,11 +15,13 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.examples import spread
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, to_release
 from treeleak.release.live import snapshot
 
@@ -229,3 +231,26 @@ def test_draws_of_a_balanced_forest_follow_where_the_file_holds_no_number(most):
     assert release.counts_are == "draws"
     assert release.sampling.n_draws == (50 if most is None else 30)
     assert release.n_rows == (50 if most is None else None)
+
+
+@pytest.mark.versions
+def test_a_fitted_model_of_a_version_that_is_not_read_is_told_by_its_version():
+    """Histogram boosting of 0.21 to 0.23 called thresholds otherwise."""
+    X = np.eye(5)[np.arange(60) % 5]
+    stored = snapshot(HistGradientBoostingClassifier(max_iter=2).fit(X, np.arange(60) % 2))
+    (predictor, *_), *_ = stored.get("_predictors")
+    nodes = predictor.get("nodes").copy()
+    nodes.dtype.names = [n.replace("num_threshold", "threshold") for n in nodes.dtype.names]
+    old = [[replace(predictor, state=predictor.state | {"nodes": nodes})]]
+    before = replace(
+        stored, state=stored.state | {"_predictors": old, "_sklearn_version": "0.22.1"}
+    )
+    with pytest.raises(BadModel, match=r"no array of nodes; scikit-learn 0.22.1 wrote the file"):
+        to_release(before)
+    for lost in ("_predictors", "n_features_in_"):
+        state = {k: v for k, v in stored.state.items() if k != lost}
+        bare = replace(stored, state=state | {"_sklearn_version": "0.22.1"})
+        with pytest.raises(BadModel, match=f"is fitted, but has no {lost}; scikit-learn 0.22.1"):
+            to_release(bare)
+    with pytest.raises(BadInput, match=r"is not fitted$"):
+        to_release(HistGradientBoostingClassifier())
