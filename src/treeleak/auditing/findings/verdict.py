@@ -13,7 +13,7 @@ from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.listed import listed
-from treeleak.core.message import Message
+from treeleak.core.message import Message, message_of
 from treeleak.formats.said import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
@@ -45,6 +45,8 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     """
     budget, rebuilt = found.budget, found.reconstruction
     said = [*_of_inventory(found.inventory), *_of_counts(found.counts), *_of_targets(found)]
+    if found.release is not None and found.release.left_out is not None:
+        said.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
         doubt = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
@@ -68,12 +70,12 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
 def overall(findings: Iterable[Finding]) -> Verdict:
     """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
 
-    Nor can there be said to be none while rows may stand in a part that no rule knows, or while
-    the counts do not carry the noise that is stated for them.
+    Nor can there be said to be none while rows may stand in a part that no rule knows, while a part
+    of the trees was left out, or while the counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
-    doubt = any(f.part in ("inventory", "noise") and f.verdict == OPEN for f in found)
+    doubt = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
     shown = (LEAK, POSSIBLE) if doubt else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
 
