@@ -73,6 +73,11 @@ def test_each_kind_of_file_gets_a_sentence_of_its_own(tmp_path):
         (b'[\n  { "nodeid": 0, "depth": 0 }]', "XGBoost printed"),
         (b"booster[0]:\n0:[f0<1] yes=1", "XGBoost printed"),
         (b"binf\0\0", "XGBoost before 1.0"),
+        (
+            b"\0" * 144 + b"binary:logistic\6" + b"\0" * 7 + b"gbtree",
+            "binary format of old XGBoost",
+        ),
+        (b"tree\nnum_class=1\nnum_tree_per_iteration=1\n", "LightGBM before 2.1"),
         (json.dumps({"tree_info": [], "feature_names": []}).encode(), "LightGBM printed"),
     ],
 )

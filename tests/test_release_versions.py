@@ -15,13 +15,17 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
 from sklearn.tree import DecisionTreeClassifier
 
+import treeleak
 from helpers.examples import spread
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, to_release
 from treeleak.release.live import snapshot
+from treeleak.release.readers.release_file import release_to_dict
 
 MODELS = Path(__file__).parent / "models"
 FILES = sorted(p for p in MODELS.glob("[0-9]*/*") if p.suffix != ".json")
@@ -60,7 +64,7 @@ def test_a_file_of_any_version_gives_what_its_nodes_saw(path):
     assert release.feature_names == tuple(known["columns"])
     assert release.maybe_missing == set(known["missing"])
     miscounted = name == "missing" and version != "1.9.1"
-    assert ("miscounts" in (release.not_covered or "")) == miscounted
+    assert ("miscounts" in (release.not_covered or release.left_out or "")) == miscounted
     assert miscounted or release.not_covered is None
     assert version in release.origin
     assert isinstance(release.sampling, Bootstrap if name in DRAWN else AllRows)
@@ -69,12 +73,16 @@ def test_a_file_of_any_version_gives_what_its_nodes_saw(path):
     counts = known["weights" if release.counts_are == "weights" else "counts"]
     assert len(release.trees) == len(counts)
     for tree, count, distinct in zip(release.trees, counts, known["distinct"], strict=True):
-        if release.counts_are == "weights":
+        if release.left_out:
+            np.testing.assert_array_equal(tree.counts[0], count[0])
+            assert tree.n_nodes < len(count)
+        elif release.counts_are == "weights":
             np.testing.assert_allclose(tree.counts, count, atol=1e-9)
         else:
             np.testing.assert_array_equal(tree.counts, count)
             np.testing.assert_array_equal(tree.totals, np.sum(count, axis=1))
-        np.testing.assert_array_equal(tree.distinct, distinct)
+        if not release.left_out:
+            np.testing.assert_array_equal(tree.distinct, distinct)
 
 
 @pytest.mark.versions
@@ -229,3 +237,77 @@ def test_draws_of_a_balanced_forest_follow_where_the_file_holds_no_number(most):
     assert release.counts_are == "draws"
     assert release.sampling.n_draws == (50 if most is None else 30)
     assert release.n_rows == (50 if most is None else None)
+
+
+@pytest.mark.versions
+def test_a_fitted_model_of_a_version_that_is_not_read_is_told_by_its_version():
+    """Histogram boosting of 0.21 to 0.23 called thresholds otherwise."""
+    X = np.eye(5)[np.arange(60) % 5]
+    stored = snapshot(HistGradientBoostingClassifier(max_iter=2).fit(X, np.arange(60) % 2))
+    (predictor, *_), *_ = stored.get("_predictors")
+    nodes = predictor.get("nodes").copy()
+    nodes.dtype.names = [n.replace("num_threshold", "threshold") for n in nodes.dtype.names]
+    old = [[replace(predictor, state=predictor.state | {"nodes": nodes})]]
+    before = replace(
+        stored, state=stored.state | {"_predictors": old, "_sklearn_version": "0.22.1"}
+    )
+    with pytest.raises(BadModel, match=r"no array of nodes; scikit-learn 0.22.1 wrote the file"):
+        to_release(before)
+    for lost in ("_predictors", "n_features_in_"):
+        state = {k: v for k, v in stored.state.items() if k != lost}
+        bare = replace(stored, state=state | {"_sklearn_version": "0.22.1"})
+        with pytest.raises(BadModel, match=f"is fitted, but has no {lost}; scikit-learn 0.22.1"):
+            to_release(bare)
+    with pytest.raises(BadInput, match=r"is not fitted$"):
+        to_release(HistGradientBoostingClassifier())
+
+
+def missing_forest(rule):
+    """Rows of which some lack column 1, and what a forest of them looks like before 1.9."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 5, (60, 4)).astype(float)
+    y = (X[:, 0] + X[:, 1] > 4).astype(int)
+    X[rng.random(60) < 0.2, 1] = np.nan
+    model = rule(5, max_features=1, random_state=0, bootstrap=False).fit(X, y)
+    stored = snapshot(model)
+    return X, y, replace(stored, state=stored.state | {"_sklearn_version": "1.8.0"})
+
+
+@pytest.mark.versions
+def test_trees_that_test_a_column_with_missing_values_are_used_as_far_as_they_count_right():
+    X, y, stored = missing_forest(RandomForestClassifier)
+    release = to_release(stored)
+    assert release.not_covered is None
+    assert release.maybe_missing == {"x1"}
+    assert "x1" not in release.tested
+    assert "5 of 5 trees (0, 1, 2, 3 and 1 more)" in release.left_out
+    whole = to_release(replace(stored, state=stored.state | {"_sklearn_version": "1.9.1"}))
+    assert whole.left_out is None
+    at = release.leaves(X)
+    for t, (tree, full) in enumerate(zip(release.trees, whole.trees, strict=True)):
+        assert tree.n_nodes < full.n_nodes
+        seen = np.zeros((tree.n_nodes, 2))
+        np.add.at(seen, (at[:, t], y), 1)
+        np.testing.assert_array_equal(tree.counts[tree.leaves], seen[tree.leaves])
+    # What was not looked at bars "no leak shown", and a figure on the smallest leaf.
+    audit = treeleak.audit(release, time_limit=5)
+    assert str(audit.verdict) != "no leak shown"
+    assert audit.counts is None
+    assert "miscounts" in audit.headline or str(audit.verdict) == "leak shown"
+    ruling = treeleak.judge(audit, treeleak.Policy("p", limits={"single_leaves": 1.0}))
+    assert not ruling.passed
+
+
+@pytest.mark.versions
+def test_a_tree_that_begins_with_a_column_with_missing_values_counts_nothing():
+    X, y = np.array([[np.nan], [0.0], [1.0], [np.nan], [2.0]] * 5), np.array([0, 1, 0, 0, 1] * 5)
+    stored = snapshot(DecisionTreeClassifier(random_state=0).fit(X, y))
+    release = to_release(replace(stored, state=stored.state | {"_sklearn_version": "1.8.0"}))
+    assert "miscounts" in release.not_covered
+    assert release.left_out is None
+
+
+@pytest.mark.versions
+def test_a_release_file_does_not_forget_that_trees_were_cut():
+    _, _, stored = missing_forest(RandomForestClassifier)
+    assert "miscounts" in release_to_dict(to_release(stored))["not_covered"]

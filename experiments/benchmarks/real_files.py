@@ -52,7 +52,6 @@ GENERIC = (
     "not a readable pickle (",
     "damaged archive (",
     "is not fitted",
-    "known to no rule",
 )
 """What is no reason of its own: words for anything that nobody foresaw."""
 ANSWERED = (0, 3, 4)
@@ -98,11 +97,12 @@ def audit(group: str, name: str, path: Path, limit: float, words: str = "") -> O
         said = lines[-1].replace(str(path), path.name) if lines else ""
         screen = " ".join(shown.read_text(errors="replace").split())
         if report.is_file():
-            said = json.loads(report.read_text())["headline"]
+            headline = json.loads(report.read_text())["headline"]
+            said = headline if status in ANSWERED else f"{said} {headline}"
     processor, mebibytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss >> 10
     faults = {
         "traceback": status == 1 or any("Traceback" in line for line in lines),
-        "no reason": status not in (*ANSWERED, 2) or any(w in said for w in GENERIC),
+        "no reason": status not in (*ANSWERED, 2) or any(w in f"{lines[-1:]}" for w in GENERIC),
         "late": min(seconds, processor) > limit + LATE,
         "memory": mebibytes > MOST_MIB,
         "unknown part": "known to no rule" in screen,

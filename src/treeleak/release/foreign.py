@@ -71,6 +71,16 @@ _STARTS: tuple[tuple[str, str], ...] = (
 """First characters by which formats are certain, whatever reader would take the file."""
 
 _LOOKS: tuple[tuple[str, str], ...] = (
+    (
+        r"(tree|gbdt)\nnum_class=",
+        "a model of LightGBM before 2.1: load it with a later version, and write it again with "
+        'save_model("model.txt")',
+    ),
+    (
+        r"(?s:.{120,300}(binary|reg|multi|rank|count|survival):.{0,60}(gbtree|gblinear|dart))",
+        "a model in the binary format of old XGBoost: load it with a version up to 3.0, and write "
+        'it with save_model("model.json")',
+    ),
     (r"\s*(booster\[\d+\]|\[\s*\{\s*\"nodeid\")", _XGBOOST),
     (
         r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",

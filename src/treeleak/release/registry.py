@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError, cause
 from treeleak.core.given import Estimator, Place
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
@@ -64,6 +65,8 @@ Model = Estimator | Place | Opened | StoredObject | Release | RuleList
 """What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 
 HEAD_BYTES = 4096
+_OLDEST, _NEWEST = (1, 1), (1, 9)
+"""Versions of scikit-learn whose own files were read in tests."""
 NO_TREES = Kind(
     "no_known_trees", "{what:foreign} is not a tree model that treeleak knows{kind:message}"
 )
@@ -233,9 +236,27 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         release = function(stored)
         return release if release.sources else replace(release, sources=(stored,))
     except TreeleakError as error:
-        if not origin:
+        version = _old_version(stored) if isinstance(error, BadInput) else ""
+        if not (origin or version):
             raise
-        raise type(error)(f"{origin}{error}") from error
+        raise type(error)(f"{origin}{error}{version}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # A damaged file may hold anything anywhere; a check per attribute would drown the rest.
-        raise BadModel(f"{origin}{stored.name} is stored in an unknown way ({error})") from error
+        raise BadModel(
+            f"{origin}{stored.name} is stored in an unknown way ({error}){_old_version(stored)}"
+        ) from error
+
+
+def _old_version(stored: StoredObject) -> str:
+    """Name the version of scikit-learn that wrote what cannot be read, and what to do."""
+    text = str(stored.get("_sklearn_version", ""))
+    version = re.match(r"(\d+)\.(\d+)", text)
+    tried = version and _OLDEST <= (int(version[1]), int(version[2])) <= _NEWEST
+    if version is None or tried or not stored.type.startswith("sklearn."):
+        return ""
+    oldest, newest = (".".join(map(str, ends)) for ends in (_OLDEST, _NEWEST))
+    return (
+        f"; scikit-learn {text} wrote the file, and treeleak was tried on those of {oldest} to "
+        f"{newest}: fit the model again with one of these, or write its trees as "
+        "docs/release-format.md says"
+    )

@@ -69,6 +69,8 @@ class Release:
         anything then.
     not_covered : str or None
         Why rows cannot be reconstructed from this kind of model; None where they can.
+    left_out : str or None
+        What was taken away from the trees, since it says nothing sure, and why; None if nothing.
     maybe_missing : frozenset of str
         Columns in which the trees saw missing values; of trees grown from a schema, those in which
         it allows them.
@@ -121,6 +123,7 @@ class Release:
     n_rows: int | None
     noise: CountNoise | LabelNoise | None = None
     not_covered: str | None = None
+    left_out: str | None = None
     maybe_missing: frozenset[str] = frozenset()
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

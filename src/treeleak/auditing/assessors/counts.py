@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.auditing import wording
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import message_of, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -92,6 +92,8 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     ``threshold``: a leaf with fewer rows is small. Raises NotCovered if the model does not say how
     many rows lie in its leaves, or says it with noise.
     """
+    if release.left_out is not None:
+        raise NotCovered(message_of(release.left_out))
     if release.noise is not None:
         noisy = release.counts_are != "labels"
         why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"

@@ -15,7 +15,7 @@ from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.errors import NotCovered
 from treeleak.core.listed import listed
-from treeleak.core.message import Message
+from treeleak.core.message import Message, message_of
 from treeleak.formats.said import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
@@ -53,6 +53,8 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     budget, rebuilt = found.budget, found.reconstruction
     said = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     said += [*_of_counts(found.counts), *_of_targets(found)]
+    if found.release is not None and found.release.left_out is not None:
+        said.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
         doubt = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
@@ -80,12 +82,12 @@ def overall(findings: Iterable[Finding]) -> Verdict:
     """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
 
     Nor can there be said to be none while rows may stand in a part that no rule knows, while values
-    of single rows stand in one, while no attack looked at a fitted model in the file, or while the
-    counts do not carry the noise that is stated for them.
+    of single rows stand in one, while no attack looked at a fitted model in the file or at a part
+    of the trees, or while the counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
-    doubt = any(f.part in ("inventory", "noise") and f.verdict == OPEN for f in found)
+    doubt = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
     shown = (LEAK, POSSIBLE) if doubt else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
 

@@ -56,7 +56,7 @@ def counts_from_shares(
         for v, of_node in of_nodes.items():
             counts[v] = [int(part * root) for part in of_node]
         kept = np.array(sorted(of_nodes), dtype=np.int64)
-        out.append((_cut(tree, ends, kept), counts[kept]))
+        out.append((cut_below(tree, ends, kept), counts[kept]))
     return out
 
 
@@ -101,9 +101,9 @@ def _fractions(share: FloatArray) -> list[list[Fraction]] | None:
     return [[exact[i] for i in own] for own in number.reshape(share.shape)]
 
 
-def _cut(tree: Tree, ends: Sequence[int], kept: IntArray) -> Tree:
-    """Take away what lies below some nodes."""
-    if not ends:
+def cut_below(tree: Tree, ends: Sequence[int], kept: IntArray) -> Tree:
+    """Take away what lies below some nodes; ``kept``: the others, ascending."""
+    if not len(ends):
         return tree
     arrays = {name: getattr(tree, name)[kept] for name in _SHAPE}
     end = np.isin(kept, ends)

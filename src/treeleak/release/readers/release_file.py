@@ -102,7 +102,8 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "maybe_missing": plain(release.maybe_missing),
         "one_hot": plain(release.one_hot),
         **{name: own for name, own in told.items() if own},
-        "not_covered": release.not_covered,
+        # Whoever reads the file has no other part of the model to look at.
+        "not_covered": release.not_covered or release.left_out,
         "notes": list(release.notes),
         "trees": [tree_to_dict(tree, totals, noisy=noisy) for tree in release.trees],
     }

@@ -16,7 +16,11 @@ the versions named (``tests/models``):
   infinite threshold (missing against the rest), has seen missing values.
 - Before 1.9 a node that splits on a column with missing values may send other rows to its
   children in training than it does afterwards (scikit-learn's pull request 32351), and its
-  threshold may be NaN: the counts below are counts of something, but not of the splits.
+  threshold may be NaN: the counts below are counts of something, but not of the splits. So trees
+  end there, and :attr:`Release.left_out` says so.
+- Before 1.3 no tree took missing values, and nodes do not say where they would go.
+- ``class_weight="balanced"`` weighs a class by N / (n_classes n_c): the number of draws, which no
+  forest stores before 1.4, follows from the roots.
 """
 
 from treeleak.release.adapters.sklearn import boosting, ensembles, histogram, wrapped  # noqa: F401

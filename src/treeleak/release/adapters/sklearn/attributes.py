@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,15 @@ def fitted(stored: StoredObject, attribute: str) -> Any:
     """Find an attribute that holds the parts of a fitted model, one at least."""
     value = stored.get(attribute)
     if not isinstance(value, (list, np.ndarray)) or not len(value):
-        raise BadInput(f"this {stored.name} is not fitted")
+        raise _lacks(stored, attribute)
     return value
+
+
+def _lacks(stored: StoredObject, attribute: str) -> BadInput:
+    """Make the error about a model without an attribute that fitted ones have."""
+    if any(re.fullmatch(r"[a-z].*_", name) for name in stored.state):
+        return BadModel(f"this {stored.name} is fitted, but has no {attribute}")
+    return BadInput(f"this {stored.name} is not fitted")
 
 
 def version_of(stored: StoredObject) -> str:
@@ -85,7 +93,7 @@ def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...
     """Name the columns of a model, in order, with notes for the reader of an audit."""
     n = _columns(stored)
     if n is None:
-        raise BadInput(f"this {stored.name} is not fitted")
+        raise _lacks(stored, "n_features_in_")
     if n <= 0:
         raise BadModel(f"{stored.name} of {n} columns")
     at_most(MOST_COLUMNS, n, "columns")

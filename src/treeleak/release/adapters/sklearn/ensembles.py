@@ -31,6 +31,7 @@ from treeleak.release.adapters.sklearn.nodes import (
     in_classes_of,
     maybe_missing,
     read_nodes,
+    rightly_counted,
 )
 from treeleak.release.adapters.sklearn.splitting import splitting_of
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
@@ -123,6 +124,7 @@ def _forest(stored: StoredObject) -> Release:
     found = release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
     # Weights of rows or classes are part of what a column gains.
     plain = sampling.row_weights is None and stored.get("class_weight") is None
+    plain &= found.left_out is None
     return replace(found, splitting=splitting_of(trees)) if plain else found
 
 
@@ -192,8 +194,11 @@ def release_of(
         classes = class_labels(stored)
     emptied = not any(n.reached.any() or n.weight.any() for n in nodes)
     missing = maybe_missing(trees, nodes, names, version)
-    if missing and not version.counts_missing_right:
-        not_covered = not_covered or MISCOUNTED
+    left_out: str | None = None
+    if missing and not version.counts_missing_right and not_covered is None:
+        if says != "rows":
+            nodes, left_out = rightly_counted(nodes, [names.index(c) for c in missing])
+        not_covered = None if left_out else MISCOUNTED
     noise, more = None, tuple[str, ...]()
     if classes and emptied:
         counted, noise, more = without_sizes(stored, trees, nodes, training, classes)
@@ -218,6 +223,7 @@ def release_of(
         classes=classes,
         noise=noise,
         not_covered=not_covered,
+        left_out=left_out,
         maybe_missing=missing,
         float_type="float32",
         thresholds_are=_thresholds_are(trees),

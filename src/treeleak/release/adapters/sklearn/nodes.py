@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.listed import listed
+from treeleak.core.message import MOST_NAMED, Kind, Message
 from treeleak.core.private import dataclass
+from treeleak.release.adapters.shares import cut_below
 from treeleak.release.checked_json import located
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
@@ -232,6 +235,47 @@ def of_ensemble(
     out = np.zeros((len(sums), n_classes))
     out[:, own.astype(np.int64)] = sums
     return out
+
+
+MISCOUNTED_BELOW = Kind(
+    "ensembles_miscounted_below",
+    "Scikit-learn before 1.9 miscounts the rows below a test of a column with missing values: in "
+    "{trees:number} of {of:number} trees ({which}) such tests, and all below them, are left out.",
+)
+
+
+def rightly_counted(
+    nodes: Sequence[Nodes], columns: Collection[int]
+) -> tuple[list[Nodes], Message | None]:
+    """End trees where they test some columns, and say which ones; None if no test is left."""
+    cut = [_ended(n, np.isin(n.shape.feature, list(columns))) for n in nodes]
+    if all(n.shape.n_nodes == 1 for n in cut):
+        return list(nodes), None
+    which = [
+        str(t)
+        for t, (n, own) in enumerate(zip(nodes, cut, strict=True))
+        if own.shape is not n.shape
+    ]
+    told = MISCOUNTED_BELOW(trees=len(which), of=len(nodes), which=listed(which, MOST_NAMED))
+    return cut, told
+
+
+def _ended(nodes: Nodes, ends: BoolArray) -> Nodes:
+    """End a tree at some of its nodes."""
+    shape, below = nodes.shape, np.zeros(nodes.shape.n_nodes, dtype=bool)
+    for v in np.flatnonzero(~shape.is_leaf):
+        # Parents come before their children.
+        if ends[v] or below[v]:
+            below[[shape.left[v], shape.right[v]]] = True
+    if not below.any():
+        return nodes
+    kept = np.flatnonzero(~below)
+    impurity = None if nodes.impurity is None else nodes.impurity[kept]
+    shape = cut_below(shape, np.flatnonzero(ends & ~below).tolist(), kept)
+    return replace(
+        nodes, shape=shape, value=nodes.value[kept], reached=nodes.reached[kept],
+        weight=nodes.weight[kept], impurity=impurity,
+    )  # fmt: skip
 
 
 def maybe_missing(
