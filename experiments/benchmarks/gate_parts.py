@@ -99,15 +99,15 @@ def _person(X: pd.DataFrame) -> pd.DataFrame:
     return X.assign(number=number, code=texts, note=notes).reset_index(drop=True)
 
 
-VALUES: Mapping[str, tuple[Any, Any]] = {
-    "one-hot codes": (OneHotEncoder(handle_unknown="ignore"), ["code"]),
-    "ordinal codes": (OrdinalEncoder(), ["code"]),
-    "targets of codes": (TargetEncoder(random_state=0), ["code"]),
-    "notes": (CountVectorizer(analyzer="word", ngram_range=(1, 8)), "note"),
-    "quantiles": (QuantileTransformer(), ["number"]),
-    "bins": (KBinsDiscretizer(50, encode="ordinal"), ["number"]),
-    "centres": (KMeans(50, n_init=1, random_state=0), ["number"]),
-    "knots": (SplineTransformer(50, knots="quantile"), ["number"]),
+VALUES: Mapping[str, tuple[Callable[[int], Any], Any]] = {
+    "one-hot codes": (lambda _: OneHotEncoder(handle_unknown="ignore"), ["code"]),
+    "ordinal codes": (lambda _: OrdinalEncoder(), ["code"]),
+    "targets of codes": (lambda _: TargetEncoder(random_state=0), ["code"]),
+    "notes": (lambda _: CountVectorizer(analyzer="word", ngram_range=(1, 8)), "note"),
+    "quantiles": (lambda _: QuantileTransformer(), ["number"]),
+    "bins": (lambda n: KBinsDiscretizer(5 * n // 6, encode="ordinal"), ["number"]),
+    "centres": (lambda n: KMeans(5 * n // 6, n_init=1, random_state=0), ["number"]),
+    "knots": (lambda n: SplineTransformer(5 * n // 6, knots="quantile"), ["number"]),
 }
 
 
@@ -131,9 +131,11 @@ for _name, _made in OTHER_MODELS.items():
 for _name, _step in VALUES.items():
 
     @way(f"values of people: {_name}", PARTS)
-    def _(lab: Lab, step: tuple[Any, Any] = _step) -> Attempt:
+    def _(lab: Lab, step: tuple[Callable[[int], Any], Any] = _step) -> Attempt:
         transformer, columns = step
         X = _person(lab.X)
         rest = ("rest", "passthrough", list(lab.X))
-        kept = ColumnTransformer([("own", transformer, columns), rest], sparse_threshold=0)
+        kept = ColumnTransformer(
+            [("own", transformer(lab.n_rows), columns), rest], sparse_threshold=0
+        )
         return _attempt(lab, make_pipeline(kept, stump()).fit(X, lab.y), X)
