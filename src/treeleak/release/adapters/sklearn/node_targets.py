@@ -37,7 +37,8 @@ def with_targets(
         return _with(tree, held)
     squared = criterion in SQUARED
     # Means of weighted rows say nothing of sums over rows.
-    weighted = nodes.reached.any() and not np.array_equal(tree.totals, nodes.weight)
+    counted = tree.totals is not None and np.array_equal(tree.totals, nodes.weight)
+    weighted = nodes.reached.any() and not counted
     if squared and not weighted:
         return _with(tree, (MEAN, mean, None), (VARIANCE, impurity, None))
     if squared or criterion in ABSOLUTE:
