@@ -32,10 +32,10 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(
 ):
     njit = numba.njit
 
-    def nowhere(*, cache: bool = False, **options: object):
+    def nowhere(*function: object, cache: bool = False, **options: object):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
+        return njit(*function, **options)
 
     monkeypatch.setattr(numba, "njit", nowhere)
 
