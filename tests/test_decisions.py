@@ -118,7 +118,7 @@ def test_last_digits_change_no_status_and_no_row(name, monkeypatch):
 def test_other_kernels_of_the_library_change_no_status_and_no_row(name):
     """OpenBLAS sums as it did on processors of 2004, and NumPy as it does on the oldest."""
     code = "import json, sys, test_decisions as t; print(json.dumps(t.told(sys.argv[1])))"
-    old = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3"}
+    old = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX2 FMA3"}
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, name], cwd=TESTS, env=os.environ | old,
         capture_output=True, check=True, text=True,
