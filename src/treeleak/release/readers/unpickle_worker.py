@@ -64,6 +64,8 @@ class Name:
 
     def __call__(self, *args: Any) -> Any:
         make = MAKERS.get((self.module, self.name))
+        if make is None and self.name.startswith(CYTHON) and len(args) == 3:
+            return compiled(self, *args)
         return make(*args) if make else Stub(self, args)
 
 
@@ -149,6 +151,18 @@ def from_buffer(raw: Any, dtype: DType, shape: tuple[int, ...], order: str, *res
     """Stand in for the function by which numpy writes arrays in protocol 5."""
     drop(*rest)
     return fill(bytes(raw), dtype.real(), shape, "F" if order == "F" else "C")
+
+
+CYTHON = "__pyx_unpickle_"
+
+
+def compiled(function: Name, cls: Any, checksum: Any, state: Any) -> Stub:
+    """Stand in for the functions by which Cython makes an object again: one for each class."""
+    if type(checksum) is not int or not 0 <= checksum < 1 << 32:
+        drop(checksum)
+    drop(cls)
+    name = Name(function.module, function.name.removeprefix(CYTHON))
+    return Stub(name, state if isinstance(state, tuple) else (state,))
 
 
 def scalar(dtype: DType, raw: Any = b"") -> Any:
