@@ -116,6 +116,16 @@ def test_a_pickle_that_python_2_wrote_is_read(tmp_path):
     assert stored.get("values").tolist() == [1.5, -2.25]
 
 
+def test_an_object_that_cython_pickled_is_one_of_its_class(tmp_path):
+    """As scikit-learn 1.1 pickled the losses of histogram boosting."""
+    name = b"csklearn._loss._loss\n"
+    loss = name + b"__pyx_unpickle_CyPinballLoss\n(" + name + b"CyPinballLoss\nJ\x1e\xb6\x49\x02"
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x02" + loss + b"G\x3f\xe0\0\0\0\0\0\0\x85tR.")
+    stored = read_model(tmp_path / "m.pkl", trust_pickle=True)
+    assert (stored.type, stored.args) == ("sklearn._loss._loss.CyPinballLoss", (0.5,))
+    assert not stored.leftovers
+
+
 def test_an_archive_that_was_cut_short_is_said_to_be(tmp_path):
     data = skops.io.dumps(DecisionTreeClassifier().fit(X, Y))
     (tmp_path / "m.skops").write_bytes(data[: len(data) // 2])

@@ -215,6 +215,20 @@ def from_buffer(raw: Any, dtype: DType, shape: tuple[int, ...], order: str, *res
     return array, not rest and is_shape(shape) and order == ("F" if turned(array) else "C")
 
 
+CYTHON = "__pyx_unpickle_"
+
+
+def compiled(function: Name, *args: Any) -> Any:
+    """Stand in for the functions by which Cython makes an object again: one for each class."""
+    cls, checksum, state = args if len(args) == 3 else (None, None, None)
+    name = function.name.removeprefix(CYTHON)
+    usual = isinstance(cls, Name) and cls.name == name and type(checksum) is int
+    if not usual or not 0 <= checksum < 1 << 32:
+        return Stub(function, args), True
+    own = state if isinstance(state, tuple) else (state,)
+    return Stub(Name(function.module, name), own), True
+
+
 def scalar(dtype: DType, raw: Any = b"") -> Any:
     """Stand in for the function by which numpy writes scalars."""
     if dtype.real.kind == "O":
@@ -561,6 +575,8 @@ class Unpickler(Base):  # type: ignore[misc]
         if not isinstance(function, Name):
             raise UnreadableError("calls something that is not a name")
         make = MAKERS.get((function.module, function.name))
+        if make is None and function.name.startswith(CYTHON):
+            make = functools.partial(compiled, function)
         if make is None:
             return Stub(function, tuple(args), sources)
         value, whole = make(*args)
