@@ -121,7 +121,8 @@ class DType(Stub):
         code, real = code.name if isinstance(code, Name) else code, self.real
         usual = self.state is None and code in (real.str, real.str[1:], real.name)
         for one in variants(real) if self.state is not None else ():
-            (expected, *_), state = one.__reduce__()[1:]  # type: ignore[misc]
+            reduced: Any = one.__reduce__()
+            expected, state = reduced[1][0], reduced[2]
             # Versions of numpy number states, and leave out notes, differently.
             version, *given = described(self.state)
             noted = [tuple(n or {} for n in rest[:1]) for rest in (given[7:], state[8:])]

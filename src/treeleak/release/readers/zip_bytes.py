@@ -59,8 +59,8 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
     if len({info.external_attr for info in infos}) > 1:
         rights = tuple(info.external_attr for info in infos)
         yield Leftover("the archive", "rights of members that differ", rights)
-    if (end := _odd_end(archive, file, central, size)) is not None:
-        yield Leftover("the archive", "end of the list of members", end)
+    if (record := _odd_end(archive, file, central, size)) is not None:
+        yield Leftover("the archive", "end of the list of members", record)
     used.append((archive.start_dir, _end_of_directory(file, central, size, archive)))
     at = 0
     for start, end in [*sorted(used), (size, size)]:
