@@ -61,7 +61,7 @@ _BY_COLUMN = either(
     ByColumn(_TEXTS), real("columns"), Items(_TEXTS, "columns"), _TEXTS,
 )  # fmt: skip
 _LABELS = either(names("classes"), real("classes"))
-_CTR_SETTINGS = {
+_CTR_SETTINGS: dict[str, Shape] = {
     "priors": Items(real("two"), "few"), "prior_estimation": word, "ctr_type": word,
 }  # fmt: skip
 _PARAMS = settings({
@@ -104,7 +104,11 @@ _OUTPUT = settings({
         ["eval_file_name", "fstr_internal_file", "fstr_regular_file", "json_log", "learn_error_log", "name", "output_borders", "profile_log", "result_model_file", "roc_file", "snapshot_file", "test_error_log", "time_left_log", "train_dir", "training_options_file", "meta"], _FILES),
     **dict.fromkeys(["output_columns", "model_format", "prediction_type"], words("few")),
 })  # fmt: skip
-_COLUMN: Shape = {"feature_id": name, "feature_index": count, "flat_feature_index": count}
+_COLUMN: dict[str, Shape] = {
+    "feature_id": name,
+    "feature_index": count,
+    "flat_feature_index": count,
+}
 _CTR: Shape = {
     "borders": single("borders", exactly=False),
     "ctr_type": word,
@@ -179,7 +183,7 @@ INFO: Shape = {
     "training": json_text({"metrics": history}),
     **dict.fromkeys(["loss_function", "monotone_constraints"], _TEXTS),
 }  # fmt: skip
-_FILE: Shape = {
+_FILE: dict[str, Shape] = {
     "features_info": {
         "float_features": Items({
             **_COLUMN, "borders": single("borders", exactly=False), "has_nans": word,
@@ -211,7 +215,7 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
         **dict.fromkeys(["counter_denominator", "hash_stride", "target_classes_count"], count),
         "hash_map": _hash_map,
     }
-    return {**_FILE, "ctr_data": dict.fromkeys(known, table)}  # type: ignore[dict-item]
+    return {**_FILE, "ctr_data": dict.fromkeys(known, table)}
 
 
 def sizes_of(root: Mapping[str, Any]) -> Sizes:

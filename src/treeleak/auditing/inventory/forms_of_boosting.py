@@ -11,7 +11,7 @@ import numpy as np
 
 from treeleak.auditing.inventory import forms, shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import is_name
-from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in
+from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in, whole
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
@@ -160,7 +160,7 @@ def columns_of(owner: StoredObject) -> int:
 
 def scores(value: Any, owner: StoredObject) -> bool:
     """Scores by metric and round."""
-    rounds = forms.whole([owner.get("n_estimators"), owner.get("_best_iteration")])
+    rounds = whole([owner.get("n_estimators"), owner.get("_best_iteration")])
     return shapes.history(value, {"rounds": max([_ROUNDS, *rounds])})
 
 

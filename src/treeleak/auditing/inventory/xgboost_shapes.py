@@ -184,7 +184,7 @@ _LEARNER: Shape = {
     "objective": {"name": word, **dict.fromkeys(_LOSSES.split(), dict.fromkeys(
         _OF_LOSSES.split(), either(numbers_text, word)))},
 }  # fmt: skip
-_SNAPSHOT: Shape = {"learner": _LEARNER, "version": whole("three", 0, 10**6)}
+_SNAPSHOT: dict[str, Shape] = {"learner": _LEARNER, "version": whole("three", 0, 10**6)}
 _CONFIG = settings({
     **dict.fromkeys(f"{_IN_MEMORY} {_COUNTS} {_LOSSES} {_OF_LOSSES}".split(), word),
     **dict.fromkeys(["base_score", "quantile_alpha", "expectile_alpha", "monotone_constraints"],

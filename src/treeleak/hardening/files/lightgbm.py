@@ -115,6 +115,9 @@ def _section(lines: tuple[str, ...], begin: str, end: str) -> tuple[int, int]:
 
 
 def _no_importances(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if END not in lines:
+        # In versions 2.0 and 2.1 what goes marks the end.
+        lines = (END, "", *lines)
     for begin in IMPORTANCES:
         start, stop = _section(lines, begin, "")
         lines = lines[:start] + lines[stop:]
