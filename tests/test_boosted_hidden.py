@@ -150,7 +150,7 @@ def test_files_of_lightgbm_2_are_read_and_nothing_in_them_is_odd(tmp_path):
     path.write_bytes(content.to_bytes())
     assert not unknown(read_model(path))
     path.write_text(text.replace("version=v2\n", ""))
-    with pytest.raises(BadModel, match="before 2.0.*lightgbm<3"):
+    with pytest.raises(BadModel, match=r"before 2\.0.*lightgbm<3"):
         read_model(path)
 
 
@@ -325,7 +325,7 @@ def test_what_a_model_says_of_its_training_is_named(tmp_path):
     assert "scale_pos_weight 3" in scaled.not_covered
     drawn = to_release(XGBRegressor(n_estimators=2, subsample=0.8, sampling_method="uniform",
                                      tree_method="approx", num_parallel_tree=2).fit(X, y))  # fmt: skip
-    with pytest.raises(NotCovered, match="subsample 0.8") as refused:
+    with pytest.raises(NotCovered, match=r"subsample 0\.8") as refused:
         evidence_for(drawn)
     assert 'bootstrap="none"' not in str(refused.value)
 

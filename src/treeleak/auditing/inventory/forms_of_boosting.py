@@ -108,7 +108,7 @@ def most_in(owner: StoredObject) -> int:
     return max(n, 1) * 256 if "cat" in " ".join(owner.state) else max(n, forms.SHORT)
 
 
-def numbers(value: Any, owner: StoredObject) -> bool:
+def numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Numbers, in lists or in a text."""
     if isinstance(value, str):
         return all(part.lstrip("-").isdigit() for part in value.split())
@@ -164,7 +164,7 @@ def scores(value: Any, owner: StoredObject) -> bool:
     return shapes.history(value, {"rounds": max([_ROUNDS, *rounds])})
 
 
-def ranges(value: Any, owner: StoredObject) -> bool:
+def ranges(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """LightGBM's words on columns: two numbers, a list of whole ones, or none."""
     if not isinstance(value, str):
         return False
@@ -179,7 +179,7 @@ def no_categories(value: Any, context: Any) -> bool:  # noqa: ARG001
     return value in (None, "null", "[]") or (isinstance(value, list) and not value)
 
 
-def category_lists(value: Any, owner: StoredObject) -> bool:
+def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Lists of categories: texts or numbers, each once in its list."""
     if isinstance(value, str):
         try:
@@ -216,7 +216,7 @@ def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return f"{n:,} categories." if n else ""
 
 
-def names(value: Any, owner: StoredObject) -> bool:
+def names(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Names of columns or classes, separated by blanks or in a list."""
     words = value.split() if isinstance(value, str) else forms.pieces(value).scalars
     others = [] if isinstance(value, str) else forms.pieces(value).others
