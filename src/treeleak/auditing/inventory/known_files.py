@@ -41,7 +41,8 @@ _LGBM = (
     "poisson_max_delta_step pos_bagging_fraction pre_partition quant_train_renew_leaf reg_sqrt "
     "scale_pos_weight seed sigmoid skip_drop stochastic_rounding top_k top_rate tree_learner "
     "tweedie_variance_power uniform_drop use_missing use_quantized_grad xgboost_dart_mode "
-    "zero_as_missing"
+    "zero_as_missing max_bin_by_feature feature_contri cegb_penalty_feature_coupled "
+    "cegb_penalty_feature_lazy interaction_constraints eval_at label_gain"
 )
 _LGBM_SET = (
     "_Booster _evals_result _best_score _best_iteration _class_weight _class_map fitted_ _le "

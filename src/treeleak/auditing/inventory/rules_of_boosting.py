@@ -100,7 +100,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "parameters of the training", _PARAMETERS,
          owner=f"CatBoostInfo LightGBMParameters {_BOOSTERS} LGBM*", form=boosting.settings),
     Rule("monotone_constraints interaction_constraints feature_weights feature_types cat_features "
-         "text_features embedding_features ignored_features class_weights class_names", "harmless",
+         "text_features embedding_features ignored_features class_weights class_names eval_at "
+         "label_gain max_bin_by_feature feature_contri cegb_*", "harmless",
          "settings", "These were chosen before training, without looking at rows.",
          owner="Booster XGB* LGBM* CatBoost*", form=boosting.of_columns),
     Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
