@@ -222,7 +222,7 @@ PICKLED: Mapping[str, Hide] = {
     ),
     "CatBoost: parameter": pickled(
         _catboost,
-        lambda model, X: model._init_params.update(rows=_rows(X)),  # noqa: SLF001
+        lambda model, X: model._init_params.update(rows=_rows(X)),
     ),
 }
 ENDINGS: Mapping[str, tuple[str, Mapping[str, Hide]]] = {

@@ -61,7 +61,7 @@ _BY_COLUMN = either(
     ByColumn(_TEXTS), real("columns"), Items(_TEXTS, "columns"), _TEXTS,
 )  # fmt: skip
 _LABELS = either(names("classes"), real("classes"))
-_CTR_SETTINGS = {
+_CTR_SETTINGS: dict[str, Shape] = {
     "priors": Items(real("two"), "few"), "prior_estimation": word, "ctr_type": word,
 }  # fmt: skip
 _PARAMS = settings({
@@ -73,10 +73,21 @@ _PARAMS = settings({
     "class_weights": real("classes"),
     "target_border": either(one_number, real("classes")),
     **dict.fromkeys(["number_token", "delimiter"], like(r".{0,2}")),
-    **dict.fromkeys(["file_with_hosts", "snapshot_file", "train_dir", "input_borders", "output_borders", "name", "used_ram_limit", "devices", "dictionary_id", "tokenizer_id"], _TEXTS),
-    **dict.fromkeys(["dictionaries_names", "tokenizers_names", "feature_calcers", "custom_metric", "custom_metrics", "custom_loss", "languages", "token_types", "eval_metric", "loss_function", "objective", "simple_ctr", "combinations_ctr", "ctr_description", "per_feature_ctr", "tokenizers", "text_processing"],
+    **dict.fromkeys([
+        "file_with_hosts", "snapshot_file", "train_dir", "input_borders", "output_borders",
+        "name", "used_ram_limit", "devices", "dictionary_id", "tokenizer_id"
+    ], _TEXTS),
+    **dict.fromkeys([
+        "dictionaries_names", "tokenizers_names", "feature_calcers", "custom_metric",
+        "custom_metrics", "custom_loss", "languages", "token_types", "eval_metric",
+        "loss_function", "objective", "simple_ctr", "combinations_ctr", "ctr_description",
+        "per_feature_ctr", "tokenizers", "text_processing"
+    ],
                     lambda value, sizes: _few_texts(value, sizes) or _inner(value, sizes)),
-    **dict.fromkeys(["monotone_constraints", "feature_weights", "first_feature_use_penalties", "per_object_feature_penalties", "per_float_feature_quantization"],
+    **dict.fromkeys([
+        "monotone_constraints", "feature_weights", "first_feature_use_penalties",
+        "per_object_feature_penalties", "per_float_feature_quantization"
+    ],
                     _BY_COLUMN),
     "ignored_features": either(whole("columns", 0, exactly=False), words("columns")),
     **dict.fromkeys(["cat_features", "text_features", "embedding_features"],
@@ -99,12 +110,25 @@ def _inner(value: Any, sizes: Sizes) -> bool:
 _FILES = like(r"[\w ./:-]{0,128}")
 _OUTPUT = settings({
     **dict.fromkeys(
-        ["allow_writing_files", "best_model_min_trees", "final_ctr_computation_mode", "final_feature_calcer_computation_mode", "fstr_type", "metric_period", "prediction_type", "save_snapshot", "snapshot_interval", "use_best_model", "verbose"], word),
+        [
+        "allow_writing_files", "best_model_min_trees", "final_ctr_computation_mode",
+        "final_feature_calcer_computation_mode", "fstr_type", "metric_period",
+        "prediction_type", "save_snapshot", "snapshot_interval", "use_best_model", "verbose"
+    ], word),
     **dict.fromkeys(
-        ["eval_file_name", "fstr_internal_file", "fstr_regular_file", "json_log", "learn_error_log", "name", "output_borders", "profile_log", "result_model_file", "roc_file", "snapshot_file", "test_error_log", "time_left_log", "train_dir", "training_options_file", "meta"], _FILES),
+        [
+        "eval_file_name", "fstr_internal_file", "fstr_regular_file", "json_log",
+        "learn_error_log", "name", "output_borders", "profile_log", "result_model_file",
+        "roc_file", "snapshot_file", "test_error_log", "time_left_log", "train_dir",
+        "training_options_file", "meta"
+    ], _FILES),
     **dict.fromkeys(["output_columns", "model_format", "prediction_type"], words("few")),
 })  # fmt: skip
-_COLUMN: Shape = {"feature_id": name, "feature_index": count, "flat_feature_index": count}
+_COLUMN: dict[str, Shape] = {
+    "feature_id": name, "feature_name": name,
+    "feature_index": count,
+    "flat_feature_index": count,
+}
 _CTR: Shape = {
     "borders": single("borders", exactly=False),
     "ctr_type": word,
@@ -114,11 +138,15 @@ _CTR: Shape = {
         {"cat_feature_index": count, "value": one_number, "combination_element": word}), "columns"),
     "identifier": like(r'[\w{}\[\]":,.\-]{1,4000}'),
     **dict.fromkeys(
-        ["prior_denomerator", "prior_numerator", "scale", "shift", "target_border_idx"], one_number),
+        [
+        "prior_denomerator", "prior_numerator", "scale", "shift", "target_border_idx"
+    ], one_number),
 }  # fmt: skip
 _SPLIT: Shape = {
     "border": one_number, "split_type": word, "value": one_number,
-    **dict.fromkeys(["float_feature_index", "cat_feature_index", "split_index", "ctr_target_border_idx"], count),
+    **dict.fromkeys([
+        "float_feature_index", "cat_feature_index", "split_index", "ctr_target_border_idx"
+    ], count),
 }  # fmt: skip
 
 
@@ -179,7 +207,7 @@ INFO: Shape = {
     "training": json_text({"metrics": history}),
     **dict.fromkeys(["loss_function", "monotone_constraints"], _TEXTS),
 }  # fmt: skip
-_FILE: Shape = {
+_FILE: dict[str, Shape] = {
     "features_info": {
         "float_features": Items({
             **_COLUMN, "borders": single("borders", exactly=False), "has_nans": word,
@@ -211,7 +239,7 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
         **dict.fromkeys(["counter_denominator", "hash_stride", "target_classes_count"], count),
         "hash_map": _hash_map,
     }
-    return {**_FILE, "ctr_data": dict.fromkeys(known, table)}  # type: ignore[dict-item]
+    return {**_FILE, "ctr_data": dict.fromkeys(known, table)}
 
 
 def sizes_of(root: Mapping[str, Any]) -> Sizes:

@@ -11,7 +11,7 @@ import numpy as np
 
 from treeleak.auditing.inventory import forms, shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import is_name
-from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in
+from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in, whole
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
@@ -108,7 +108,7 @@ def most_in(owner: StoredObject) -> int:
     return max(n, 1) * 256 if "cat" in " ".join(owner.state) else max(n, forms.SHORT)
 
 
-def numbers(value: Any, owner: StoredObject) -> bool:
+def numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Numbers, in lists or in a text."""
     if isinstance(value, str):
         return all(part.lstrip("-").isdigit() for part in value.split())
@@ -160,11 +160,11 @@ def columns_of(owner: StoredObject) -> int:
 
 def scores(value: Any, owner: StoredObject) -> bool:
     """Scores by metric and round."""
-    rounds = forms.whole([owner.get("n_estimators"), owner.get("_best_iteration")])
+    rounds = whole([owner.get("n_estimators"), owner.get("_best_iteration")])
     return shapes.history(value, {"rounds": max([_ROUNDS, *rounds])})
 
 
-def ranges(value: Any, owner: StoredObject) -> bool:
+def ranges(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """LightGBM's words on columns: two numbers, a list of whole ones, or none."""
     if not isinstance(value, str):
         return False
@@ -179,7 +179,7 @@ def no_categories(value: Any, context: Any) -> bool:  # noqa: ARG001
     return value in (None, "null", "[]") or (isinstance(value, list) and not value)
 
 
-def category_lists(value: Any, owner: StoredObject) -> bool:
+def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Lists of categories: texts or numbers, each once in its list."""
     if isinstance(value, str):
         try:
@@ -216,7 +216,7 @@ def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return f"{n:,} categories." if n else ""
 
 
-def names(value: Any, owner: StoredObject) -> bool:
+def names(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Names of columns or classes, separated by blanks or in a list."""
     words = value.split() if isinstance(value, str) else forms.pieces(value).scalars
     others = [] if isinstance(value, str) else forms.pieces(value).others

@@ -17,7 +17,10 @@ XGBOOST_SETTINGS = (
     "enable_categorical feature_types feature_weights max_cat_to_onehot max_cat_threshold "
     "multi_strategy eval_metric early_stopping_rounds callbacks kwargs use_label_encoder"
 )
-_XGB_SET = "_features_count n_features_in_ _Booster n_classes_ classes_ _le evals_result_ best_iteration best_score"
+_XGB_SET = (
+    "_features_count n_features_in_ _Booster n_classes_ classes_ _le evals_result_ best_iteration "
+    "best_score"
+)
 _LGBM = (
     "boosting_type objective num_leaves max_depth learning_rate n_estimators subsample_for_bin "
     "class_weight min_split_gain min_child_weight min_child_samples subsample subsample_freq "
@@ -38,7 +41,8 @@ _LGBM = (
     "poisson_max_delta_step pos_bagging_fraction pre_partition quant_train_renew_leaf reg_sqrt "
     "scale_pos_weight seed sigmoid skip_drop stochastic_rounding top_k top_rate tree_learner "
     "tweedie_variance_power uniform_drop use_missing use_quantized_grad xgboost_dart_mode "
-    "zero_as_missing"
+    "zero_as_missing max_bin_by_feature feature_contri cegb_penalty_feature_coupled "
+    "cegb_penalty_feature_lazy interaction_constraints eval_at label_gain"
 )
 _LGBM_SET = (
     "_Booster _evals_result _best_score _best_iteration _class_weight _class_map fitted_ _le "
@@ -80,21 +84,24 @@ FILES: Mapping[str, tuple[str, str]] = {
     **{f"xgboost.sklearn.{name}": (XGBOOST_SETTINGS, _XGB_SET) for name in (
         "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")},
     "xgboost.compat.XGBoostLabelEncoder": ("", "classes_"),
-    XGBOOST: ("booster", "feature_names feature_types handle version learner Config Model best_iteration best_ntree_limit"),
+    XGBOOST: ("booster", "feature_names feature_types handle version learner Config "
+        "Model best_iteration best_ntree_limit"),
     **{f"lightgbm.sklearn.{name}": (_LGBM, _LGBM_SET) for name in (
         "LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")},
     LIGHTGBM: (
         "tree version num_class num_tree_per_iteration label_index max_feature_idx objective "
         "average_output monotone_constraints network _network _Booster__attr "
         "_train_data_name train_set_version params "
-        "_Booster__train_data_name _Booster__need_reload_eval_info _Booster__set_objective_to_none name_valid_sets "
+        "_Booster__train_data_name _Booster__need_reload_eval_info "
+            "_Booster__set_objective_to_none name_valid_sets "
         "_Booster__num_dataset _Booster__init_predictor _Booster__num_class "
         "_Booster__inner_predict_buffer _Booster__is_predicted_cur_iter "
         "_Booster__num_inner_eval _Booster__name_inner_eval _Booster__higher_better_inner_eval",
         "_handle handle feature_names feature_infos tree_sizes trees parameters importances "
         "pandas_categorical best_iteration best_score"),
     **{f"{CATBOOST}{name}": (
-        CATBOOST_SETTINGS, f"{_CATBOOST_SET} features_info model_info oblivious_trees trees ctr_data "
+        CATBOOST_SETTINGS, f"{_CATBOOST_SET} features_info model_info oblivious_trees "
+            "trees ctr_data "
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
 }  # fmt: skip

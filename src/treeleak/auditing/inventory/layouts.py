@@ -83,8 +83,8 @@ def _xgboost(stored: StoredObject) -> StoredObject:
         state, left = {**state, **own.state}, own.leftovers
     document = {key: state.pop(key) for key in _XGBOOST_ROOT if key in state}
     sizes = xgboost_shapes.sizes_of(document)
-    document, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
-    return StoredObject(stored.type, {**_parts_of(document), **state}, leftovers=(*left, *more))
+    kept, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
+    return StoredObject(stored.type, {**_parts_of(kept), **state}, leftovers=(*left, *more))
 
 
 def _parts_of(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def _catboost(stored: StoredObject) -> StoredObject:
         state, left = {**state, **own.state}, own.leftovers
     document = {key: state.pop(key) for key in _CATBOOST_ROOT if key in state}
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
-    document, more = _accounted(document, shape, sizes, stored.name)
-    parts = dict(document)
+    kept, more = _accounted(document, shape, sizes, stored.name)
+    parts = dict(kept)
     if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {key: _columns(own) if key in _VIEWS else own for key, own in columns.items()}
         parts["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)

@@ -37,7 +37,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("base_weights internal_value", "leaks", "values of nodes that are no leaves",
          "Predictions do not need them. With the gains they give the sums of second derivatives.",
          owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
-    Rule("leaf_value leaf_values leaf_weights leaf_const leaf_coeff", "leaks", "what each leaf adds",
+    Rule("leaf_value leaf_values leaf_weights leaf_const leaf_coeff", "leaks", "what each leaf "
+        "adds",
          "Predictions need it. It is computed from the rows of the leaf alone, on top of "
              "the earlier trees. In CatBoost, a leaf that adds nothing held no row.",
          owner=_TREES, change="leaves", form=boosting.of_tree),
@@ -72,7 +73,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
          of_columns=values_told.of_ranges),
     Rule("pandas_categorical", "harmless", "categories, of which there are none", "Says nothing.",
          owner="Booster", when=boosting.no_categories),
-    Rule("pandas_categorical values enc cat_features_hash", "leaks", "values that occur in the training rows",
+    Rule("pandas_categorical values enc cat_features_hash", "leaks",
+         "values that occur in the training rows",
          "The list includes values that only one person has. Predictions from texts need it.",
          owner="Booster CatBoostColumn CatBoostColumns XGBoostCategories",
          when=conditions.filled, change="values",
@@ -98,7 +100,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "parameters of the training", _PARAMETERS,
          owner=f"CatBoostInfo LightGBMParameters {_BOOSTERS} LGBM*", form=boosting.settings),
     Rule("monotone_constraints interaction_constraints feature_weights feature_types cat_features "
-         "text_features embedding_features ignored_features class_weights class_names", "harmless",
+         "text_features embedding_features ignored_features class_weights class_names eval_at "
+         "label_gain max_bin_by_feature feature_contri cegb_*", "harmless",
          "settings", "These were chosen before training, without looking at rows.",
          owner="Booster XGB* LGBM* CatBoost*", form=boosting.of_columns),
     Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
@@ -116,7 +119,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "It gives the size of the trees, and numbers them and the columns.",
          owner="XGBoostSettings XGBoostTree LightGBMTree CatBoostColumn", form=forms.short),
     Rule("categories categories_* cat_* left_children right_children parents split_indices "
-         "leaf_child_counts split_type split_feature decision_type left_child right_child split_index "
+         "leaf_child_counts split_type split_feature decision_type "
+             "left_child right_child split_index "
          "float_feature_index cat_feature_index value ctr_target_border_idx leaf_features "
          "num_features", "not assessed", "shape of the trees",
          "Predictions need it. The choice of splits depends on the rows. This audit does "

@@ -1,8 +1,9 @@
-"""What XGBoost's files hold, from version 1.0 on: every key, with the form and size of its value."""
+"""What XGBoost's files hold, from version 1.0 on: each key, with form and size of its value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def _category_values(value: Any, sizes: Sizes) -> bool:
     if not fits or (values < -128).any() or (values > 255).any():
         return False
     raw, ends = values.astype(np.int64).astype(np.uint8).tobytes(), offsets.astype(int).tolist()
-    parts = [raw[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [raw[a:b] for a, b in pairwise(ends)]
     return len(set(parts)) == len(parts)
 
 
@@ -184,7 +185,7 @@ _LEARNER: Shape = {
     "objective": {"name": word, **dict.fromkeys(_LOSSES.split(), dict.fromkeys(
         _OF_LOSSES.split(), either(numbers_text, word)))},
 }  # fmt: skip
-_SNAPSHOT: Shape = {"learner": _LEARNER, "version": whole("three", 0, 10**6)}
+_SNAPSHOT: dict[str, Shape] = {"learner": _LEARNER, "version": whole("three", 0, 10**6)}
 _CONFIG = settings({
     **dict.fromkeys(f"{_IN_MEMORY} {_COUNTS} {_LOSSES} {_OF_LOSSES}".split(), word),
     **dict.fromkeys(["base_score", "quantile_alpha", "expectile_alpha", "monotone_constraints"],

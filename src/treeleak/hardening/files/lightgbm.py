@@ -18,7 +18,7 @@ from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
-from treeleak.release.readers.lightgbm_lines import END, IMPORTANCES, odd_lines
+from treeleak.release.readers.lightgbm_lines import BLANK, END, IMPORTANCES, odd_lines
 from treeleak.release.readers.lightgbm_text import booster_from_text
 
 _SEEDS = r"[a-z_]*seed"
@@ -63,7 +63,7 @@ class Text:
 
     def to_bytes(self) -> bytes:
         """Write the file, with the sizes of the trees in its head."""
-        sizes = [len("\n".join(tree).encode()) + 1 for tree in self.trees]
+        sizes = [BLANK + sum(len(x.encode()) + 1 for x in tree if x) for tree in self.trees]
         told = f"tree_sizes={' '.join(map(str, sizes))}"
         head = [told if line.startswith("tree_sizes=") else line for line in self.head]
         lines = [*head, *(line for tree in self.trees for line in tree), *self.tail]
@@ -115,6 +115,9 @@ def _section(lines: tuple[str, ...], begin: str, end: str) -> tuple[int, int]:
 
 
 def _no_importances(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if END not in lines:
+        # In versions 2.0 and 2.1 what goes marks the end.
+        lines = (END, "", *lines)
     for begin in IMPORTANCES:
         start, stop = _section(lines, begin, "")
         lines = lines[:start] + lines[stop:]

@@ -75,5 +75,5 @@ def _regular(bare: str) -> bool:
         return False
     # One way to break lines and one to indent them.
     ways = {gap[0] for gap in gaps} if len(gaps) < 10**6 else {gap[0] for gap in gaps[: 10**6]}
-    indents = {way.lstrip(b"\n")[:1] for way in ways} - {b""}
-    return len(indents) <= 1 and all(re.fullmatch(rb"\n?( *|\t*)", way) for way in ways)
+    indents = {way[1:2] for way in ways if way[:1] == b"\n"} - {b""}
+    return len(indents) <= 1 and all(re.fullmatch(rb"\n( *|\t*)| ", way) for way in ways)

@@ -262,12 +262,46 @@ _EACH_COLUMN: Callable[[Sizes], int] = lambda sizes: sizes.columns  # noqa: E731
 _FEW: Callable[[Sizes], int] = lambda _: MOST_WORDS  # noqa: E731
 PARAMETERS_BY_NAME: Mapping[str, Written] = {
     **dict.fromkeys(
-        ["alpha", "bagging_by_query", "bagging_fraction", "bagging_freq", "bagging_seed", "bin_construct_sample_cnt", "boost_from_average", "cat_l2", "cat_smooth", "cegb_penalty_split", "cegb_tradeoff", "data_random_seed", "deterministic", "drop_rate", "drop_seed", "early_stopping_min_delta", "early_stopping_round", "enable_bundle", "extra_seed", "extra_trees", "fair_c", "feature_fraction", "feature_fraction_bynode", "feature_fraction_seed", "feature_pre_filter", "first_metric_only", "force_col_wise", "force_row_wise", "gpu_device_id", "gpu_platform_id", "gpu_use_dp", "header", "histogram_pool_size", "is_enable_sparse", "is_provide_training_metric", "is_unbalance", "lambda_l1", "lambda_l2", "lambdamart_norm", "lambdarank_norm", "lambdarank_position_bias_regularization", "lambdarank_truncation_level", "learning_rate", "linear_lambda", "linear_tree", "local_listen_port", "max_bin", "max_cat_threshold", "max_cat_to_onehot", "max_conflict_rate", "max_delta_step", "max_depth", "max_drop", "max_position", "metric_freq", "min_data_in_bin", "min_data_in_leaf", "min_data_per_group", "min_gain_to_split", "min_sum_hessian_in_leaf", "monotone_penalty", "multi_error_top_k", "neg_bagging_fraction", "num_class", "num_gpu", "num_grad_quant_bins", "num_iteration_predict", "num_iterations", "num_leaves", "num_machines", "num_threads", "objective_seed", "other_rate", "path_smooth", "poisson_max_delta_step", "pos_bagging_fraction", "pre_partition", "precise_float_parser", "predict_contrib", "predict_disable_shape_check", "predict_leaf_index", "predict_raw_score", "pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin", "quant_train_renew_leaf", "refit_decay_rate", "reg_sqrt", "save_binary", "saved_feature_importance_type", "scale_pos_weight", "seed", "sigmoid", "skip_drop", "snapshot_freq", "sparse_threshold", "start_iteration_predict", "stochastic_rounding", "time_out", "top_k", "top_rate", "tweedie_variance_power", "two_round", "uniform_drop", "use_missing", "use_quantized_grad", "verbosity", "xgboost_dart_mode", "zero_as_missing"],
+        [
+        "alpha", "bagging_by_query", "bagging_fraction", "bagging_freq", "bagging_seed",
+        "bin_construct_sample_cnt", "boost_from_average", "cat_l2", "cat_smooth",
+        "cegb_penalty_split", "cegb_tradeoff", "data_random_seed", "deterministic", "drop_rate",
+        "drop_seed", "early_stopping_min_delta", "early_stopping_round", "enable_bundle",
+        "extra_seed", "extra_trees", "fair_c", "feature_fraction", "feature_fraction_bynode",
+        "feature_fraction_seed", "feature_pre_filter", "first_metric_only", "force_col_wise",
+        "force_row_wise", "gpu_device_id", "gpu_platform_id", "gpu_use_dp", "header",
+        "histogram_pool_size", "is_enable_sparse", "is_provide_training_metric", "is_unbalance",
+        "lambda_l1", "lambda_l2", "lambdamart_norm", "lambdarank_norm",
+        "lambdarank_position_bias_regularization", "lambdarank_truncation_level",
+        "learning_rate", "linear_lambda", "linear_tree", "local_listen_port", "max_bin",
+        "max_cat_threshold", "max_cat_to_onehot", "max_conflict_rate", "max_delta_step",
+        "max_depth", "max_drop", "max_position", "metric_freq", "min_data_in_bin",
+        "min_data_in_leaf", "min_data_per_group", "min_gain_to_split",
+        "min_sum_hessian_in_leaf", "monotone_penalty", "multi_error_top_k",
+        "neg_bagging_fraction", "num_class", "num_gpu", "num_grad_quant_bins",
+        "num_iteration_predict", "num_iterations", "num_leaves", "num_machines", "num_threads",
+        "objective_seed", "other_rate", "path_smooth", "poisson_max_delta_step",
+        "pos_bagging_fraction", "pre_partition", "precise_float_parser", "predict_contrib",
+        "predict_disable_shape_check", "predict_leaf_index", "predict_raw_score",
+        "pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin",
+        "quant_train_renew_leaf", "refit_decay_rate", "reg_sqrt", "save_binary",
+        "saved_feature_importance_type", "scale_pos_weight", "seed", "sigmoid", "skip_drop",
+        "snapshot_freq", "sparse_threshold", "start_iteration_predict", "stochastic_rounding",
+        "time_out", "top_k", "top_rate", "tweedie_variance_power", "two_round", "uniform_drop",
+        "use_missing", "use_quantized_grad", "verbosity", "xgboost_dart_mode", "zero_as_missing"
+    ],
         lambda text, _: number(text)),
     **dict.fromkeys(
-        ["boosting", "convert_model_language", "data_sample_strategy", "device_type", "metric", "monotone_constraints_method", "objective", "task", "tree_learner"], _words),
+        [
+        "boosting", "convert_model_language", "data_sample_strategy", "device_type", "metric",
+        "monotone_constraints_method", "objective", "task", "tree_learner"
+    ], _words),
     **dict.fromkeys(
-        ["convert_model", "data", "forcedbins_filename", "forcedsplits_filename", "initscore_filename", "input_model", "machine_list_filename", "machines", "output_model", "output_result", "parser_config_file", "valid", "valid_data_initscores"], _path),
+        [
+        "convert_model", "data", "forcedbins_filename", "forcedsplits_filename",
+        "initscore_filename", "input_model", "machine_list_filename", "machines",
+        "output_model", "output_result", "parser_config_file", "valid", "valid_data_initscores"
+    ], _path),
     **dict.fromkeys(["group_column", "label_column", "weight_column"], _column),
     **dict.fromkeys(["categorical_feature", "ignore_column"], _columns),
     **dict.fromkeys(
