@@ -10,7 +10,8 @@ from rich.console import Console
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.core.message import Kind
+from treeleak.core.message import Kind, Reader
+from treeleak.evidence.registry import NO_EVIDENCE
 from treeleak.report import render
 
 
@@ -60,3 +61,8 @@ def test_of_fewer_rows_than_the_threshold_no_part_has_a_figure():
     assert document["exposure"]["columns"] == []
     assert all(g["rows"] is None for g in document["exposure"]["groups"])
     assert document["measurement"]["individual"]["outliers"]["n_rows"] == 0
+
+
+def test_reasons_without_a_value_are_the_same_in_both_editions():
+    why = NO_EVIDENCE(counts="none", sampling="bootstrap")
+    assert why.told(Reader(10)) == why

@@ -214,12 +214,13 @@ class Assessor:
         if lacks is not None:
             return self._without(case, lacks)
         clock = case.clock.part(case.clock.left - case.kept) if self.slow else case.clock
+        stopping: tuple[type[Exception], ...] = (TimeUp, *self.listed)
         try:
             with clock.enforced() if self.timed else nullcontext():
                 after = replace(self.assess(replace(case, clock=clock)), clock=case.clock)
         except MemoryError:
             return case.without(self.part, message_of(TooLarge()))
-        except (TimeUp, *self.listed) as error:
+        except stopping as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):
                 case = case.plus(mismatch=case.given.mismatched(error))

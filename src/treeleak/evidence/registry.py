@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import Kind, own_words
 from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
@@ -37,6 +37,12 @@ register(KnownDraws)
 register(HiddenDraws)
 register(NoisyCounts)
 register(LeafLabels)
+
+
+DRAWS_UNKNOWN = Kind(
+    "evidence_draws_unknown", "how rows reached the trees is not known ({why:foreign}){ways}"
+)
+NO_EVIDENCE = Kind("evidence_not_covered", "counts given as '{counts}' with sampling '{sampling}'")
 
 
 def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
@@ -82,5 +88,5 @@ def evidence_for(
         if assumed.may_be_drawn:
             drew = "try" if drawn else "if each drew rows at random,"
             ways += f'; {drew} bootstrap="hidden"'
-        raise NotCovered(f"how rows reached the trees is not known ({why}){ways}")
-    raise NotCovered(f"counts given as {assumed.counts_are!r} with sampling {assumed.sampling!r}")
+        raise NotCovered(DRAWS_UNKNOWN(why=why, ways=ways))
+    raise NotCovered(NO_EVIDENCE(counts=assumed.counts_are, sampling=assumed.sampling))

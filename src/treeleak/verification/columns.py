@@ -119,7 +119,7 @@ def columns_by_name(
     if len(absent) == len(names) == table.shape[1] and numbered:
         note = UNNAMED(what=what)
         return table.set_axis(names, axis=1), (note,)
-    alike = _same_letters(absent, [c for c in table if c not in set(names)])
+    alike = _same_letters(absent, [str(c) for c in table if c not in set(names)])
     if absent and len(alike) == len(absent):
         table = table.rename(columns=alike)
         notes.append(RENAMED(what=what, columns=absent))

@@ -1,4 +1,4 @@
-"""Rebuilt values written as somebody writes them who knows which values a column can take.
+"""Rebuilt values written as an adversary writes them who knows which values a column can take.
 
 A tree places a value between two thresholds. Whoever knows that a column holds 0 and 100, or 1 to 5
 in steps of 1, then knows the value; an attack without a schema names any number between them. So
