@@ -236,7 +236,9 @@ def test_no_part_of_a_file_is_unknown(path):
     assert counts in leaks
 
 
-@pytest.mark.parametrize(("n", "more", "unknown"), [(300, 0, set()), (300, 1, {"importances", ODD})])
+@pytest.mark.parametrize(
+    ("n", "more", "unknown"), [(300, 0, set()), (300, 1, {"importances", ODD})]
+)
 def test_importances_of_all_columns_are_known_and_no_more(n, more, unknown, tmp_path):
     text = (STORED / "lightgbm-4.7.0" / "regression.txt").read_text()
     names = [f"town={k}" for k in range(n)]

@@ -137,7 +137,7 @@ def test_files_of_lightgbm_2_are_read_and_nothing_in_them_is_odd(tmp_path):
     text = OLD.replace(
         "tree_sizes=304",
         f"tree_sizes={len(OLD[OLD.index('Tree=') : OLD.index('feature imp')]) - 1}",
-    )  # noqa: E501
+    )
     path.write_text(text)
     release = to_release(path)
     assert release.trees[0].totals[0] == 84

@@ -125,7 +125,8 @@ _OUTPUT = settings({
     **dict.fromkeys(["output_columns", "model_format", "prediction_type"], words("few")),
 })  # fmt: skip
 _COLUMN: dict[str, Shape] = {
-    "feature_id": name, "feature_name": name,
+    "feature_id": name,
+    "feature_name": name,
     "feature_index": count,
     "flat_feature_index": count,
 }
