@@ -560,7 +560,7 @@ def changed(stored: StoredObject, *path: Any, value: Any) -> StoredObject:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("trees_",), [], "not fitted"),
+        (("trees_",), [], "has no trees_"),
         (("trees_", 1), 5, "tree 1 is not a tree"),
         (("trees_", 1, "counts"), None, "tree 1: counts is not an array"),
         (("trees_", 1, "counts"), np.zeros(3), "tree 1: counts is not an array of 2"),
@@ -589,7 +589,7 @@ def changed(stored: StoredObject, *path: Any, value: Any) -> StoredObject:
         (("noise_", "epsilon"), math.inf, "noise: epsilon is inf"),
         (("noise_", "more"), 1, "noise: unknown keys"),
         (("classes_",), None, "no class labels"),
-        (("n_features_in_",), None, "not fitted"),
+        (("n_features_in_",), None, "has no n_features_in_"),
         (("schema", "attributes"), 5, "stored in an unknown way"),
         (("schema", "attributes"), [StoredObject("x.OneHot", {})], "stored in an unknown way"),
         (

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import DTypeLike
+from typing import TYPE_CHECKING
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 LIMIT = 4 << 30
 """Bytes that a process may hold: about half of what a small machine has."""
@@ -31,6 +32,8 @@ def require(what: str, shape: Sequence[int], dtype: DTypeLike = float) -> None:
 
     ``what``: names the array, for the message.
     """
+    import numpy as np  # Whoever asks has it loaded; the command line's help has not.
+
     if math.prod(map(int, shape)) * np.dtype(dtype).itemsize > LIMIT:
         raise TooLarge(what)
 

@@ -103,7 +103,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "one_hot": plain(release.one_hot),
         **{name: own for name, own in told.items() if own},
         # Whoever reads the file has no other part of the model to look at.
-        "not_covered": release.not_covered or release.left_out,
+        "not_covered": release.left_out if release.not_covered is None else release.not_covered,
         "notes": list(release.notes),
         "trees": [tree_to_dict(tree, totals, noisy=noisy) for tree in release.trees],
     }
