@@ -251,13 +251,14 @@ def _with_rows(
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     given = framed(known.known)
-    for own in (a for a in out.schema.attributes if a.name in task.guessed):
+    for attribute in (a for a in out.schema.attributes if a.name in task.guessed):
         # Nothing says that values end there.
-        for table, end, beyond_it in zip(
-            (lower, upper), own.bounds, (-np.inf, np.inf), strict=True
+        name = attribute.name
+        for bounds, end, beyond_it in zip(
+            (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
         ):
-            at_end = (table[own.name] == end) & ~given[own.name]
-            table[own.name] = table[own.name].astype(float).mask(at_end, beyond_it)
+            at_end = (bounds[name] == end) & ~given[name]
+            bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)

@@ -140,4 +140,4 @@ def _seeds(parts: list[AnyPart]) -> set[int]:
 
 
 def _numbers(value: Any) -> list[int]:
-    return [v for v in pieces(value).scalars if isinstance(v, (int, np.integer))]
+    return [int(v) for v in pieces(value).scalars if isinstance(v, (int, np.integer))]
