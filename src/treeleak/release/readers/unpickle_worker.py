@@ -264,10 +264,10 @@ class Masked(Array):
 
 
 MASKED = "numpy.ma.MaskedArray numpy.ma.core.MaskedArray numpy.ndarray"
-FACTORIES = " ".join(
-    [*(f"builtins.{kind}" for kind in ("bool", "dict", "float", "int", "list", "set", "str", "tuple")),
-     "collections.OrderedDict", "collections.defaultdict"]
-)  # fmt: skip
+FACTORIES = (
+    "builtins.bool builtins.dict builtins.float builtins.int builtins.list builtins.set "
+    "builtins.str builtins.tuple collections.OrderedDict collections.defaultdict"
+)
 
 
 def encoded(text: Any = b"", *rest: Any) -> Any:
