@@ -77,7 +77,7 @@ def test_each_kind_of_file_gets_a_sentence_of_its_own(tmp_path):
             b"\0" * 144 + b"binary:logistic\6" + b"\0" * 7 + b"gbtree",
             "binary format of old XGBoost",
         ),
-        (b"tree\nnum_class=1\nnum_tree_per_iteration=1\n", "LightGBM before 2.1"),
+        (b"tree\nnum_class=1\nnum_tree_per_iteration=1\n", "LightGBM before 2.0"),
         (json.dumps({"tree_info": [], "feature_names": []}).encode(), "LightGBM printed"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib.recfunctions import rename_fields
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -245,8 +246,7 @@ def test_a_fitted_model_of_a_version_that_is_not_read_is_told_by_its_version():
     X = np.eye(5)[np.arange(60) % 5]
     stored = snapshot(HistGradientBoostingClassifier(max_iter=2).fit(X, np.arange(60) % 2))
     (predictor, *_), *_ = stored.get("_predictors")
-    nodes = predictor.get("nodes").copy()
-    nodes.dtype.names = [n.replace("num_threshold", "threshold") for n in nodes.dtype.names]
+    nodes = rename_fields(predictor.get("nodes"), {"num_threshold": "threshold"})
     old = [[replace(predictor, state=predictor.state | {"nodes": nodes})]]
     before = replace(
         stored, state=stored.state | {"_predictors": old, "_sklearn_version": "0.22.1"}

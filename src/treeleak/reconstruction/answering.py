@@ -52,7 +52,8 @@ DISAGREE = Kind(
 COPIES = Kind(
     "copies_or_weights",
     "the file adds up weights of rows: a row that weighs 2 looks like two. Where no tree "
-    "distinguishes rows, one is proved and {copies:number} more are not",
+    "distinguishes rows, one is proved and {copies:number} more are not. Give the number of rows "
+    "(n_rows, --n-rows) if none had a weight",
 )
 NOT_SURE = own_words(
     "these rows miss some of what the model discloses: how sure each value is does not follow "
@@ -82,6 +83,9 @@ class Task:
     notes: tuple[str, ...]
     guessed: frozenset[str]
     """Columns of whole numbers whose ends were guessed from thresholds."""
+    n_rows_given: bool = False
+    """Whether the user gave the number of rows: as large as the sum of weights, it excludes them.
+    """
 
     @property
     def hidden(self) -> bool:
@@ -223,7 +227,7 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
-    if both.later.adds_weights and not both.hidden:
+    if both.later.adds_weights and not both.hidden and not task.n_rows_given:
         whole, copies = _once_each(whole, both.later)
         if copies:
             status = "feasible" if out.status == "unique" else out.status

@@ -201,7 +201,7 @@ class Question:
             prior = Population.of(self.population, schema, release)
         return Task(
             both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
-            (*notes, *self.notes), guessed,
+            (*notes, *self.notes), guessed, self.n_rows is not None,
         )  # fmt: skip
 
     def check_row_count(

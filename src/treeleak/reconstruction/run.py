@@ -125,7 +125,8 @@ def reconstruct(
         An earlier model of some of the rows. With known draws these must be the first rows.
     n_rows : int, optional
         Number of training rows, for hidden draws or counts with noise. Without it, treeleak uses
-        the model's own number, or infers it from numbers of distinct rows or noisy counts.
+        the model's own number, or infers it from numbers of distinct rows or noisy counts. For
+        XGBoost and CatBoost, whose files add up weights, it also says that no row had a weight.
     space : {"model", "input"}
         Columns of the answer: those that enter the trees, or those that enter the model's pipeline,
         with its transformers undone. The schema, known rows and columns, and the population are in

@@ -53,7 +53,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
         "a pickle of joblib before 0.10: load it with a joblib of that time, and "
         + HOW_TO_SAVE.replace("a fitted", "the"),
     ),
-    (r"binf", "a model of XGBoost before 1.0: load it there and save it as JSON"),
     (r"RDX[23]\n|X\n\0\0\0", _R),
     (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
     (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", f"an ONNX model: {_ORIGINAL}"),

@@ -264,6 +264,10 @@ class Masked(Array):
 
 
 MASKED = "numpy.ma.MaskedArray numpy.ma.core.MaskedArray numpy.ndarray"
+FACTORIES = (
+    "builtins.bool builtins.dict builtins.float builtins.int builtins.list builtins.set "
+    "builtins.str builtins.tuple collections.OrderedDict collections.defaultdict"
+)
 
 
 def encoded(text: Any = b"", *rest: Any) -> Any:
@@ -308,7 +312,7 @@ MAKERS: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): container(dict),
     ("collections", "defaultdict"): lambda *args: (
         {},
-        all(isinstance(a, Name) and a.module == "builtins" for a in args),
+        all(isinstance(a, Name) and a.is_one_of(FACTORIES) for a in args),
     ),
     ("numpy", "dtype"): lambda *args: (DType(Name("numpy", "dtype"), args), None),
     ("numpy.random._pickle", "__randomstate_ctor"): lambda *args: stub(
@@ -715,7 +719,7 @@ class Writer:
         if isinstance(x, dict) and not has_plain_keys(x):
             return self.node([[k, v] for k, v in x.items()], depth)
         if isinstance(x, dict):
-            kinds = [loader("TypeNode", "builtins", type(k).__name__) for k in x]
+            kinds = [loader("TypeNode", type(k).__module__, type(k).__name__) for k in x]
             content = {json_key(k): self.node(v, depth) for k, v in x.items()}
             return loader(
                 "DictNode", "builtins", "dict", content=content, key_types={"content": kinds}

@@ -64,6 +64,8 @@ def _with(tree: Tree, *given: tuple[Quantity, FloatArray | None, BoolArray | Non
     for quantity, values, at in given:
         if (
             values is None
+            # What boosting adds at its leaves is there already, in its own units.
+            or tree.statistics.get(quantity) is not None
             or not (np.abs(values) <= MOST_REAL).all()
             or (at is not None and not at.any())
         ):
