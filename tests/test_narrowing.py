@@ -124,7 +124,7 @@ def test_whole_numbers_are_found_as_whole_numbers(whole):
     schema = Schema([(Ordinal if whole else Numeric)(c, 0, 30) for c in X])
     found = treeleak.reconstruct(RandomForestClassifier(80, random_state=0).fit(X, y), schema)
     assert (found.X == X).to_numpy().mean() > 0.8
-    assert found.midpoints_met > 0.8
+    assert found.midpoints_met > 0.75
 
 
 @pytest.mark.slow
