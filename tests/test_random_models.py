@@ -78,7 +78,8 @@ def test_ends_that_were_guessed_from_thresholds_are_open():
 def test_wrong_proofs_are_found():
     """The benchmark's own check fails on rows that are not there, and on a false contradiction."""
     X = bits(12)
-    case = fitted(xgboost.XGBClassifier(n_estimators=3, n_jobs=1), X, (X.c0 + X.c1 > 0) * 1)
+    model = xgboost.XGBClassifier(n_estimators=3, n_jobs=1, min_child_weight=0)
+    case = fitted(model, X, (X.c0 + X.c1 > 0) * 1)
     found = treeleak.reconstruct(case.model, Schema([treeleak.Binary(c) for c in X]))
     assert not faults(found, case)
     other = Trained("", case.model, 0 * X, case.y, case.leaves)
@@ -92,11 +93,12 @@ def test_no_proof_about_a_random_model_is_wrong(seeds):
         assert not outcome.wrong, (outcome.seed, outcome.model)
 
 
+@pytest.mark.filterwarnings("ignore")  # settings that libraries give up
 def test_random_models_are_of_all_libraries():
     made = []
     for seed in range(12):
         try:
             made.append(type(trained(seed).model).__module__.split(".")[0])
-        except ValueError:  # settings that do not go together
+        except Exception:  # settings that do not go together, in each library's own words
             continue
     assert set(made) == {"sklearn", "xgboost", "lightgbm", "catboost"}

@@ -83,7 +83,10 @@ def check_form(result: Reconstruction, release: Release, schema: Schema) -> None
     else:
         assert all(tree.counts is None for tree in release.trees)
     assert len(result.proved) == len(sure) == n
-    assert ((sure > 0) & (sure <= 1)).all()
+    said = ~np.isnan(sure)
+    assert ((sure > 0) & (sure <= 1))[said].all()
+    # Of rows that miss counts, a value is proved, or it is not known how sure it is.
+    assert said.all() if result.sureness_known else (sure[said] == 1).all()
     assert check_rows(release, X, y).misfit == result.misfit
     assert json.loads(result.to_json(include_rows=True))["n_rows"] == n
     assert "rows" not in json.loads(result.to_json())

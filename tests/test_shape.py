@@ -133,7 +133,7 @@ def test_few_guesses_do_not_tell_their_spread(data):
     assert tried.knows == "model"
     found = Shape.of(tried.guesses)
     assert found.n_guesses == 3
-    assert found.sd == 0
+    assert found.sd == pytest.approx(0, abs=1e-15)
     assert found.error == pytest.approx(reconstruction_error(rebuilt.X, X, schema))
     # The same rows are no nearer than themselves, and nearer than rows that are all wrong.
     held = held_against([tried], tried.guesses.row_errors, tried.guesses.row_misses)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from treeleak.core.arrays import FloatArray
+from treeleak.core.decisions import on_grid
 
 FEWEST_PEOPLE = 8
 """People without whom no test reaches a level of half a percent: that their signs agree has a
@@ -30,7 +31,7 @@ def margin(own: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int
         return 1.0
     people, draws = float(gain.var(ddof=1)) / len(gain), spread**2
     mean, total = float(gain.mean()), people + draws
-    if total == 0:
-        return 0.0 if mean > 0 else 1.0
+    if on_grid(np.sqrt(total)) == 0:
+        return 0.0 if on_grid(mean) > 0 else 1.0
     freedom = total**2 / (people**2 / (len(gain) - 1) + draws**2 / max(n_draws - 1, 1))
     return float(stdtr(freedom, -mean / np.sqrt(total)))

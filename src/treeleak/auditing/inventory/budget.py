@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.forms import SHORT, pieces
@@ -103,9 +104,15 @@ def _settings(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
 
 def _content(value: Any, free: Set[str] = frozenset()) -> tuple[str, ...]:
     held = pieces(value)
-    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in a.ravel().tolist())
+    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in _entries(a))
     code = (o.type for o in held.others if isinstance(o, Opaque))
     return (*code, *(text for v in (*held.scalars, *arrays) if (text := repr(v)) not in free))
+
+
+def _entries(array: NDArray[Any]) -> list[Any]:
+    """List the entries; an array that counts from 0, as codes of categories do, tells its length."""
+    counted = array.size > 1 and np.array_equal(array, np.arange(array.size))
+    return [range(array.size)] if counted else array.ravel().tolist()
 
 
 def _texts(value: Any) -> frozenset[str]:
