@@ -203,6 +203,34 @@ def test_a_program_that_hears_no_alarm_ends_with_what_it_has():
     assert (done.returncode, done.stdout) == (3, "what there is\n")
 
 
+LATE = """
+import time
+from treeleak.core import ending
+from treeleak.core.clock import Clock
+ending.LAST = 0.05
+steps = 0
+
+def finish():
+    time.sleep(0.2)
+    before = steps
+    time.sleep(0.2)
+    print(before > 0, steps - before, flush=True)
+    return 3
+
+with ending.terminable(), ending.ended_in_time(Clock(0.05), finish):
+    while True:
+        try:
+            steps += 1
+        except Exception:
+            pass
+"""
+
+
+def test_what_is_late_takes_no_time_from_what_is_written():
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "True 0\n", "")
+
+
 def test_what_was_found_until_an_audit_is_cut_off_is_reported(
     release: Release, monkeypatch: pytest.MonkeyPatch
 ):

@@ -98,7 +98,7 @@ def test_points_beyond_the_last_threshold_are_where_half_of_the_rows_are():
     others = np.arange(len(old)) != last
     inner = others & (old.representatives[:, 0] > 0.1)
     np.testing.assert_array_equal(new.representatives[inner], old.representatives[inner])
-    assert values.placed(release, rows).distance[0].max() > values.distance[0].max()
+    assert values.placed(release, rows).distance(0).max() > values.distance(0).max()
 
 
 def test_nothing_is_drawn_where_an_interval_has_no_end_and_nothing_says_how_far_it_goes():

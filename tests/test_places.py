@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import walking
+from treeleak.attacks.known_draws import leaf_boxes, walking
 from treeleak.attacks.known_draws.beliefs import places_by_leaves
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -82,6 +82,18 @@ class Forest:
 @pytest.fixture(scope="module")
 def forest() -> Forest:
     return Forest(150, 60, 0)
+
+
+def test_what_leaves_have_in_common_is_looked_up_in_blocks(monkeypatch: pytest.MonkeyPatch):
+    own, blocks = Forest(30, 5, 0), []
+    leaves, at_once = own.leaves.astype(np.int32), LeafBoxes._common
+    monkeypatch.setattr(leaf_boxes, "_BLOCK", 5 * COLUMNS * 7)
+    monkeypatch.setattr(
+        LeafBoxes, "_common", lambda self, some: blocks.append(len(some)) or at_once(self, some)
+    )
+    np.testing.assert_array_equal(own.boxes.common(leaves), at_once(own.boxes, leaves))
+    assert blocks == [7, 7, 7, 7, 2]
+    assert own.boxes.common(leaves[:0]).shape == (3, 0, COLUMNS)
 
 
 @pytest.mark.slow

@@ -2,9 +2,10 @@
 
 Makes an environment for each, trains the settings of ``real_models.py`` in it, and audits each file
 by the command line. Floors: every file that is refused gets a reason of its own, no audit runs
-later than its limit and 5 s or takes more than 4 GB, and none ends in a traceback. Seconds past the
-limit are the lesser of those by the clock and of the processor: other work on the machine counts
-for nothing. Finished audits are kept in the folder, and not repeated.
+later than its limit and 5 s or takes more than 4 GB, and none ends in a traceback. Large models are
+audited with their training rows (a limit of 20 s suits them), and must have inventory and leaves.
+Seconds past the limit are the lesser of those by the clock and of the processor: other work on the
+machine counts for nothing. Finished audits are kept in the folder, and not repeated.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ GENERIC = (
 )
 """What is no reason of its own: words for anything that nobody foresaw."""
 ANSWERED = (0, 3, 4)
-FAULTS = ("traceback", "no reason", "late", "memory", "unknown part", "wrong words")
+FAULTS = ("traceback", "no reason", "late", "memory", "unknown part", "wrong words", "no leaves")
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,20 @@ class Outcome:
     fault: str
 
 
-def audit(group: str, name: str, path: Path, limit: float, words: str = "") -> Outcome:
-    """Audit one file in a process of its own, and judge how it ended."""
+def audit(
+    group: str, name: str, path: Path, limit: float, words: str = "", rows: Path | None = None
+) -> Outcome:
+    """Audit one file in a process of its own, and judge how it ended.
+
+    ``words``: must be said. ``rows``: the training rows; leaves must be counted then.
+    """
     with tempfile.TemporaryDirectory() as folder:
         told, shown, report = (Path(folder) / part for part in ("err", "out", "audit.json"))
         command = [
             sys.executable, "-m", "treeleak", "audit", str(path), "--trust-pickle", "--time-limit",
             f"{limit:g}", "--json", str(report),
         ]  # fmt: skip
+        command += [] if rows is None else ["--train", str(rows), "--label", "label"]
         start = time.perf_counter()
         with told.open("wb") as err, shown.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=err)
@@ -96,8 +103,10 @@ def audit(group: str, name: str, path: Path, limit: float, words: str = "") -> O
         lines = [line for line in told.read_text(errors="replace").splitlines() if line.strip()]
         said = lines[-1].replace(str(path), path.name) if lines else ""
         screen = " ".join(shown.read_text(errors="replace").split())
+        counted = False
         if report.is_file():
-            headline = json.loads(report.read_text())["headline"]
+            document = json.loads(report.read_text())
+            headline, counted = document["headline"], bool(document["counts"])
             said = headline if status in ANSWERED else f"{said} {headline}"
     processor, mebibytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss >> 10
     faults = {
@@ -107,6 +116,7 @@ def audit(group: str, name: str, path: Path, limit: float, words: str = "") -> O
         "memory": mebibytes > MOST_MIB,
         "unknown part": "known to no rule" in screen,
         "wrong words": bool(words) and not any(words in line for line in lines),
+        "no leaves": rows is not None and not (counted and document["inventory"]),
     }
     fault = ", ".join(kind for kind in FAULTS if faults[kind])
     return Outcome(group, name, status, said, seconds, processor, mebibytes, fault)
@@ -132,20 +142,28 @@ def make_models(folder: Path, environment: str, library: str) -> Path:
     return models
 
 
-def files(folder: Path, group: str, every: int) -> Iterator[tuple[str, str, Path, str]]:
-    """List what is audited: group, name, path, and the words that must be said of it."""
+def files(
+    folder: Path, group: str, every: int
+) -> Iterator[tuple[str, str, Path, str, Path | None]]:
+    """List what is audited: group, name, path, words that must be said of it, training rows."""
+    if group == "large":
+        from experiments.benchmarks.large_models import write_large
+
+        for name, path, rows in write_large(folder / "large"):
+            yield group, name, path, "", rows
+        return
     if group == "other files":
         from experiments.benchmarks.other_files import write_others
 
         (folder / "others").mkdir(parents=True, exist_ok=True)
         for name, (path, words) in write_others(folder / "others").items():
-            yield group, name, path, words
+            yield group, name, path, words, None
         return
     environment, library = group.split(" ")
     models = make_models(folder, environment, library)
     made = json.loads((models / "made.json").read_text())
     for name, file in list(made["models"].items())[::every]:
-        yield f"{library} {made['version']}", name, models / file, ""
+        yield f"{library} {made['version']}", name, models / file, "", None
 
 
 def show(outcomes: Sequence[Outcome], limit: float, *, each: bool) -> int:
@@ -164,12 +182,13 @@ def show(outcomes: Sequence[Outcome], limit: float, *, each: bool) -> int:
             f"{max(o.processor for o in found):.0f}", str(max(o.mebibytes for o in found)),
         )  # fmt: skip
     CONSOLE.print(lines)
-    shown = new_table("Each file" if each else "Faults", "group, name, exit, s, fault, said",
-                      "group, name, fault, said")  # fmt: skip
+    columns = "group, name, exit, s, processor s, MiB, fault, said"
+    shown = new_table("Each file" if each else "Faults", columns, "group, name, fault, said")
     for o in outcomes:
         if each or o.fault:
             said = o.said if each or len(o.said) < 200 else f"{o.said[:200]} …"
-            shown.add_row(o.group, o.name, str(o.status), f"{o.seconds:.0f}", o.fault, said)
+            figures = f"{o.seconds:.0f}", f"{o.processor:.0f}", str(o.mebibytes)
+            shown.add_row(o.group, o.name, str(o.status), *figures, o.fault, said)
     CONSOLE.print(shown)
     kinds = Counter(kind for o in outcomes for kind in o.fault.split(", ") if kind)
     for kind in FAULTS:
@@ -180,7 +199,11 @@ def show(outcomes: Sequence[Outcome], limit: float, *, each: bool) -> int:
 
 
 def main(args: Sequence[str]) -> int:
-    groups = ["other files", *(f"{e} {name}" for e in ("newest", "oldest") for name in SETTINGS)]
+    groups = [
+        "large",
+        "other files",
+        *(f"{e} {name}" for e in ("newest", "oldest") for name in SETTINGS),
+    ]
     parser = Options("real_files", __doc__, kept=False)
     parser.add_argument("--group", choices=groups, help="one of the groups alone")
     parser.add_argument("--quick", action="store_true", help="one setting in eight")
@@ -199,9 +222,9 @@ def main(args: Sequence[str]) -> int:
     known = {(o.group, o.name): o for o in (Outcome(**json.loads(line)) for line in lines)}
     outcomes = []
     for chosen in [given.group] if given.group else groups:
-        for group, name, path, words in files(folder, chosen, 8 if given.quick else 1):
+        for group, name, path, words, rows in files(folder, chosen, 8 if given.quick else 1):
             if (group, name) not in known:
-                known[group, name] = audit(group, name, path, limit, words)
+                known[group, name] = audit(group, name, path, limit, words, rows)
                 with store.open("a") as out:
                     out.write(json.dumps(asdict(known[group, name])) + "\n")
             outcomes.append(known[group, name])

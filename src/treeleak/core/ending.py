@@ -7,6 +7,7 @@ and a thread that does nothing else goes through it when a signal comes.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -103,11 +104,12 @@ def ended_in_time(clock: Clock, finish: Callable[[], int]) -> Iterator[None]:
     if not _programs:
         yield
         return
-    over, turn = threading.Event(), threading.Lock()
+    over, turn, late = threading.Event(), threading.Lock(), threading.get_ident()
 
     def watch() -> None:
         while not over.wait(max(clock.limit + LAST - clock.seconds, _LOOK)):
             if clock.seconds >= clock.limit + LAST and turn.acquire(blocking=False):
+                _halt(late)
                 end_now(finish())
 
     threading.Thread(target=watch, daemon=True).start()
@@ -117,6 +119,17 @@ def ended_in_time(clock: Clock, finish: Callable[[], int]) -> Iterator[None]:
         over.set()
         if not turn.acquire(blocking=False):
             threading.Event().wait()  # The other thread writes, and ends the process.
+
+
+class _Halted(BaseException):
+    """Another thread ends the process."""
+
+
+def _halt(thread: int) -> None:
+    """Stop a thread where it next runs Python, so that it takes no time from another."""
+    if not _no_place_to_raise(sys._current_frames().get(thread)):
+        raised = ctypes.py_object(_Halted)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def at_work() -> bool:

@@ -27,6 +27,10 @@ from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneH
 
 _BINS = 8
 """Bins of the atoms of an ordered attribute that has more."""
+_KEPT = 2**26
+"""Most pairs of values whose distances are kept, of all attributes: 0.5 GiB."""
+_BLOCK = 2**24
+"""Most pairs of values that are compared at once otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,7 @@ class Values:
             return self
         out = replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
         # Large, and the same.
-        out.__dict__["distance"] = self.distance
+        out.__dict__["_kept"] = self._kept
         return out
 
     def placed(self, release: Release, rows: FloatArray) -> Values:
@@ -117,13 +121,24 @@ class Values:
         return tuple(out)
 
     @cached_property
-    def distance(self) -> tuple[FloatArray, ...]:
-        """Per attribute, columns that differ between two values (a share of the range for numbers).
+    def _kept(self) -> tuple[FloatArray, ...] | None:
+        """Distances of all pairs of values of each attribute; None if they are too many to keep."""
+        if int((np.diff(self.start) ** 2).sum()) > _KEPT:
+            return None
+        return tuple(self._compared(a, slice(None)) for a in range(len(self.start) - 1))
 
-        The last is that of the class.
+    def _compared(self, a: int, others: slice | IntArray) -> FloatArray:
+        """Work out what :meth:`distance` says."""
+        if a < len(self.parts):
+            return _distance(self.parts[a].attribute, self.table(a), others)
+        return 1.0 - np.eye(int(self.start[-1] - self.start[-2]))[:, others]
+
+    def distance(self, a: int, others: slice | IntArray = slice(None)) -> FloatArray:
+        """Columns that differ between each value of attribute ``a`` and others: all unless given.
+
+        Shares of the range for numbers. The last attribute is the class.
         """
-        own = [_distance(part.attribute, self.table(a)) for a, part in enumerate(self.parts)]
-        return (*own, 1.0 - np.eye(int(self.start[-1] - self.start[-2])))
+        return self._compared(a, others) if self._kept is None else self._kept[a][:, others]
 
     @cached_property
     def settled(self) -> BoolArray:
@@ -238,9 +253,10 @@ class Values:
         """Columns that differ between every row of ``x`` and every row of ``y``."""
         require("a table of all pairs of rows", (2, len(x), len(y)))
         out = np.zeros((len(x), len(y)))
-        for a, d in enumerate(self.distance):
-            if len(d) > 1:
-                out += d[x[:, a, None] - self.start[a], y[None, :, a] - self.start[a]]
+        for a, n in enumerate(np.diff(self.start)):
+            if n > 1:
+                used, place = np.unique(y[:, a] - self.start[a], return_inverse=True)
+                out += self.distance(a, used)[x[:, a, None] - self.start[a], place.ravel()]
         return out
 
     def apart(self, x: IntArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -267,9 +283,12 @@ class Values:
         On a grid: rows are matched and values chosen by these, and many are equal.
         """
         out = np.zeros_like(share)
-        for a, d in enumerate(self.distance):
+        for a, n in enumerate(np.diff(self.start)):
             own = slice(self.start[a], self.start[a + 1])
-            out[:, own] = share[:, own] @ d
+            size = n if self._kept is not None else max(_BLOCK // n, 1)
+            for begin in range(0, n, size):
+                block = slice(begin, begin + size)
+                out[:, own][:, block] = share[:, own] @ self.distance(a, block)
         return on_grid(out)
 
     def mean_cost(self, chosen: IntArray, cost: FloatArray) -> float:
@@ -303,26 +322,28 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.
     return Values(tuple(parts), *own, tests)
 
 
-def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
-    require("a table of all pairs of values of a column", (2, len(table), len(table)))
+def _distance(
+    attribute: Attribute, table: FloatArray, others: slice | IntArray = slice(None)
+) -> FloatArray:
+    """Compare each value of a table with some of the others."""
+    own = table[others]
+    require("a table of all pairs of values of a column", (2, len(table), len(own)))
     if isinstance(attribute, Joint):
-        d = np.zeros((len(table), len(table)))
+        d = np.zeros((len(table), len(own)))
         for i, owner in enumerate(attribute.owners):
-            d += _distance(owner, table[:, i, None])
+            d += _distance(owner, table[:, i, None], others)
         return d
     if isinstance(attribute, (Ordinal, Numeric)):
-        x = table[:, 0]
+        x, y = table[:, 0], own[:, 0]
         low, high = attribute.bounds
         if not math.isfinite(high - low):
             low, high = (np.nanmin(x), np.nanmax(x)) if np.isfinite(x).any() else (0.0, 0.0)
-        d = np.abs(x[:, None] - x[None, :]) / ((high - low) or 1.0)
-        missing = np.isnan(x)
-        return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
+        d = np.abs(x[:, None] - y[None, :]) / ((high - low) or 1.0)
+        return np.where(np.isnan(x)[:, None] != np.isnan(y)[None, :], 1.0, np.nan_to_num(d))
     if isinstance(attribute, OneHot):
         # A product of matrices: comparing all columns of a large group at once takes gigabytes.
-        only_one = table @ (1.0 - table).T
-        return only_one + only_one.T
+        return table @ (1.0 - own).T + (1.0 - table) @ own.T
     if isinstance(attribute, (Binary, Categorical)):
         x = np.nan_to_num(table[:, 0], nan=np.inf)
-        return np.not_equal.outer(x, x).astype(float)
+        return np.not_equal.outer(x, x[others]).astype(float)
     raise TypeError(f"no distance for attributes of kind {attribute.kind!r}")

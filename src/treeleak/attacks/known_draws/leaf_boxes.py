@@ -21,6 +21,8 @@ MAX_WORDS = 2**27
 """Most words of a table of domains: 1 GiB; most sides of leaves."""
 MAX_COMPARED = 2**25
 """Most words of the table of leaves that meet: 256 MiB."""
+_BLOCK = 2**22
+"""Sides of leaves that are looked up at once: a fraction of a second, between which alarms ring."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,13 @@ class LeafBoxes:
 
         Returns an array of shape (3, n_lines, n_attributes).
         """
+        own = self.forest.leaves
+        sides = leaves.shape[1] * (own.low.shape[1] + own.members.shape[1])
+        size = max(_BLOCK // max(sides, 1), 1)
+        blocks = range(0, max(len(leaves), 1), size)
+        return np.concatenate([self._common(leaves[i : i + size]) for i in blocks], axis=1)
+
+    def _common(self, leaves: NDArray[np.int32]) -> IntArray:
         own, start = self.forest.leaves, self.forest.set_start
         low, high = own.low[leaves].max(axis=1), own.high[leaves].min(axis=1)
         gone = own.gone[leaves].min(axis=1).astype(bool)
@@ -104,8 +113,7 @@ class LeafBoxes:
         own, start, p = self.forest.leaves, self.forest.set_start, int(self.place[attribute])
         n_atoms = int(self.geometry.radix[attribute])
         if p < 0:
-            held = np.bitwise_and.reduce(own.members[leaves], axis=1)
-            words = np.ascontiguousarray(held[:, start[-1 - p] : start[-p]])
+            words = np.bitwise_and.reduce(own.members[:, start[-1 - p] : start[-p]][leaves], axis=1)
             bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
             return bits[:, :n_atoms].astype(bool)
         atom = np.arange(n_atoms)
