@@ -15,7 +15,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from treeleak.release import read_model
-from treeleak.release.readers import unpickle_worker as worker
+from treeleak.release.readers.unpickling.ledger import Ledger
+from treeleak.release.readers.unpickling.unpickler import Source, Unpickler
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 TREE = DecisionTreeClassifier(max_depth=2).fit(ROWS, ROWS[:, 0] > 0)
@@ -23,10 +24,10 @@ TREE = DecisionTreeClassifier(max_depth=2).fit(ROWS, ROWS[:, 0] > 0)
 
 def left_over(content):
     """List what is left over, or why the file is refused; run in this process."""
-    ledger = worker.Ledger()
-    source = worker.Source(io.BytesIO(content))
+    ledger = Ledger()
+    source = Source(io.BytesIO(content))
     try:
-        ledger.take(worker.Unpickler(source, ledger).load())
+        ledger.take(Unpickler(source, ledger).load())
     except Exception as error:
         # Whatever a hostile file provokes, it is refused.
         return [error]

@@ -45,8 +45,8 @@ OWN_WORDS = {
 
 def classes():
     for found in pkgutil.walk_packages(treeleak.__path__, "treeleak."):
-        # Loops compiled on their own, and a process that imports nothing of treeleak.
-        if found.name.endswith(("_kernels", "__main__", "unpickle_worker")):
+        # Loops compiled on their own.
+        if found.name.endswith(("_kernels", "__main__")):
             continue
         module = importlib.import_module(found.name)
         for name, cls in inspect.getmembers(module, inspect.isclass):

@@ -38,9 +38,9 @@ from treeleak.core.errors import NotCovered
 from treeleak.release import Release, RuleList, StoredObject, read_j48, read_model, to_release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.infer_schema import infer_rule_schema, suggest_schema
-from treeleak.release.readers import unpickle_worker as worker
 from treeleak.release.readers.arff import read_arff_header
 from treeleak.release.readers.release_file import release_from_dict
+from treeleak.release.readers.unpickling import __main__ as worker
 from treeleak.report import render_html
 from treeleak.schema import Ordinal, Schema
 

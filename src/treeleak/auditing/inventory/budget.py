@@ -110,7 +110,7 @@ def _content(value: Any, free: Set[str] = frozenset()) -> tuple[str, ...]:
 
 
 def _entries(array: NDArray[Any]) -> list[Any]:
-    """List the entries; an array that counts from 0, as codes of categories do, tells its length."""
+    """List the entries; an array that counts from 0, as codes of categories do, tells its size."""
     counted = array.size > 1 and np.array_equal(array, np.arange(array.size))
     return [range(array.size)] if counted else array.ravel().tolist()
 

@@ -15,9 +15,10 @@ from treeleak.auditing.inventory.shapes import (
     array_in,
     count,
     either,
+    fits,
     history,
+    inside,
     json_text,
-    left_over,
     like,
     name,
     names,
@@ -163,7 +164,7 @@ def _grown(value: Any, sizes: Sizes) -> bool:
             own: Shape = {"split": _SPLIT, "left": _anything, "right": _anything}
         else:
             own = {"value": either(one_number, real("outputs", exactly=True)), "weight": one_number}
-        if next(left_over(node, own, sizes), None) is not None:
+        if not fits(node, own, sizes):
             return False
     return True
 
@@ -233,7 +234,7 @@ MOST_BORDERS = 65_535
 
 def shape_of(root: Mapping[str, Any]) -> Shape:
     """Give the shape of a file: statistics of the target are kept by what its columns call them."""
-    ctrs = _in(root, "features_info", "ctrs")
+    ctrs = inside(root, "features_info", "ctrs")
     listed = ctrs if isinstance(ctrs, list) else []
     known = [str(own.get("identifier")) for own in listed if isinstance(own, Mapping)]
     table: Shape = {
@@ -245,12 +246,12 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
 
 def sizes_of(root: Mapping[str, Any]) -> Sizes:
     """Count columns, outputs and trees, as far as the file says."""
-    info = _in(root, "features_info")
+    info = inside(root, "features_info")
     kinds = ("float_features", "categorical_features", "text_features", "embedding_features")
-    n_columns = sum(len(own) for kind in kinds if isinstance(own := _in(info, kind), list))
+    n_columns = sum(len(own) for kind in kinds if isinstance(own := inside(info, kind), list))
     flat = [
         own.get("flat_feature_index") for kind in kinds
-        for own in (_in(info, kind) or ()) if isinstance(own, Mapping)
+        for own in (inside(info, kind) or ()) if isinstance(own, Mapping)
     ]  # fmt: skip
     last = max([x for x in flat if isinstance(x, int) and 0 <= x < 10**6], default=-1)
     pair = root.get("scale_and_bias")
@@ -258,9 +259,9 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
     outputs = len(bias) if isinstance(bias, list) else 1
     trees = root.get("oblivious_trees", root.get("trees"))
     n_trees = len(trees) if isinstance(trees, list) else 0
-    params = _in(root, "model_info", "params")
-    rounds = _in(params, "boosting_options", "iterations")
-    hashes, ctrs = _in(info, "cat_features_hash"), _in(info, "ctrs")
+    params = inside(root, "model_info", "params")
+    rounds = inside(params, "boosting_options", "iterations")
+    hashes, ctrs = inside(info, "cat_features_hash"), inside(info, "ctrs")
     return {
         "columns": max(n_columns, last + 1),
         "outputs": outputs,
@@ -273,9 +274,3 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
         "few": FEW,
         "two": 2,
     }
-
-
-def _in(data: Any, *keys: str) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data

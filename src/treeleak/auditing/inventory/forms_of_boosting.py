@@ -75,10 +75,10 @@ _ROUNDS = 100
 """By default, where an estimator does not say how many."""
 
 
-def of_tree(value: Any, owner: StoredObject) -> bool:
-    """Numbers, no more than the trees of a library have places for, or a model has columns."""
+def of_each_column(value: Any, owner: StoredObject) -> bool:
+    """Numbers, no more than the model has columns."""
     held = numbers_in(value)
-    return held is not None and held.ndim <= 2 and held.size <= most_in(owner)
+    return held is not None and held.ndim <= 2 and held.size <= columns_of(owner)
 
 
 def whole_numbers(value: Any, context: Any) -> bool:  # noqa: ARG001
@@ -91,21 +91,6 @@ def all_zero(value: Any, context: Any) -> bool:  # noqa: ARG001
     """Say whether nothing but zeros stands there."""
     held = numbers_in(value)
     return held is not None and not held.any()
-
-
-def most_in(owner: StoredObject) -> int:
-    """Most numbers of one kind that a tree can hold, or the text of a model beside its trees."""
-    columns = owner.get("feature_names")
-    if owner.name == "Booster" and isinstance(columns, str):
-        return len(columns.split())
-    left, leaves = owner.get("left_children"), owner.get("num_leaves")
-    n = len(left) if isinstance(left, np.ndarray) else 0
-    if isinstance(leaves, np.ndarray) and leaves.size == 1 and leaves[0] < 2**31:
-        n = max(n, int(leaves[0]))
-    own = owner.get("leaf_values", owner.get("split_index"))
-    n = max(n, len(own) if isinstance(own, list) else 0)
-    # Lists of categories have words of bits, or numbers, for each test.
-    return max(n, 1) * 256 if "cat" in " ".join(owner.state) else max(n, forms.SHORT)
 
 
 def numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
@@ -186,20 +171,11 @@ def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
             value = json.loads(value)
         except (ValueError, RecursionError):
             return False
-    if not isinstance(value, list) or not value:
-        return False
-    flat = value if not isinstance(value[0], (list, Mapping)) else ()
-    parts = [flat] if flat else value
-    return all(_is_category_list(part) for part in parts)
-
-
-def _is_category_list(part: Any) -> bool:
-    if isinstance(part, Mapping):
-        # XGBoost keeps the bytes of texts, and where each begins.
-        return set(part) <= {"type", "values", "offsets"} and all(
-            numbers_in(own) is not None or own == [] for k, own in part.items() if k != "type"
-        )
-    return isinstance(part, (list, np.ndarray)) and forms.each_once(list(part))
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(own, (list, np.ndarray)) and forms.each_once(list(own)) for own in value)
+    )
 
 
 def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001

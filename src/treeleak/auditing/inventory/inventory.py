@@ -151,12 +151,12 @@ def take_inventory(
             said = told.setdefault((part.where, rule), {})
             if len(said) < MOST_TOLD:
                 said[in_numbers] = None
-        if not rule.rows and _searched(part, rule):
+        if table is not None and not rule.rows and _searched(part, rule):
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
     for (where, *_), parts in spread.items():
         # What is short in every object can be a table in all of them together.
-        if (worse := _together(parts, table)) is not None:
-            found.setdefault((where, worse), Counter())[_shown(parts[0], worse)] += len(parts)
+        if table is not None and _stand_in_all(parts, table):
+            found.setdefault((where, STORED), Counter())[_shown(parts[0], STORED)] += len(parts)
     entries = (
         Entry(
             where=where,
@@ -183,14 +183,11 @@ def _content(value: Any) -> tuple[Any, ...]:
     return (repr(held.scalars), *others)
 
 
-def _together(parts: list[_Part], table: Table | None) -> Rule | None:
-    """Judge the values of one attribute in many objects; None where that changes nothing."""
-    if len(parts) < 2:
-        return None
+def _stand_in_all(parts: list[_Part], table: Table) -> bool:
+    """Say whether rows stand in the values of one attribute in many objects together."""
     values = [part.value for part in parts]
     # What is the same in every object, as classes are, would spell rows of few columns by chance.
-    apart = table is not None and len({_content(value) for value in values}) > 1
-    return STORED if apart and table is not None and table.stands_in(values) else None
+    return len({_content(value) for value in values}) > 1 and table.stands_in(values)
 
 
 def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:

@@ -1,4 +1,8 @@
-"""Rules on what the files of XGBoost, LightGBM and CatBoost hold."""
+"""Rules on what the files of XGBoost, LightGBM and CatBoost hold.
+
+Only what stands in their estimators and boosters has a form here: the parts of files are held
+against their shapes, or their lines, before (:mod:`.layouts`).
+"""
 
 from __future__ import annotations
 
@@ -17,53 +21,53 @@ _PARAMETERS = (
 OF_BOOSTING: tuple[Rule, ...] = (
     Rule("sum_hessian loss_changes base_weights leaf_weights", "harmless",
          "numbers that were emptied", "All zero.",
-         owner="XGBoostTree CatBoostTree", when=boosting.all_zero, form=boosting.of_tree),
+         owner="XGBoostTree CatBoostTree", when=boosting.all_zero),
     Rule("leaf_count internal_count leaf_weights", "leaks", "rows in each node",
          "Each number counts the training rows in a small part of the data. Every tree "
              "counts all of them, and many such counts together determine the rows.",
-         owner="LightGBMTree CatBoostTree", change="counts", form=boosting.of_tree),
+         owner="LightGBMTree CatBoostTree", change="counts"),
     Rule("sum_hessian leaf_weight internal_weight", "leaks", "sums of second derivatives",
          "In the first trees, and in all trees for squared errors, they count the rows of "
              "each node. In later trees, earlier ones give the second derivative of a row: one "
              "equation on the rows of each node, to 7 (XGBoost) or 15 digits.",
-         owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
+         owner="XGBoostTree LightGBMTree", change="counts"),
     Rule("importances", "harmless", "importance of columns", "These are the numbers of splits "
         "that test each column.",
-         owner="Booster", when=boosting.whole_numbers, form=boosting.of_tree),
+         owner="Booster", when=boosting.whole_numbers, form=boosting.of_each_column),
     Rule("loss_changes split_gain importances", "leaks", "gain of each split",
          "With the values of the nodes it gives the sums of second derivatives. So it gives "
              "the numbers of rows, even if these were removed.",
-         owner=f"{_TREES} Booster", change="counts", form=boosting.of_tree),
+         owner=f"{_TREES} Booster", change="counts", form=boosting.of_each_column),
     Rule("base_weights internal_value", "leaks", "values of nodes that are no leaves",
          "Predictions do not need them. With the gains they give the sums of second derivatives.",
-         owner="XGBoostTree LightGBMTree", change="counts", form=boosting.of_tree),
+         owner="XGBoostTree LightGBMTree", change="counts"),
     Rule("leaf_value leaf_values leaf_weights leaf_const leaf_coeff", "leaks", "what each leaf "
         "adds",
          "Predictions need it. It is computed from the rows of the leaf alone, on top of "
              "the earlier trees. In CatBoost, a leaf that adds nothing held no row.",
-         owner=_TREES, change="leaves", form=boosting.of_tree),
+         owner=_TREES, change="leaves"),
     Rule("split_conditions", "leaks", "thresholds, and what each leaf adds",
          "Predictions need them. With tree_method=hist a threshold is the value of a "
              "training row. A leaf's value is computed from its rows alone.",
-         owner="XGBoostTree", change="values", form=boosting.of_tree,
+         owner="XGBoostTree", change="values",
          of_columns=values_told.of_thresholds),
     Rule("threshold border", "leaks", "thresholds",
          "Each lies between two values of training rows.",
-         owner="LightGBMTree CatBoostSplits", change="values", form=boosting.of_tree,
+         owner="LightGBMTree CatBoostSplits", change="values",
          of_columns=values_told.of_thresholds),
     Rule("borders", "leaks", "borders between values of each column",
          "Each is the middle of two neighbouring values of the training rows.",
-         owner="CatBoostColumn", when=conditions.filled, change="values", form=boosting.numbers),
+         owner="CatBoostColumn", when=conditions.filled, change="values"),
     Rule("borders", "harmless", "borders between values of each column", "None.",
-         owner="CatBoostColumn", form=boosting.numbers),
+         owner="CatBoostColumn"),
     Rule("default_left", "leaks", "where missing values go",
          "It shows the columns in which training rows had no value, if any.",
-         owner="XGBoostTree", form=boosting.of_tree),
+         owner="XGBoostTree"),
     Rule("has_nans", "leaks", "columns with missing values",
          "It shows the columns in which training rows had no value.",
          owner="CatBoostColumn", when=conditions.true),
     Rule("has_nans nan_value_treatment", "harmless", "where missing values go",
-         "This is the rule of a test for them.", owner="CatBoostColumn", form=forms.short),
+         "This is the rule of a test for them.", owner="CatBoostColumn"),
     Rule("feature_infos", "harmless", "values of each column, removed", "Says nothing.",
          owner="Booster", when=conditions.none_said, form=boosting.ranges),
     Rule("feature_infos", "leaks", "smallest and largest value of each column",
@@ -106,10 +110,10 @@ OF_BOOSTING: tuple[Rule, ...] = (
          owner="Booster XGB* LGBM* CatBoost*", form=boosting.of_columns),
     Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
         "library.",
-         owner="CatBoostInfo", form=boosting.settings),
+         owner="CatBoostInfo"),
     Rule("weight_drop", "harmless", "weights of the trees", "They were drawn without looking at "
         "rows.",
-         owner="XGBoostBooster", form=boosting.numbers),
+         owner="XGBoostBooster"),
     Rule("tree_info iteration_indptr tree_sizes best_iteration best_ntree_limit "
          "_best_iteration", "harmless", "sizes",
          "They give the output of each tree, the length of its text, and the best round.",
@@ -117,7 +121,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("id num_nodes num_deleted num_feature size_leaf_vector num_leaves num_cat is_linear "
          "shrinkage feature_index flat_feature_index", "harmless", "sizes",
          "It gives the size of the trees, and numbers them and the columns.",
-         owner="XGBoostSettings XGBoostTree LightGBMTree CatBoostColumn", form=forms.short),
+         owner="XGBoostSettings XGBoostTree LightGBMTree CatBoostColumn"),
     Rule("categories categories_* cat_* left_children right_children parents split_indices "
          "leaf_child_counts split_type split_feature decision_type "
              "left_child right_child split_index "
@@ -125,9 +129,9 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "num_features", "not assessed", "shape of the trees",
          "Predictions need it. The choice of splits depends on the rows. This audit does "
              "not attack the shape alone.",
-         owner=f"{_TREES} CatBoostSplits", form=boosting.of_tree),
+         owner=f"{_TREES} CatBoostSplits"),
     Rule("split_type", "not assessed", "shape of the trees", "Needed to predict.",
-         owner="CatBoostSplits", form=forms.repeated),
+         owner="CatBoostSplits"),
     Rule("_test_evals", "leaks", "one entry for each validation row",
          "It holds what the model says of each row that training was watched with.",
          owner="CatBoost*", change="per_row", form=boosting.numbers),

@@ -57,39 +57,40 @@ class ByColumn:
 
     item: Shape
 
+    def of(self, key: str, sizes: Sizes) -> Shape | None:
+        """Give the shape of a column's value; None if there is no such column."""
+        known = key.isdigit() and len(key) < 7 and int(key) < max(sizes.get("columns", 0), FEW)
+        return self.item if known else None
+
 
 def left_over(
     value: Any, shape: Shape, sizes: Sizes, at: Place = ()
 ) -> Iterator[tuple[Place, Any]]:
     """List what a shape does not account for, with its place."""
-    if isinstance(shape, Mapping):
+    if isinstance(shape, (Mapping, ByColumn)):
         if not isinstance(value, Mapping):
             yield at, value
             return
         for key, inner in value.items():
-            if key in shape:
-                yield from left_over(inner, shape[key], sizes, (*at, key))
-            else:
+            own = shape.of(key, sizes) if isinstance(shape, ByColumn) else shape.get(key)
+            if own is None:
                 yield (*at, key), inner
-    elif isinstance(shape, ByColumn):
-        if not isinstance(value, Mapping):
-            yield at, value
-            return
-        for key, inner in value.items():
-            if key.isdigit() and len(key) < 7 and int(key) < max(sizes.get("columns", 0), FEW):
-                yield from left_over(inner, shape.item, sizes, (*at, key))
             else:
-                yield (*at, key), inner
+                yield from left_over(inner, own, sizes, (*at, key))
     elif isinstance(shape, Items):
         items = value.tolist() if isinstance(value, np.ndarray) else value
         if not isinstance(items, list) or len(items) > sizes.get(shape.size, 0):
             yield at, value
             return
         for k, inner in enumerate(items):
-            own = {**sizes, **shape.own(inner, k)}
-            yield from left_over(inner, shape.item, own, (*at, k))
+            yield from left_over(inner, shape.item, {**sizes, **shape.own(inner, k)}, (*at, k))
     elif not shape(value, sizes):
         yield at, value
+
+
+def fits(value: Any, shape: Shape, sizes: Sizes) -> bool:
+    """Say whether a shape accounts for all of a value."""
+    return next(left_over(value, shape, sizes), None) is None
 
 
 def without(value: Any, places: Sequence[Place]) -> Any:
@@ -112,6 +113,13 @@ def without(value: Any, places: Sequence[Place]) -> Any:
         for k, inner in enumerate(value)
         if () not in by_key.get(k, ())
     ]
+
+
+def inside(document: Any, *keys: str) -> Any:
+    """Take what stands under some keys in each other; None where there is nothing."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
 
 
 # -------------------------------------------------------------------------------------- values
@@ -177,9 +185,7 @@ def real(size: str, exactly: bool = False) -> Test:
 
 def either(*tests: Shape) -> Test:
     """Say whether a value fits one of several shapes."""
-    return lambda value, sizes: any(
-        next(left_over(value, test, sizes), None) is None for test in tests
-    )
+    return lambda value, sizes: any(fits(value, test, sizes) for test in tests)
 
 
 def one_number(value: Any, sizes: Sizes) -> bool:  # noqa: ARG001
@@ -209,8 +215,8 @@ def numbers_text(value: Any, sizes: Sizes) -> bool:
 def word(value: Any, sizes: Sizes) -> bool:  # noqa: ARG001
     """Words of the library, each once; not a text of somebody's."""
     parts = value.split(",") if isinstance(value, str) else []
-    fits = len(parts) == len(set(parts)) <= FEW and all(map(_WORD.fullmatch, parts))
-    return value in (None, "") or isinstance(value, bool) or fits
+    known = len(parts) == len(set(parts)) <= FEW and all(map(_WORD.fullmatch, parts))
+    return value in (None, "") or isinstance(value, bool) or known
 
 
 def like(pattern: str) -> Test:
@@ -268,9 +274,7 @@ def settings(keys: Mapping[str, Shape]) -> Test:
             return deep < MOST_DEEP and all(
                 key in keys
                 and (
-                    test(own, sizes, deep + 1)
-                    if keys[key] is word
-                    else next(left_over(own, keys[key], sizes), None) is None
+                    test(own, sizes, deep + 1) if keys[key] is word else fits(own, keys[key], sizes)
                 )
                 for key, own in value.items()
             )
@@ -289,7 +293,7 @@ def json_text(shape: Shape) -> Test:
             value = json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError):
             return False
-        return next(left_over(value, shape, sizes), None) is None
+        return fits(value, shape, sizes)
 
     return test
 

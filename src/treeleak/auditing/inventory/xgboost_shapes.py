@@ -18,6 +18,7 @@ from treeleak.auditing.inventory.shapes import (
     count,
     either,
     groups,
+    inside,
     json_text,
     names,
     numbers_text,
@@ -199,17 +200,17 @@ FILE: Shape = {**_SNAPSHOT, "Model": _SNAPSHOT, "Config": _CONFIG}
 def sizes_of(root: Mapping[str, Any]) -> Sizes:
     """Count columns, outputs and trees, as far as the file says."""
     model = root.get("Model", root)
-    learner = _inside(model, "learner")
-    param = _inside(learner, "learner_model_param")
+    learner = inside(model, "learner")
+    param = inside(learner, "learner_model_param")
     columns, classes, targets = (
-        int(text) if count(text := str(_of(param, key)), {}) else 0
+        int(text) if count(text := str(inside(param, key)), {}) else 0
         for key in ("num_feature", "num_class", "num_target")
     )
-    booster = _inside(learner, "gradient_booster")
-    inner = _inside(booster, "gbtree") or booster
-    trees = _of(_inside(inner, "model"), "trees")
+    booster = inside(learner, "gradient_booster")
+    inner = inside(booster, "gbtree") or booster
+    trees = inside(inner, "model", "trees")
     n_trees = len(trees) if isinstance(trees, list) else 0
-    cats = _of(_inside(_inside(inner, "model"), "cats"), "enc")
+    cats = inside(inner, "model", "cats", "enc")
     listed = [_n_categories(own) for own in cats] if isinstance(cats, list) else []
     return {
         "columns": columns,
@@ -224,16 +225,7 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
 
 
 def _n_categories(listed: Any) -> int:
-    offsets, values = (array_in(_of(listed, key)) for key in ("offsets", "values"))
+    offsets, values = (array_in(inside(listed, key)) for key in ("offsets", "values"))
     if offsets is not None and len(offsets):
         return len(offsets) - 1
     return 0 if values is None else len(values)
-
-
-def _of(data: Any, key: str) -> Any:
-    return data.get(key) if isinstance(data, Mapping) else None
-
-
-def _inside(data: Any, key: str) -> Mapping[str, Any]:
-    own = _of(data, key)
-    return own if isinstance(own, Mapping) else {}

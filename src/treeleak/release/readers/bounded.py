@@ -1,7 +1,7 @@
-"""Bound what this process may take, then run a script in it.
+"""Bound what this process may take, then run a module or a package in it.
 
-Usage: ``python -I bounded.py MEMORY SECONDS WRITTEN SCRIPT ARGUMENT...``. It stands alone (standard
-library), as the scripts do: an isolated interpreter need not find the package they belong to.
+Usage: ``python -I bounded.py MEMORY SECONDS WRITTEN PATH ARGUMENT...``. It stands alone (standard
+library), as what it runs does: an isolated interpreter need not find the package they belong to.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
+from pathlib import Path
 
 
 def bound(memory: int, seconds: int, written: int) -> None:
@@ -32,4 +33,7 @@ def bound(memory: int, seconds: int, written: int) -> None:
 if __name__ == "__main__":
     bound(*map(int, sys.argv[1:4]))
     del sys.argv[:4]
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    script = Path(sys.argv[0])
+    # After all other folders, so that nothing beside it hides a library.
+    sys.path.append(str(script.parent))
+    runpy.run_module(script.stem, run_name="__main__", alter_sys=True)

@@ -16,7 +16,7 @@ _GROWTH = 100
 
 @dataclass(frozen=True)
 class Worker:
-    """A script that reads hostile files, and what it may take."""
+    """A module, or a package, that reads hostile files, and what it may take."""
 
     script: Path
     memory: int

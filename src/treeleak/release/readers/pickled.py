@@ -17,7 +17,7 @@ from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
-WORKER = Worker(Path(__file__).with_name("unpickle_worker.py"), 2 << 30, 2 << 30, 20, 2)
+WORKER = Worker(Path(__file__).with_name("unpickling"), 2 << 30, 2 << 30, 20, 2)
 SECONDS = 600
 
 # Protocols 2 to 5; the compressions of joblib (zlib, gzip, bz2, lzma, xz, lz4); the text of
