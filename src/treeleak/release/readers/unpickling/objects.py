@@ -104,9 +104,9 @@ class DType(Stub):
 
 def variants(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
     """List the types that only differ in whether their fields are aligned."""
-    if not dtype.names:
+    if not dtype.names or dtype.fields is None:
         return [dtype]
-    fields = [(dtype.fields or {})[n][:2] for n in dtype.names]
+    fields = [dtype.fields[n][:2] for n in dtype.names]
     formats, offsets = zip(*fields, strict=True)
     spec: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
     spec["itemsize"] = dtype.itemsize
@@ -194,8 +194,8 @@ def compiled(function: Name, *args: Any) -> Any:
     """Stand in for the functions by which Cython makes an object again: one for each class."""
     cls, checksum, state = args if len(args) == 3 else (None, None, None)
     name = function.name.removeprefix(CYTHON)
-    usual = isinstance(cls, Name) and cls.name == name and type(checksum) is int
-    if not usual or not 0 <= checksum < 1 << 32:
+    usual = isinstance(cls, Name) and cls.name == name
+    if not usual or type(checksum) is not int or not 0 <= checksum < 1 << 32:
         return Stub(function, args), True
     own = state if isinstance(state, tuple) else (state,)
     return Stub(Name(function.module, name), own), True
