@@ -115,7 +115,7 @@ def raw_numbers(draws: bool = False) -> None:
     """The grid of thresholds is too large to list."""
     X, y = _numbers(30, 8 if draws else 6)
     model = RandomForestClassifier(10, bootstrap=draws, random_state=0).fit(X, y)
-    schema = None if draws else Schema([Numeric(c, -5.0, 5.0) for c in X])
+    schema = None if draws else Schema([Numeric(str(c), -5.0, 5.0) for c in X])
     reconstruct(model, schema, time_limit=_ENOUGH)
 
 

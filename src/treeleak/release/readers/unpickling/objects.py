@@ -106,7 +106,8 @@ def variants(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
     """List the types that only differ in whether their fields are aligned."""
     if not dtype.names:
         return [dtype]
-    fields = [(dtype.fields or {})[n][:2] for n in dtype.names]
+    known: Any = dtype.fields
+    fields = [known[n][:2] for n in dtype.names]
     formats, offsets = zip(*fields, strict=True)
     spec: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
     spec["itemsize"] = dtype.itemsize
@@ -192,7 +193,7 @@ CYTHON = "__pyx_unpickle_"
 
 def compiled(function: Name, *args: Any) -> Any:
     """Stand in for the functions by which Cython makes an object again: one for each class."""
-    cls, checksum, state = args if len(args) == 3 else (None, None, None)
+    cls, checksum, state = args if len(args) == 3 else (None, -1, None)
     name = function.name.removeprefix(CYTHON)
     usual = isinstance(cls, Name) and cls.name == name and type(checksum) is int
     if not usual or not 0 <= checksum < 1 << 32:
