@@ -103,10 +103,8 @@ def _settings(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
 
 
 def _content(value: Any, free: Set[str] = frozenset()) -> tuple[str, ...]:
-    held = pieces(value)
-    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in _entries(a))
-    code = (o.type for o in held.others if isinstance(o, Opaque))
-    return (*code, *(text for v in (*held.scalars, *arrays) if (text := repr(v)) not in free))
+    code = (o.type for o in pieces(value).others if isinstance(o, Opaque))
+    return (*code, *(text for v in _scalars(value) if (text := repr(v)) not in free))
 
 
 def _entries(array: NDArray[Any]) -> list[Any]:
@@ -116,9 +114,14 @@ def _entries(array: NDArray[Any]) -> list[Any]:
 
 
 def _texts(value: Any) -> frozenset[str]:
+    return frozenset(v for v in _scalars(value) if isinstance(v, str))
+
+
+def _scalars(value: Any) -> list[Any]:
+    """List numbers and texts, those in arrays, too."""
     held = pieces(value)
-    arrays = (v for a in held.others if isinstance(a, np.ndarray) for v in a.ravel().tolist())
-    return frozenset(v for v in (*held.scalars, *arrays) if isinstance(v, str))
+    arrays = (_entries(a) for a in held.others if isinstance(a, np.ndarray))
+    return [*held.scalars, *(v for array in arrays for v in array)]
 
 
 def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:

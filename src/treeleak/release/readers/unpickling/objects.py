@@ -192,7 +192,7 @@ CYTHON = "__pyx_unpickle_"
 
 def compiled(function: Name, *args: Any) -> Any:
     """Stand in for the functions by which Cython makes an object again: one for each class."""
-    cls, checksum, state = args if len(args) == 3 else (None, None, None)
+    cls, checksum, state = args if len(args) == 3 else (None, -1, None)
     name = function.name.removeprefix(CYTHON)
     usual = isinstance(cls, Name) and cls.name == name
     if not usual or type(checksum) is not int or not 0 <= checksum < 1 << 32:
