@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+import warnings
 import zipfile
 from inspect import signature
 from pathlib import Path
@@ -35,6 +36,7 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
@@ -52,6 +54,7 @@ from sklearn.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
+from sklearn.random_projection import GaussianRandomProjection
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
@@ -62,6 +65,8 @@ from helpers.older import made
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.drawn import hides_bits
+from treeleak.auditing.inventory.forms import is_text
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
@@ -86,6 +91,29 @@ NEEDED = {
     "search: a longer column of choices",
     "search: choices that the grid does not have",
     "class of a dictionary",
+    "labels of classes: base64",
+    "payloads of numbers that are none: means",
+    "payloads of numbers that are none: categories",
+    "categories: base64",
+    "short categories: base64",
+    "random projection",
+    "random features",
+    "random features of chi2",
+    "offsets of random features",
+    "model in the arguments of a partial",
+}
+PLAIN_NAMES = [
+    "NumberOfTime30-59DaysPastDueNotWorse", "native-country_Outlying-US(Guam-USVI-etc)",
+    "numberOfXMLHttpRequests24h", "thisIsALongNameOfAColumn12", "2019-01-01T00:00:00.000000Z",
+    "550e8400-e29b-41d4-a716-446655440000", "https://a.b.c/d?x=1&y=2&zz=3", "x0^2 x1 x10^2 x11^2",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "age<=25&priors>3&sex=1", "randomtreesembedding_0_14_0.5",
+]  # fmt: skip
+DRAWN = {
+    "projection": lambda: GaussianRandomProjection(70, random_state=0),
+    "wide projection": lambda: GaussianRandomProjection(200),
+    "features": lambda: RBFSampler(),
+    "few features": lambda: RBFSampler(n_components=3, gamma="scale"),
+    "features of chi2": lambda: SkewedChi2Sampler(),
 }
 
 
@@ -138,6 +166,27 @@ def test_hardening_drops_what_no_rule_knows(way, tmp_path):
     again = skops.io.load(out, trusted=skops.io.get_untrusted_types(file=out))
     assert (again.predict(X.to_numpy()) == expected).all()
     assert without_unknown(Archive.read(out)).to_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize("text", PLAIN_NAMES)
+def test_usual_names_are_not_taken_for_encoded_bytes(text):
+    assert is_text(text)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_was_drawn_is_known_by_its_law(name):
+    _, X, _, _ = clean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step = DRAWN[name]().fit(X)
+    model = snapshot(make_pipeline(step, DecisionTreeClassifier(max_depth=1)))
+    assert not [e for e in unknown(model) if e.unknown or e.held]
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.float32("nan"), 0.0, np.inf])
+def test_usual_numbers_hide_no_bits(value):
+    assert not hides_bits(np.array([value, 1]))
+    assert not hides_bits(np.zeros(1) / np.float64(1))
 
 
 FOUND_IN_ROWS = [

@@ -101,7 +101,7 @@ def _drop_attributes(model: StoredObject, sources: list[tuple[StoredObject, Node
 
 
 def _plain_array(content: bytes, name: str) -> bytes:
-    """The same array, with nothing beside it: in its header, between fields, at leaves."""
+    """The same array, with nothing beside it: in its header, fields, leaves and flags."""
     array = parse_npy(content, name)
     clean = plain_records(array)
     if {"left_child", "threshold"} <= set(array.dtype.names or ()):
@@ -109,6 +109,8 @@ def _plain_array(content: bytes, name: str) -> bytes:
         at_leaves = clean["threshold"][leaf]
         if len(np.unique(at_leaves)) > 1:
             clean["threshold"][leaf] = -2.0
+        if "missing_go_to_left" in array.dtype.names:
+            clean["missing_go_to_left"] = clean["missing_go_to_left"] != 0
     if clean.tobytes() == array.tobytes() and not odd_header(content, array):
         return content
     return write_npy(clean)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.auditing.inventory.drawn import follows_law, is_drawn, is_random
 from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import (
     checked_by_reader,
@@ -42,6 +43,15 @@ LETTERS_IN_PROSE = 0.6
 _OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params|iter|n_resources")
 # Numbers in a row, as a line of a table has them.
 _ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA-F]{24,}")
+MIN_ENCODED = 20
+_BITS = re.compile(r"[01]{20,}")
+_RUN = re.compile(r"[A-Za-z0-9+/=]{20,}")
+# Where one kind of character ends in another that does not follow it within a word.
+_SWITCH = re.compile(r"[a-z](?=[^a-z])|[A-Z](?=[^A-Za-z]|[A-Z][a-z])|[0-9](?=[^0-9])")
+_SWITCHES = 1 / 3
+"""Of a run: nearly half of encoded bytes switch, of a name in ``CamelCase`` one in each word."""
+_MOST_SIGNS = 8
+"""Different signs in a name; base85 has 23."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,18 @@ def is_text(value: Any, most: int = MAX_TEXT) -> bool:
         and len(value) <= most
         and value.isprintable()
         and _ROW_LIKE.fullmatch(value) is None
+        and not _is_encoded(value)
+    )
+
+
+def _is_encoded(text: str) -> bool:
+    """Say whether a text holds bytes as base64 and the like write them."""
+    if len(text) < MIN_ENCODED:
+        return False
+    return (
+        _BITS.search(text) is not None
+        or len({c for c in text if c.isascii() and not c.isalnum()}) > _MOST_SIGNS
+        or any(len(_SWITCH.findall(run)) > _SWITCHES * len(run) for run in _RUN.findall(text))
     )
 
 
@@ -147,6 +169,8 @@ def seeds(value: Any, owner: StoredObject) -> bool:
         inner = [s for s in held.others if isinstance(s, StoredObject)]
         sizes = [s.size for s in held.others if isinstance(s, np.ndarray)]
         if not all(s.type.startswith("numpy.random.") for s in (value, *inner)):
+            return False
+        if not all(is_random(s) for s in held.others if isinstance(s, np.ndarray)):
             return False
         texts = all(
             is_scalar(s) or (isinstance(s, int) and s.bit_length() <= 128) for s in held.scalars
@@ -248,6 +272,13 @@ def per_node(value: Any, owner: StoredObject) -> bool:
         and value.ndim == 1
         and value.dtype.kind in "biuf"
         and len(value) == n_nodes(owner)
+    )
+
+
+def flags(value: Any, owner: StoredObject) -> bool:
+    """A truth value for each node of a tree."""
+    return per_node(value, owner) and (
+        checked_by_reader(owner) or bool(np.isin(value, (0, 1)).all())
     )
 
 
@@ -417,6 +448,8 @@ def knots(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
 
 def fitted(value: Any, owner: StoredObject) -> bool:
     """Numbers for each column and class, pair of columns, or hidden part of a fitted formula."""
+    if is_drawn(owner):
+        return follows_law(value, owner)
     n, k = n_columns(owner), n_classes_of(owner)
     hidden = owner.get("hidden_layer_sizes", ())
     wide = max([n, k, SHORT, *whole(hidden if isinstance(hidden, (list, tuple)) else [hidden])])

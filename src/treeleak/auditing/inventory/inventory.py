@@ -16,6 +16,7 @@ import numpy as np
 
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.drawn import hides_bits
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
@@ -286,6 +287,8 @@ def _is_flag(value: Any) -> bool:
 
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
+    if any(map(hides_bits, _arrays(part.value))):
+        return UNKNOWN
     own = known_class(part.owner.type)
     ours = part.owner.type in _OWN
     held, accounted = _is_held(part), isinstance(part.owner, Accounted)
@@ -308,6 +311,14 @@ def _known(part: _Part, context: Context) -> Rule | None:
     if isinstance(part.value, _CONTAINERS):
         return None
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    """Arrays and numbers of numpy in a value, as far as a rule takes it as a whole."""
+    if isinstance(value, (np.ndarray, np.floating)):
+        yield from value.ravel().tolist() if value.dtype == object else (value,)
+    elif isinstance(value, (list, tuple)):
+        yield from value
 
 
 @lru_cache(4096)

@@ -127,18 +127,18 @@ RULES: tuple[Rule, ...] = (
          "Noise on counts does not protect it: training must draw it without looking at "
              "rows.",
          owner="Tree release TreePredictor", when=conditions.missing_behind_noise,
-         form=forms.per_node),
+         form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "leaks", "where missing values go",
          "It shows the columns in which training rows had no value.",
-         owner="Tree release TreePredictor", when=conditions.missing, form=forms.per_node),
+         owner="Tree release TreePredictor", when=conditions.missing, form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "harmless", "where missing values go",
          "No tree saw a missing value.",
-         owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.per_node),
+         owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "If a tree saw missing values, it shows in which columns training rows had none.",
          owner="Tree release TreePredictor", when=conditions.missing_unknown, change="values",
-         form=forms.per_node),
+         form=forms.flags),
     Rule("feature feature_idx left right left_child right_child is_leaf leaves depth "
          "is_categorical bitset_idx *_bitsets", "not assessed", "shape of the trees",
          "Predictions need it. The choice of splits depends on the rows. This audit does "

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory.drawn import is_drawn
 from treeleak.auditing.inventory.owners import n_columns
 from treeleak.core.private import dataclass
 from treeleak.release.registry import has_adapter
@@ -25,8 +26,6 @@ NEARLY_ALL = 0.9
 
 _OF_TREES = ("Tree", "TreePredictor", "_BinMapper", "release", "rules")
 """What these hold, attacks look at."""
-_DRAWN = ("GaussianRandomProjection", "SparseRandomProjection", "RBFSampler", "SkewedChi2Sampler")
-"""What these hold was drawn at random, without looking at rows."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | N
 
 def _looked_at(owner: StoredObject) -> bool:
     of_file = owner.type.startswith(("treeleak.files.", "numpy.random."))
-    return of_file or owner.name in (*_OF_TREES, *_DRAWN) or has_adapter(owner)
+    return of_file or owner.name in _OF_TREES or is_drawn(owner) or has_adapter(owner)
 
 
 def _different(value: Any, columns: int) -> Iterator[int]:
