@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.forms import SHORT, pieces
 from treeleak.auditing.inventory.known_files import FILES, PARTS
-from treeleak.auditing.inventory.owners import checked_by_reader
+from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
 from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
 from treeleak.release.stored import Opaque, StoredObject
@@ -58,6 +58,7 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
         if not (rule.rows or rule.unknown or checked_by_reader(part.owner))
         and part.owner.type not in FILES
         and not part.owner.type.startswith(PARTS)
+        and not follows_from_nodes(part.owner, part.attribute, part.value)
     ]
     names = [part for part, rule in own if rule.form is forms.names]
     columns = max((_texts(part.value) for part in names), key=len, default=frozenset())
