@@ -70,7 +70,7 @@ def n_nodes(owner: StoredObject) -> int:
 
 
 def follows_from_nodes(owner: StoredObject, name: str, value: Any) -> bool:
-    """Whether a size of scikit-learn's tree repeats what its nodes say, so that it adds nothing."""
+    """Say whether a size of scikit-learn's tree only repeats what its nodes say."""
     if owner.name != "Tree" or name not in ("node_count", "max_depth"):
         return False
     count = n_nodes(owner)
