@@ -22,7 +22,7 @@ from treeleak.release.stored import Opaque, StoredObject
 
 WORD = 16
 """Mean length of the value of a setting: the words that scikit-learn's options take are shorter,
-and so are numbers that somebody chose."""
+and so are numbers that someone chose."""
 _DIGITS, _LEAST_STEM = 8, 3
 _DRAWN = 1 << 20
 """Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
