@@ -67,7 +67,7 @@ from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, ove
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.drawn import hides_bits
 from treeleak.auditing.inventory.forms import is_text
-from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.inventory import take_inventory, unknown_places
 from treeleak.auditing.inventory.known_classes import known_class
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
@@ -560,3 +560,13 @@ def test_classes_that_every_tree_repeats_are_no_rows():
     forest = RandomForestClassifier(20, max_depth=2, bootstrap=False, random_state=3).fit(X, y)
     found = treeleak.audit(forest, X, y, time_limit=1).inventory
     assert not [entry for entry in found if entry.what == "training rows in an unknown part"]
+
+
+def test_sizes_of_many_different_trees_say_nothing_new():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(800, 3)), rng.integers(0, 2, 800)
+    forest = snapshot(RandomForestClassifier(60, random_state=0).fit(X, y))
+    assert not unknown_places(forest)
+    for k, one in enumerate(forest.get("estimators_")):
+        one.get("tree_").state["max_depth"] = 100 + k
+    assert unknown_places(forest)

@@ -399,8 +399,8 @@ VALUES_GIVEN = Kind(
 )
 NO_RANGE = Kind(
     "no_bounds",
-    "a range without bounds has no measurable residual uncertainty (column{s} "
-    "{columns:quoted}): give a schema with bounds, or the training rows",
+    "a range without bounds has no measurable residual uncertainty ({columns:quoted}): "
+    "give a schema with bounds, or the training rows",
 )
 COUNTS_MISSING = Kind(
     "counts_missing",

@@ -186,7 +186,7 @@ def _is_importable(x: types.FunctionType) -> bool:
 
 
 def _notes(dtype: np.dtype[Any]) -> list[Any]:
-    """What somebody wrote beside a type: notes, and titles of fields."""
+    """What someone wrote beside a type: notes, and titles of fields."""
     fields = (dtype.fields or {}).values()
     own = [dict(dtype.metadata)] if dtype.metadata else []
     return own + [n for f in fields for n in (*f[2:], *_notes(f[0]))]

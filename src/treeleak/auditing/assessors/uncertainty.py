@@ -262,8 +262,7 @@ def _bounded(
         known = Schema(attributes, known.rules)
         source = "given; missing bounds are those of the training rows"
     if endless := _endless(known):
-        s = "s" * (len(endless) > 1)
-        raise NotCovered(wording.NO_RANGE(s=s, columns=[a.name for a in endless]))
+        raise NotCovered(wording.NO_RANGE(columns=[a.name for a in endless]))
     return known, source
 
 

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.forms import SHORT, pieces
 from treeleak.auditing.inventory.known_files import FILES, PARTS
-from treeleak.auditing.inventory.owners import checked_by_reader
+from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
 from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
 from treeleak.release.stored import Opaque, StoredObject
 
 WORD = 16
 """Mean length of the value of a setting: the words that scikit-learn's options take are shorter,
-and so are numbers that somebody chose."""
+and so are numbers that someone chose."""
 _DIGITS, _LEAST_STEM = 8, 3
 _DRAWN = 1 << 20
 """Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
@@ -59,6 +59,7 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
         if not (rule.rows or rule.unknown or checked_by_reader(part.owner))
         and part.owner.type not in FILES
         and not part.owner.type.startswith(PARTS)
+        and not follows_from_nodes(part.owner, part.attribute, part.value)
     ]
     names = [part for part, rule in own if rule.form is forms.names]
     columns = max((_texts(part.value) for part in names), key=len, default=frozenset())

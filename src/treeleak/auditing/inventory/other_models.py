@@ -1,6 +1,6 @@
 """Fitted tree models in a file that no attack looks at.
 
-A pipeline's step, a bagging's base or an attribute that somebody added can hold a fitted model
+A pipeline's step, a bagging's base or an attribute that someone added can hold a fitted model
 beside the one that is attacked. It discloses its training rows just as much. So trees are searched
 for everywhere in a file, by what they are and not by what holds them, and those that the release
 was read from are set aside one by one.
@@ -187,7 +187,7 @@ def _inside(visit: _Visit) -> Iterator[tuple[str, Any]]:
 def _named(values: Mapping[Any, Any], place: str) -> Iterator[tuple[str, Any]]:
     for k, (key, value) in enumerate(values.items()):
         if _may_hold(value):
-            # A name that somebody chose can hold data as well.
+            # A name that someone chose can hold data as well.
             name = str(key) if is_plain_name(str(key)) else f"[{k}]"
             yield f"{place}.{name}" if place and not name.startswith("[") else place + name, value
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.release.bounds import MOST_LEVELS
 from treeleak.release.stored import Opaque, StoredObject
 
 
@@ -66,3 +67,31 @@ def n_nodes(owner: StoredObject) -> int:
         return -1
     stated = owner.get("node_count", len(nodes))
     return len(nodes) if whole([stated]) == [len(nodes)] else -1
+
+
+def follows_from_nodes(owner: StoredObject, name: str, value: Any) -> bool:
+    """Say whether a size of scikit-learn's tree only repeats what its nodes say."""
+    if owner.name != "Tree" or name not in ("node_count", "max_depth"):
+        return False
+    count = n_nodes(owner)
+    return count > 0 and whole([value]) == [
+        count if name == "node_count" else _levels(owner.get("nodes"))
+    ]
+
+
+def _levels(nodes: Any) -> int:
+    """Count the tests above the deepest node; -1 where the nodes are no tree."""
+    fields = ("left_child", "right_child")
+    if not {*fields} <= {*(nodes.dtype.names or ())}:
+        return -1
+    level, seen = np.zeros(1, int), 0
+    for depth in range(MOST_LEVELS + 1):
+        seen += len(level)
+        below = np.concatenate([nodes[field][level] for field in fields])
+        below = below[below > 0]
+        if not below.size:
+            return depth
+        if seen + below.size > len(nodes) or below.max() >= len(nodes):
+            return -1
+        level = below
+    return -1

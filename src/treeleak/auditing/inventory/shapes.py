@@ -213,7 +213,7 @@ def numbers_text(value: Any, sizes: Sizes) -> bool:
 
 
 def word(value: Any, sizes: Sizes) -> bool:  # noqa: ARG001
-    """Words of the library, each once; not a text of somebody's."""
+    """Words of the library, each once; not a text of another's."""
     parts = value.split(",") if isinstance(value, str) else []
     known = len(parts) == len(set(parts)) <= FEW and all(map(_WORD.fullmatch, parts))
     return value in (None, "") or isinstance(value, bool) or known

@@ -1,7 +1,7 @@
 """Whether a JSON text holds anything beside its values: in blanks, or in the digits of numbers.
 
 Programs lay out a document by rules: what stands between two values depends on what these are and
-on how deep they lie. Where it does not, somebody wrote something there.
+on how deep they lie. Where it does not, someone wrote something there.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 
 class Fields(Node):
-    """An object of the description, and which of its fields somebody has read."""
+    """An object of the description, and which of its fields someone has read."""
 
     def __init__(self, fields: Node) -> None:
         super().__init__(fields)
