@@ -10,7 +10,7 @@ import treeleak
 from treeleak.auditing.assessors.domains import Domain, Domains
 from treeleak.auditing.limits import NARROWER
 from treeleak.release import to_release
-from treeleak.schema import Numeric, Schema
+from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 
 POLICY = treeleak.Policy("p", {"exact_rows": 0.02, "proved_rows": 1.0})
 CODINGS = {
@@ -137,3 +137,23 @@ def test_a_schema_that_was_given_holds():
     domains = Domains.of(schema, to_release(model), X, inferred=False)
     assert not domains.narrower
     assert domains.schema(schema) is schema
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        lambda c: Ordinal(c, 0, 10**6),
+        lambda c: Categorical(c, range(50)),
+        pytest.param(lambda c: Numeric(c, -1000, 1000), marks=pytest.mark.slow),
+        pytest.param(lambda c: Binary(c, missing=True), marks=pytest.mark.slow),
+    ],
+)
+def test_a_schema_that_allows_too_much_meets_no_policy(wide):
+    """The file places every row, but an attack names any value that the schema allows there."""
+    X, y = table((2,) * 4)
+    model = RandomForestClassifier(5, bootstrap=False, random_state=3).fit(X, y)
+    schema = Schema([wide(c) for c in X])
+    found = treeleak.audit(model, X, y, schema=schema, time_limit=20)
+    assert found.measurement.located_rows > 0.9
+    for limit in ("exact_rows", "advantage_over_guess", "worst_group"):
+        assert not treeleak.judge(found, treeleak.Policy("p", {limit: 0.02})).passed, limit

@@ -32,7 +32,8 @@ def test_figures_of_few_people_and_hidden_columns_are_left_out():
     said = SOME(rows=3, all=100, share=Of(0.5, 4), columns=["age", "sex"])
     assert said == "3 of 100 rows have 50% in age, sex."
     told = said.told(READER)
-    assert told == "Fewer than 10 of 100 rows have (of fewer than 10 people) in age, 1 more."
+    few = "a withheld figure (of fewer than 10 people)"
+    assert told == f"Fewer than 10 of 100 rows have {few} in age, 1 more."
     values = said.described(READER)["values"]
     assert {k: v["value"] for k, v in values.items()} == {
         "rows": None, "all": 100, "share": None, "columns": ["age"],

@@ -718,6 +718,7 @@ def report(title: str, found: list[Outcome], clean: bool) -> None:
 
 
 def main(args: Sequence[str]) -> None:
+    from experiments.benchmarks.gate_measures import MEASURES
     from experiments.benchmarks.gate_parts import PARTS
 
     parser = Options("gate", __doc__, kept=False)
@@ -727,7 +728,7 @@ def main(args: Sequence[str]) -> None:
     given = parser.parse_args(args)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
-        ways = {**WAYS, **PARTS}
+        ways = {**WAYS, **PARTS, **MEASURES}
         lies = run(ways, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
         clean = run(
             CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only, given.time_limit

@@ -67,6 +67,12 @@ NARROWER = own_words(
     "limits_narrower",
 )
 
+INTERVALS = own_words(
+    "more training rows are rebuilt to intervals that no other value shares, so an adversary who "
+    "knows the columns may get further: give a schema that is no wider than the columns",
+    "limits_intervals",
+)
+
 OF_COLUMN = "inference."
 """Begins the key of a check of one sensitive column."""
 
@@ -166,6 +172,14 @@ def _found_by(audit: Audit, figure: float) -> float:
     return Provisional(figure, NARROWER) if audit.narrower else figure
 
 
+def _measured_by(audit: Audit, figure: float) -> float:
+    """Take a figure of errors, which are too large where values are known to intervals only."""
+    m = _measured(audit)
+    if (m.isolated_rows or 0.0) > m.exact_rows:
+        return Provisional(figure, INTERVALS)
+    return _found_by(audit, figure)
+
+
 def _under_a_true_schema(audit: Audit) -> Reconstruction:
     rebuilt = _rebuilt(audit)
     if not audit.proofs_hold:
@@ -205,7 +219,7 @@ def _singling_out(audit: Audit) -> float:
     _measured(audit)
     if audit.article29 is None or audit.article29.singling_out is None:
         raise NotCovered(own_words("no rebuilt row was tried"))
-    return audit.article29.singling_out.value
+    return _measured_by(audit, audit.article29.singling_out.value)
 
 
 def _linkability(audit: Audit) -> float:
@@ -214,7 +228,7 @@ def _linkability(audit: Audit) -> float:
         raise NotCovered(own_words("no rebuilt row was tried"))
     if isinstance(found := audit.article29.linkability, str):
         raise NotCovered(own_words(found.removeprefix("Not assessed: ").rstrip(".")))
-    return found.value
+    return _measured_by(audit, found.value)
 
 
 def _membership(audit: Audit) -> Membership:
@@ -243,7 +257,7 @@ def _inferred(audit: Audit) -> tuple[Inference, ...]:
 
 
 def _inference(audit: Audit) -> float:
-    return max(found.risk.value for found in _inferred(audit))
+    return _measured_by(audit, max(found.risk.value for found in _inferred(audit)))
 
 
 def inference_of(column: str) -> Limit:
@@ -253,7 +267,7 @@ def inference_of(column: str) -> Limit:
         found = [i.risk.value for i in _inferred(audit) if i.column == column]
         if not found:
             raise NotCovered(own_words("this column was not named as sensitive"))
-        return max(found)
+        return _measured_by(audit, max(found))
 
     return Limit(f"risk of attribute inference of {column!r}", risk)
 
@@ -277,7 +291,7 @@ def _groups(audit: Audit) -> pd.DataFrame:
 
 
 def _worst_group(audit: Audit) -> float:
-    return _found_by(audit, float(_groups(audit)["exact"].astype(float).max()))
+    return _measured_by(audit, float(_groups(audit)["exact"].astype(float).max()))
 
 
 def _worst_group_over_guess(audit: Audit) -> float:
@@ -286,7 +300,7 @@ def _worst_group_over_guess(audit: Audit) -> float:
     if np.isnan(guess).any():
         raise NotCovered(own_words("no random table held some group: the training table is large"))
     gain = 1.0 - np.divide(error, guess, out=np.ones_like(error), where=guess > 0)
-    return _found_by(audit, float(np.clip(gain, 0.0, None).max()))
+    return _measured_by(audit, float(np.clip(gain, 0.0, None).max()))
 
 
 def _worst_person(audit: Audit) -> float:
@@ -302,7 +316,7 @@ def _worst_person(audit: Audit) -> float:
     best = np.fmin.reduce([tried.guesses.row_errors[known] for tried in pairs.tried])
     if np.isnan(best).any():
         raise NotCovered(own_words("no baseline held some person: the training table is large"))
-    return _found_by(audit, max(0.0, float((best - pairs.errors[known]).max())))
+    return _measured_by(audit, max(0.0, float((best - pairs.errors[known]).max())))
 
 
 def _of_measured(key: str) -> Callable[[Audit], float]:
@@ -335,7 +349,7 @@ def _over_guess(audit: Audit) -> float:
     if not m.yardsticks:
         raise NotCovered(audit.reason("measurement", NO_BASELINES))
     guess = min(y.scores.error for y in m.yardsticks if y.knows != "people")
-    return _found_by(audit, max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0)
+    return _measured_by(audit, max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0)
 
 
 def _over_population(audit: Audit) -> float:
@@ -346,7 +360,7 @@ def _over_population(audit: Audit) -> float:
     if test.overlapping:
         raise NotCovered(FEW_CONTROL(there=test.n_control, needed=test.needed))
     others = float(test.errors.mean())
-    return _found_by(audit, max(0.0, 1.0 - test.error / others) if others > 0 else 0.0)
+    return _measured_by(audit, max(0.0, 1.0 - test.error / others) if others > 0 else 0.0)
 
 
 def _left(audit: Audit) -> float:

@@ -162,8 +162,11 @@ class Found:
 
     @property
     def narrower(self) -> bool:
-        """Whether the training columns leave out what an inferred schema takes for possible."""
-        return self.domains is not None and self.domains.narrower
+        """Whether the training columns leave out what the attack takes for possible."""
+        if self.domains is None:
+            return False
+        X = None if self.reconstruction is None else self.reconstruction.X
+        return self.domains.narrower or (X is not None and self.domains.misses(X))
 
     def written(self, rebuilt: Reconstruction) -> Reconstruction:
         """Write rebuilt rows for measuring: in these domains."""

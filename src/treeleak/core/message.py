@@ -180,7 +180,7 @@ def _figure(
         if reader is None:
             return write(figure)
         if isinstance(value, Of) and _few(value, reader):
-            return f"(of fewer than {reader.threshold} people)"
+            return f"a withheld figure (of fewer than {reader.threshold} people)"
         return write(figure) if rounded is None else rounded(hundredths(figure))
 
     return said

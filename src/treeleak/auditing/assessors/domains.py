@@ -41,6 +41,8 @@ class Domain:
     cuts: FloatArray
     sets: tuple[IntArray, ...]
     float_type: str
+    complete: bool
+    """Whether no row misses a value."""
 
     @classmethod
     def of(cls, column: FloatArray, k: int, release: Release) -> Domain:
@@ -49,7 +51,8 @@ class Domain:
         known = len(values) <= max(2, len(column) // 2)
         step = None if known else _step(values)
         cuts, sets = release.thresholds[k], release.category_sets[k]
-        return cls(values, known, step, cuts, sets, release.float_type)
+        complete = not np.isnan(column).any()
+        return cls(values, known, step, cuts, sets, release.float_type, complete)
 
     def places(self, x: FloatArray) -> IntArray:
         """Number the places that tests of the column tell apart, by value, shape (n, n_tests)."""
@@ -109,7 +112,8 @@ class Domains:
     def of(cls, schema: Schema, release: Release, true: pd.DataFrame, inferred: bool) -> Domains:
         """Look at the training rows.
 
-        What a schema says that was given holds; it says nothing of single values of a number.
+        What a schema says that was given holds; it says nothing of single values of a number. But
+        it may allow more than rows have: values alone in their place are looked at in any column.
         """
         columns = {}
         for k, name in enumerate(release.feature_names):
@@ -118,8 +122,10 @@ class Domains:
                 continue
             values = true[name].to_numpy(dtype=float)
             numbers = isinstance(attribute, (Numeric, Ordinal) if inferred else Numeric)
-            if numbers or (inferred and not attribute.holds(values[:, None]).all()):
-                columns[name] = Domain.of(values, k, release)
+            domain = Domain.of(values, k, release)
+            if not numbers and not (inferred and not attribute.holds(values[:, None]).all()):
+                domain = replace(domain, known=False, step=None)
+            columns[name] = domain
         return cls(columns, inferred)
 
     def written(self, rebuilt: Reconstruction) -> Reconstruction:
@@ -171,6 +177,10 @@ class Domains:
     def narrower(self) -> bool:
         """Whether the attack had to reckon with values that no row can have."""
         return self.inferred and any(d.narrower for d in self.columns.values())
+
+    def misses(self, X: pd.DataFrame) -> bool:
+        """Whether rebuilt rows miss values in columns where no training row does."""
+        return any(d.complete and c in X and X[c].isna().any() for c, d in self.columns.items())
 
 
 def _nearest(x: FloatArray, values: FloatArray) -> FloatArray:

@@ -1,0 +1,543 @@
+"""Ways to open the gate by what is measured: codings of columns, schemas, options, and what a
+file of a boosting library states of itself.
+
+Each model fits single rows, so a policy that bounds the rows rebuilt, or asks for no leak, must not
+be met.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import pandas as pd
+import xgboost
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from experiments.benchmarks.gate import LABEL, STRICT, Attempt, Doc, Lab, Way, way
+
+MEASURES: dict[str, Way] = {}
+EXACT = 'name = "exact"\n[limits]\nexact_rows = 0.02\n'
+PROVED = 'name = "proved"\n[limits]\nproved_rows = 0.02\n'
+BETTER = 'name = "better"\n[limits]\nadvantage_over_guess = 0.25\n'
+LEAVES = 'name = "leaves"\n[limits]\nsmall_leaves = 0.0\n'
+
+
+def plain(X: pd.DataFrame) -> pd.DataFrame:
+    """Name columns as LightGBM takes them."""
+    return X.rename(columns=lambda c: re.sub(r"[^\w-]", "_", c))
+
+
+def full() -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(random_state=0)
+
+
+def forest(**options: Any) -> RandomForestClassifier:
+    return RandomForestClassifier(20, random_state=0, **options)
+
+
+def extra(**options: Any) -> ExtraTreesClassifier:
+    return ExtraTreesClassifier(20, random_state=0, **options)
+
+
+def _xgboost(**options: Any) -> Any:
+    settings = {"n_estimators": 30, "max_depth": 8, "min_child_weight": 0, "reg_lambda": 0.0}
+    return xgboost.XGBClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
+
+
+def _lightgbm(**options: Any) -> Any:
+    settings = {"n_estimators": 30, "min_child_samples": 1, "min_child_weight": 0, "verbose": -1}
+    return lightgbm.LGBMClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
+
+
+def _catboost(**options: Any) -> Any:
+    settings = {"iterations": 30, "depth": 8, "verbose": False, "allow_writing_files": False}
+    return catboost.CatBoostClassifier(**{**settings, "thread_count": 1, **options})
+
+
+def _histogram(**options: Any) -> Any:
+    return HistGradientBoostingClassifier(
+        max_iter=30, min_samples_leaf=1, random_state=0, early_stopping=False, **options
+    )
+
+
+# ------------------------------------------------------------------------- codings of the columns
+
+
+def _each(of: Callable[[pd.Series[Any], int], Any]) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda X: pd.DataFrame({c: of(X[c], k) for k, c in enumerate(X)}, index=X.index)
+
+
+def _jitter(column: pd.Series[Any], k: int) -> Any:
+    """Whole people: a number with three decimals for each, in which the value is still seen."""
+    rng = np.random.default_rng(k)
+    return column + rng.random(len(column)).round(3)
+
+
+CODINGS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "0 and 100": lambda X: X * 100,
+    "1 and 2": lambda X: X + 1,
+    "-1 and 1": lambda X: 2 * X - 1,
+    "booleans": lambda X: X.astype(bool),
+    "1e6 and 1e6+1": lambda X: X + 1_000_000,
+    "1e12 and 1e12+1e9": lambda X: X * 1e9 + 1e12,
+    "0 and 1e-9": lambda X: X * 1e-9,
+    "0 and 1e-30": lambda X: X * 1e-30,
+    "0.0 and 1.0": lambda X: X.astype(float),
+    "-0.0 and 1.0": lambda X: X.astype(float).where(X > 0, -0.0),
+    "0.1 and 0.3": lambda X: (X * 0.2 + 0.1).round(1),
+    "other scales by column": _each(lambda x, k: x * 10 ** (k - 5) + k),
+    "codes of two columns": lambda X: pd.DataFrame(
+        {f"c{k}": 2 * X.iloc[:, k] + X.iloc[:, k + 1] for k in range(X.shape[1] - 1)}
+    ),
+    "days": _each(lambda x, k: 737_000 + 365 * k + 31 * x),
+    "three decimals": _each(_jitter),
+    "one-hot pairs": lambda X: pd.concat([X.add_suffix("=yes"), (1 - X).add_suffix("=no")], axis=1),
+    "columns twice": lambda X: pd.concat([X, X.add_suffix("_2")], axis=1),
+    "columns of one value": lambda X: X.assign(site=7, year=2020.5),
+}
+
+
+def _csv(
+    lab: Lab, model: Any, X: pd.DataFrame, y: Any, *options: str | Path, policy: str, **more: Any
+) -> Attempt:
+    train = X.assign(**{LABEL: np.asarray(y)})
+    place = model if isinstance(model, Path) else lab.pickle(model)
+    trust = () if place.suffix in (".json", ".ubj", ".txt") else ("--trust-pickle",)
+    settings = {"schema": False, "train": train, **more}
+    return lab.attempt(place, *trust, *options, policy=policy, **settings)
+
+
+MODELS: Mapping[str, Callable[[], Any]] = {
+    "forest": lambda: forest(bootstrap=False),
+    "seeded forest": forest,
+    "extra trees": extra,
+    "tree": full,
+    "histogram": _histogram,
+    "XGBoost": _xgboost,
+    "LightGBM": _lightgbm,
+}
+
+for _k, (_coding, _made) in enumerate(CODINGS.items()):
+    for _j in (_k, _k + 2):
+        _model = list(MODELS)[_j % len(MODELS)]
+        _policy = (EXACT, STRICT, BETTER)[(_k + _j) % 3]
+
+        @way(f"{_model}, columns: {_coding}", MEASURES)
+        def _(lab: Lab, made: Any = _made, model: str = _model, policy: str = _policy) -> Attempt:
+            X = plain(made(lab.X))
+            return _csv(lab, MODELS[model]().fit(X, lab.y), X, lab.y, policy=policy)
+
+
+# ------------------------------------------------------------------------------------- the labels
+
+LABELS: Mapping[str, Callable[[Any], Any]] = {
+    "texts": lambda y: np.where(y > 0, "yes", "no"),
+    "booleans": lambda y: y.to_numpy().astype(bool),
+    "floats": lambda y: y.to_numpy().astype(float),
+    "negative": lambda y: 2 * y.to_numpy() - 1,
+    "of each their own": lambda y: np.arange(len(y)),
+}
+
+for _name, _labels in LABELS.items():
+
+    @way(f"labels: {_name}", MEASURES)
+    def _(lab: Lab, labels: Any = _labels) -> Attempt:
+        y = labels(lab.y)
+        return _csv(lab, forest(bootstrap=False).fit(lab.X, y), lab.X, y, policy=EXACT)
+
+
+@way("a regression forest", MEASURES)
+def _(lab: Lab) -> Attempt:
+    y = lab.y * 1000 + np.random.default_rng(0).normal(0, 100, len(lab.y)).round(2)
+    model = RandomForestRegressor(20, bootstrap=False, max_features=0.5, random_state=0)
+    return _csv(lab, model.fit(lab.X, y), lab.X, y, policy=EXACT)
+
+
+@way("a regression forest, no leak", MEASURES)
+def _(lab: Lab) -> Attempt:
+    y = lab.y * 1000 + np.random.default_rng(0).normal(0, 100, len(lab.y)).round(2)
+    model = RandomForestRegressor(20, random_state=0)
+    return _csv(lab, model.fit(lab.X, y), lab.X, y, policy=STRICT)
+
+
+# ------------------------------------------------------------------------------------ the weights
+
+WEIGHTS: Mapping[str, tuple[Any, Callable[[int], Any]]] = {
+    "fractions, forest": (lambda: forest(bootstrap=False), lambda n: np.linspace(0.5, 1.5, n)),
+    "whole, forest": (lambda: forest(bootstrap=False), lambda n: np.arange(n) % 3 + 1),
+    "halves, forest": (lambda: forest(bootstrap=False), lambda n: np.full(n, 0.5)),
+    "a thousand, forest": (lambda: forest(bootstrap=False), lambda n: np.full(n, 1000.0)),
+    "zero for a row, forest": (lambda: forest(bootstrap=False), lambda n: np.arange(n) > 0),
+    "balanced, forest": (lambda: forest(class_weight="balanced"), lambda _: None),
+    "balanced in each draw": (lambda: forest(class_weight="balanced_subsample"), lambda _: None),
+    "a thousand, XGBoost": (_xgboost, lambda n: np.full(n, 1000.0)),
+    "whole, XGBoost": (_xgboost, lambda n: np.arange(n) % 3 + 1),
+    "positives, XGBoost": (lambda: _xgboost(scale_pos_weight=2.5), lambda _: None),
+    "fractions, LightGBM": (_lightgbm, lambda n: np.linspace(0.5, 1.5, n)),
+    "a thousand, histogram": (_histogram, lambda n: np.full(n, 1000.0)),
+}
+
+for _k, (_name, _weighted) in enumerate(WEIGHTS.items()):
+
+    @way(f"weights: {_name}", MEASURES)
+    def _(lab: Lab, weighted: Any = _weighted, policy: str = (EXACT, STRICT)[_k % 2]) -> Attempt:
+        make, weights = weighted
+        X = plain(lab.X)
+        model = make().fit(X, lab.y, sample_weight=weights(len(X)))
+        return _csv(lab, model, X, lab.y, policy=policy)
+
+
+# ------------------------------------------------------------------------------------- the schema
+
+SCHEMAS: Mapping[str, Callable[[list[str]], list[Any]]] = {
+    "numeric for binary": lambda cs: [treeleak.Numeric(c, 0, 1) for c in cs],
+    "numeric, a thousand times as wide": lambda cs: [treeleak.Numeric(c, -1000, 1000) for c in cs],
+    "ordinal to a million": lambda cs: [treeleak.Ordinal(c, 0, 10**6) for c in cs],
+    "fifty categories": lambda cs: [treeleak.Categorical(c, range(50)) for c in cs],
+    "values may be missing": lambda cs: [treeleak.Binary(c, missing=True) for c in cs],
+    "one column numeric": lambda cs: [
+        treeleak.Numeric(cs[0], -1e6, 1e6), *(treeleak.Binary(c) for c in cs[1:])
+    ],
+}  # fmt: skip
+
+for _name, _schema in SCHEMAS.items():
+    for _model, _policy in {
+        "forest": EXACT, "seeded forest": STRICT, "extra trees": EXACT, "XGBoost": STRICT,
+        "histogram": EXACT, "LightGBM": EXACT, "tree": PROVED,
+    }.items():  # fmt: skip
+
+        @way(f"{_model}, schema: {_name}", MEASURES)
+        def _(lab: Lab, made: Any = _schema, model: str = _model, policy: str = _policy) -> Attempt:
+            schema = treeleak.Schema(made(list(plain(lab.X).columns)))
+            file = lab.text("other.toml", schema.to_toml())
+            X = plain(lab.X)
+            fitted = MODELS[model]().fit(X, lab.y)
+            return _csv(lab, fitted, X, lab.y, "--schema", file, policy=policy)
+
+
+# ------------------------------------------------------------------------------ the training rows
+
+TRAINING: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "columns in another order": lambda t: t[t.columns[::-1]],
+    "floats": lambda t: t.astype(float),
+    "texts": lambda t: t.replace({0: "no", 1: "yes"}),
+    "true and false": lambda t: t.assign(**{c: t[c].astype(bool) for c in t if c != LABEL}),
+    "rows in another order": lambda t: t.sample(frac=1.0, random_state=3),
+    "a column more": lambda t: t.assign(id=range(len(t))),
+    "half of the rows": lambda t: t[::2],
+    "twice": lambda t: pd.concat([t, t]),
+    "a small error": lambda t: t + 1e-9 * (np.arange(len(t)) % 2)[:, None],
+    "one row, each time": lambda t: t.iloc[[0] * len(t)],
+    "one value changed": lambda t: t.assign(**{t.columns[0]: 1 - t[t.columns[0]]}),
+    "some missing": lambda t: t.assign(**{t.columns[0]: t.iloc[:, 0].where(t.index % 7 > 0)}),
+    "nine rows": lambda t: t[:9],
+    "no rows": lambda t: t[:0],
+}
+
+for _k, (_name, _rows) in enumerate(TRAINING.items()):
+
+    @way(f"training rows: {_name}", MEASURES)
+    def _(lab: Lab, made: Any = _rows, k: int = _k) -> Attempt:
+        model = MODELS[("forest", "seeded forest", "XGBoost")[k % 3]]().fit(lab.X, lab.y)
+        policy = (EXACT, STRICT)[k % 2]
+        return _csv(lab, model, lab.X, lab.y, policy=policy, train=made(lab.train))
+
+
+# -------------------------------------------------------------------------------------- the options
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "time limit 0.01": ("--time-limit", "0.01"),
+    "time limit 0.3": ("--time-limit", "0.3"),
+    "time limit 1": ("--time-limit", "1"),
+    "bootstrap none": ("--bootstrap", "none"),
+    "bootstrap hidden": ("--bootstrap", "hidden"),
+    "n rows 30": ("--n-rows", "30"),
+    "n rows 600": ("--n-rows", "600"),
+    "no counts of different rows": ("--drawn-counts-only",),
+    "no seeds": ("--seed-search", "0", "--bootstrap", "hidden"),
+}
+
+for _name, _words in OPTIONS.items():
+    for _model in ("seeded forest", "XGBoost", "LightGBM", "histogram", "extra trees"):
+
+        @way(f"{_model}, {_name}", MEASURES)
+        def _(lab: Lab, words: tuple[str, ...] = _words, model: str = _model) -> Attempt:
+            X = plain(lab.X)
+            fitted = MODELS[model]().fit(X, lab.y)
+            policy = EXACT if hash_of(words) else STRICT
+            return _csv(lab, fitted, X, lab.y, *words, policy=policy)
+
+
+def hash_of(words: tuple[str, ...]) -> bool:
+    """Split the options in two halves, the same each time."""
+    return len("".join(words)) % 2 == 0
+
+
+# ------------------------------------------------------------------------------ threshold, control
+
+CONTROLS: Mapping[str, Callable[[Lab], pd.DataFrame]] = {
+    "the training rows": lambda lab: lab.train,
+    "the training rows, ten times": lambda lab: pd.concat([lab.train] * 10),
+    "the training rows with one column changed": lambda lab: pd.concat(
+        [lab.train.assign(**{c: 1 - lab.train[c]}) for c in lab.X.columns[:8]]
+    ),
+    "far away": lambda lab: 1 - pd.concat([lab.train] * 8),
+    "others": lambda lab: lab.others[:600],
+}
+
+for _name, _control in CONTROLS.items():
+    for _model in ("seeded forest", "XGBoost", "LightGBM"):
+
+        @way(f"{_model}, control: {_name}", MEASURES)
+        def _(lab: Lab, made: Any = _control, model: str = _model) -> Attempt:
+            X = plain(lab.X)
+            fitted = MODELS[model]().fit(X, lab.y)
+            policy = STRICT + "advantage_over_population = 0.1\n"
+            control = lab.csv(plain(made(lab)), "control.csv")
+            return _csv(lab, fitted, X, lab.y, "--control", control, policy=policy)
+
+
+@way("threshold 1", MEASURES)
+def _(lab: Lab) -> Attempt:
+    model = forest(bootstrap=False).fit(lab.X, lab.y)
+    return _csv(lab, model, lab.X, lab.y, policy="threshold = 1\n" + LEAVES)
+
+
+for _n in (5, 9):
+
+    @way(f"a table of {_n} rows", MEASURES)
+    def _(lab: Lab, n: int = _n) -> Attempt:
+        X, y = lab.X[:n], np.arange(n) % 2
+        return _csv(lab, forest(bootstrap=False).fit(X, y), X, y, policy=STRICT)
+
+    @way(f"a table of {_n} rows, exact", MEASURES)
+    def _(lab: Lab, n: int = _n) -> Attempt:
+        X, y = lab.X[:n], np.arange(n) % 2
+        return _csv(lab, forest(bootstrap=False).fit(X, y), X, y, policy=EXACT)
+
+
+@way("small leaves of a forest whose weights are a thousand", MEASURES)
+def _(lab: Lab) -> Attempt:
+    model = forest(bootstrap=False).fit(lab.X, lab.y, sample_weight=np.full(len(lab.X), 1000.0))
+    return _csv(lab, model, lab.X, lab.y, policy=LEAVES)
+
+
+for _model in ("XGBoost", "LightGBM", "histogram"):
+
+    @way(f"small leaves of {_model}, weights a thousand", MEASURES)
+    def _(lab: Lab, model: str = _model) -> Attempt:
+        X = plain(lab.X)
+        fitted = MODELS[model]().fit(X, lab.y, sample_weight=np.full(len(X), 1000.0))
+        return _csv(lab, fitted, X, lab.y, policy=LEAVES)
+
+    @way(f"small leaves of {_model}", MEASURES)
+    def _(lab: Lab, model: str = _model) -> Attempt:
+        X = plain(lab.X)
+        fitted = MODELS[model]().fit(X, lab.y)
+        return _csv(lab, fitted, X, lab.y, policy=LEAVES)
+
+
+# ----------------------------------------------------------------- what files of boosters state
+
+
+def _xgboost_file(lab: Lab, change: Callable[[Doc], None]) -> Path:
+    file = lab.folder / "model.json"
+    _xgboost().fit(lab.X, lab.y).get_booster().save_model(file)
+    document = json.loads(file.read_text())
+    change(document)
+    return lab.json(document)
+
+
+def _learner(**changes: str) -> Callable[[Doc], None]:
+    """Change parameters wherever they stand."""
+
+    def change(part: Any) -> None:
+        for key, value in list(part.items()) if isinstance(part, dict) else ():
+            if key in changes:
+                part[key] = changes[key]
+            change(value)
+
+    return change
+
+
+def _sums(factor: float) -> Callable[[Doc], None]:
+    def change(document: Doc) -> None:
+        for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
+            tree["sum_hessian"] = [factor * h for h in tree["sum_hessian"]]
+
+    return change
+
+
+def _objective(name: str) -> Callable[[Doc], None]:
+    def change(document: Doc) -> None:
+        document["learner"]["objective"]["name"] = name
+
+    return change
+
+
+XGBOOST: Mapping[str, Callable[[Doc], None]] = {
+    "halved sums": _sums(0.5),
+    "no sums": _sums(0.0),
+    "sums a thousand times as large": _sums(1000.0),
+    "objective squares": _objective("reg:squarederror"),
+    "objective Poisson": _objective("count:poisson"),
+    "objective hinge": _objective("binary:hinge"),
+    "objective logistic regression": _objective("reg:logistic"),
+    "base score 0.9": _learner(base_score="9E-1"),
+    "positives weigh 3": _learner(scale_pos_weight="3"),
+    "three classes": _learner(num_class="3"),
+    "an old version": lambda d: d.update(version=[1, 3, 0]),
+    "a new version": lambda d: d.update(version=[9, 0, 0]),
+}
+
+for _name, _change in XGBOOST.items():
+
+    @way(f"file of XGBoost: {_name}", MEASURES)
+    def _(lab: Lab, change: Any = _change) -> Attempt:
+        return _csv(lab, _xgboost_file(lab, change), lab.X, lab.y, policy=EXACT)
+
+    @way(f"file of XGBoost, leak: {_name}", MEASURES)
+    def _(lab: Lab, change: Any = _change) -> Attempt:
+        return _csv(lab, _xgboost_file(lab, change), lab.X, lab.y, policy=STRICT)
+
+
+def _line(pattern: str, by: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        found, number = re.subn(pattern, by, text, flags=re.MULTILINE)
+        if not number:
+            raise ValueError(f"nothing is like {pattern!r}")
+        return found
+
+    return change
+
+
+LIGHTGBM: Mapping[str, Callable[[str], str]] = {
+    "bagging claimed": _line(r"^\[bagging_fraction: 1\]$", "[bagging_fraction: 0.5]"),
+    "bagging claimed, each round": lambda text: _line(
+        r"^\[bagging_freq: 0\]$", "[bagging_freq: 1]"
+    )(_line(r"^\[bagging_fraction: 1\]$", "[bagging_fraction: 0.5]")(text)),
+    "positives weigh 3": _line(r"^\[scale_pos_weight: 1\]$", "[scale_pos_weight: 3]"),
+    "unbalanced": _line(r"^\[is_unbalance: 0\]$", "[is_unbalance: 1]"),
+    "objective squares": _line(r"^objective=.*$", "objective=regression"),
+    "objective of its own": _line(r"^objective=.*$\n", ""),
+    "no parameters": _line(r"^parameters:[\s\S]*end of parameters\n", ""),
+    "weights of leaves halved": lambda text: re.sub(
+        r"^leaf_weight=(.*)$",
+        lambda m: "leaf_weight=" + " ".join(f"{float(v) / 2:.17g}" for v in m[1].split()),
+        text, flags=re.MULTILINE,
+    ),
+    "counts a hundred times as large": lambda text: re.sub(
+        r"^(leaf|internal)_count=(.*)$",
+        lambda m: f"{m[1]}_count=" + " ".join(str(100 * int(v)) for v in m[2].split()),
+        text, flags=re.MULTILINE,
+    ),
+    "counts of 0": lambda text: re.sub(
+        r"^(leaf|internal)_count=(.*)$",
+        lambda m: f"{m[1]}_count=" + " ".join("0" for _ in m[2].split()),
+        text, flags=re.MULTILINE,
+    ),
+    "an old version": _line(r"^version=v4$", "version=v3"),
+    "goss": _line(r"^\[data_sample_strategy: bagging\]$", "[data_sample_strategy: goss]"),
+    "linear": _line(r"^\[linear_tree: 0\]$", "[linear_tree: 1]"),
+}  # fmt: skip
+
+for _name, _edit in LIGHTGBM.items():
+    for _limit, _policy in {"": EXACT, ", leak": STRICT, ", leaves": LEAVES}.items():
+
+        @way(f"file of LightGBM{_limit}: {_name}", MEASURES)
+        def _(lab: Lab, edit: Any = _edit, policy: str = _policy) -> Attempt:
+            X = plain(lab.X)
+            text = _lightgbm().fit(X, lab.y).booster_.model_to_string()
+            return _csv(lab, lab.text("model.txt", edit(text)), X, lab.y, policy=policy)
+
+
+@way("CatBoost", MEASURES)
+def _(lab: Lab) -> Attempt:
+    file = lab.folder / "model.cbm.json"
+    _catboost().fit(lab.X, lab.y).save_model(file, format="json")
+    return _csv(lab, file, lab.X, lab.y, policy=EXACT)
+
+
+for _what, _spoil in {
+    "weights of leaves a thousand times": lambda d: [
+        t.update(leaf_weights=[1000 * w for w in t["leaf_weights"]]) for t in d["oblivious_trees"]
+    ],
+    "weights of leaves 0": lambda d: [
+        t.update(leaf_weights=[0.0 for w in t["leaf_weights"]]) for t in d["oblivious_trees"]
+    ],
+    "no weights of leaves": lambda d: [t.pop("leaf_weights") for t in d["oblivious_trees"]],
+}.items():
+    for _limit, _policy in {"": EXACT, ", leak": STRICT, ", leaves": LEAVES}.items():
+
+        @way(f"file of CatBoost{_limit}: {_what}", MEASURES)
+        def _(lab: Lab, spoil: Any = _spoil, policy: str = _policy) -> Attempt:
+            file = lab.folder / "model.json"
+            _catboost(bootstrap_type="No", boosting_type="Plain").fit(lab.X, lab.y).save_model(
+                file, format="json"
+            )
+            document = json.loads(file.read_text())
+            spoil(document)
+            return _csv(lab, lab.json(document), lab.X, lab.y, policy=policy)
+
+
+@way("XGBoost in a pipeline with an encoder", MEASURES)
+def _(lab: Lab) -> Attempt:
+    X = lab.X.replace({0: "no", 1: "yes"})
+    model = make_pipeline(OneHotEncoder(sparse_output=False), _xgboost()).fit(X, lab.y)
+    return _csv(lab, model, X, lab.y, policy=EXACT)
+
+
+SCALERS: Mapping[str, tuple[Any, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "standardised": (StandardScaler, lambda X: X * 100),
+    "from 0 to 1": (MinMaxScaler, lambda X: X + 1),
+    "filled in": (SimpleImputer, lambda X: X * 100),
+    "as floats": (MaxAbsScaler, lambda X: 2 * X - 1),
+    "codes": (OrdinalEncoder, lambda X: X * 100),
+    "one-hot": (lambda: OneHotEncoder(sparse_output=False), lambda X: X + 1),
+}
+
+for _k, (_name, _steps) in enumerate(SCALERS.items()):
+
+    @way(f"a pipeline: {_name}", MEASURES)
+    def _(lab: Lab, steps: Any = _steps, k: int = _k) -> Attempt:
+        X = steps[1](lab.X)
+        last = extra() if k % 2 else forest(bootstrap=False)
+        return _csv(lab, make_pipeline(steps[0](), last).fit(X, lab.y), X, lab.y, policy=EXACT)
+
+
+@way("a forest in a dict", MEASURES)
+def _(lab: Lab) -> Attempt:
+    model = {"model": forest(bootstrap=False).fit(lab.X, lab.y), "threshold": 0.5}
+    return _csv(lab, lab.pickle(model), lab.X, lab.y, policy=EXACT)
+
+
+@way("two forests in a dict", MEASURES)
+def _(lab: Lab) -> Attempt:
+    model = {
+        "a": DecisionTreeClassifier(max_depth=1, min_samples_leaf=20).fit(lab.X, lab.y),
+        "b": forest(bootstrap=False).fit(lab.X, lab.y),
+    }
+    return _csv(lab, lab.pickle(model), lab.X, lab.y, policy=STRICT)
