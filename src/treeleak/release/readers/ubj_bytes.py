@@ -51,7 +51,8 @@ def _append(value: Any, parts: list[bytes]) -> None:
 
 def _whole(value: int) -> bytes:
     for kind, dtype in ((b"i", ">i1"), (b"I", ">i2"), (b"l", ">i4"), (b"L", ">i8")):
-        if np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        # XGBoost takes the next larger type for the ends of one.
+        if np.iinfo(dtype).min < value < np.iinfo(dtype).max:
             return kind + np.array(value, dtype).tobytes()
     raise BadModel("a whole number beyond 64 bits")
 
