@@ -104,12 +104,13 @@ def _plain_array(content: bytes, name: str) -> bytes:
     """The same array, with nothing beside it: in its header, fields, leaves and flags."""
     array = parse_npy(content, name)
     clean = plain_records(array)
-    if {"left_child", "threshold"} <= set(array.dtype.names or ()):
+    fields = array.dtype.names or ()
+    if {"left_child", "threshold"} <= set(fields):
         leaf = clean["left_child"] == -1
         at_leaves = clean["threshold"][leaf]
         if len(np.unique(at_leaves)) > 1:
             clean["threshold"][leaf] = -2.0
-        if "missing_go_to_left" in array.dtype.names:
+        if "missing_go_to_left" in fields:
             clean["missing_go_to_left"] = clean["missing_go_to_left"] != 0
     if clean.tobytes() == array.tobytes() and not odd_header(content, array):
         return content
