@@ -383,7 +383,7 @@ def test_a_column_without_any_value_has_no_bounds():
         LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0)
     ).counted(X, [0, 0, 1, 1, 1])
     audit = treeleak.audit(rules, X, [0, 0, 1, 1, 1])
-    assert "(column 'a3')" in dict(audit.not_assessed)["uncertainty"]
+    assert "('a3')" in dict(audit.not_assessed)["uncertainty"]
 
 
 @pytest.mark.parametrize("given", ["rules", "schema"])
