@@ -319,7 +319,8 @@ def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, da
     found = audited(monkeypatch, plain, data, rows)
     assert found.measurement.error < found.measurement.guess_mean - 3 * found.measurement.guess_sd
     assert found.verdict == NO_LEAK
-    assert "may show the population, not the training rows" in found.headline
+    assert "attributable to the model" not in found.headline
+    assert "control s" in found.headline
     # Without rows of the population the two cannot be told apart, and the audit says so.
     without = audited(monkeypatch, plain, data, rows, control=False)
     assert without.verdict == POSSIBLE

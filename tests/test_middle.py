@@ -72,7 +72,8 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
         assert len(result.X.drop_duplicates()) > 8
         assert 0 < result.expected_error < 0.5
     # A constant in eight columns of ten, of mean skew one half, errs by about .4.
-    assert np.mean(errors) < np.mean(guesses) + 0.02 < 0.35
+    # A neutral prior does not know that ones are rare in columns that no tree tests.
+    assert np.mean(errors) < np.mean(guesses) + 0.05 < 0.35
 
 
 @pytest.mark.slow
