@@ -445,7 +445,7 @@ MAKERS = {
 }  # fmt: skip
 
 
-def main(library: str, folder: str) -> None:
+def write_models(library: str, folder: str) -> None:
     """Write what this version makes of each setting, and list it."""
     warnings.simplefilter("ignore")
     for name in ("Mapping", "Sequence", "Iterable"):
@@ -463,4 +463,4 @@ def main(library: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write_models(*sys.argv[1:])
