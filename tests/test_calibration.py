@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,6 +45,7 @@ def test_values_of_few_walks_are_as_sure_as_one_more_walk_has_them(n_samples):
 def missed():
     X, y = load_iris(return_X_y=True, as_frame=True)
     X = X.set_axis(list("abcd"), axis=1)
+    lightgbm = pytest.importorskip("lightgbm")
     model = lightgbm.LGBMClassifier(n_estimators=50, verbose=-1, n_jobs=1).fit(X, y)
     return treeleak.audit(model, time_limit=10)
 
