@@ -25,7 +25,7 @@ from treeleak.auditing import run
 from treeleak.auditing.assessors import counts, exposure, singled_out
 from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
-from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.reconstruction import Reconstruction, answering
 from treeleak.release import Release
 from treeleak.release.readers.release_file import release_from_dict, write_release
@@ -157,7 +157,7 @@ def test_nobody_waits_for_jobs_whose_time_is_up():
         last.set()
 
     def broken_off() -> None:
-        with threads() as pool:
+        with Pool() as pool:
             for k in range(THREADS + 3):
                 pool.submit(partial(job, k))
             while len(begun) < THREADS:
@@ -174,7 +174,7 @@ def test_nobody_waits_for_jobs_whose_time_is_up():
 
 
 def test_jobs_come_back_in_their_order():
-    with threads() as pool:
+    with Pool() as pool:
         assert list(pool.map(lambda x, y: x * y, range(5), range(5))) == [0, 1, 4, 9, 16]
     done: list[int] = []
     assert run_all([partial(int, k) for k in range(4)], done.append) == [0, 1, 2, 3]

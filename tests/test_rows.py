@@ -27,7 +27,7 @@ from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
-from treeleak.core.parallel import threads
+from treeleak.core.parallel import Pool
 from treeleak.evidence import Pairs
 from treeleak.partition import enumerate_drawable
 
@@ -497,7 +497,7 @@ def test_scores_over_the_whole_grid_are_those_candidate_by_candidate(monkeypatch
             monkeypatch.setattr(softmaxes, "_LOOKED_UP", looked_up)
             monkeypatch.setattr(softmaxes, "_BLOCK", 2)
             own = Softmax.of(problem, reference)
-            with threads() as pool:
+            with Pool() as pool:
                 value, expected = own.evaluate(x, pool)
             both += all(sum(map(len, rows)) for rows in own._rows)
             assert value == pytest.approx(total)

@@ -199,19 +199,15 @@ class Assessor:
             return self(case)
         if case.found.of != self.of:
             return case
-        lacks = next((name for name in self.needs if not case.has(name)), None)
-        return (
-            case.without(self.part, case.clock.said)
-            if lacks is None
-            else self._without(case, lacks)
-        )
+        if (lacks := self._lacks(case)) is not None:
+            return self._without(case, lacks)
+        return case.without(self.part, case.clock.said)
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""
         if case.found.of != self.of:
             return case
-        lacks = next((name for name in self.needs if not case.has(name)), None)
-        if lacks is not None:
+        if (lacks := self._lacks(case)) is not None:
             return self._without(case, lacks)
         clock = case.clock.part(case.clock.left - case.kept) if self.slow else case.clock
         stopping: tuple[type[Exception], ...] = (TimeUp, *self.listed)
@@ -227,6 +223,9 @@ class Assessor:
             return case.without(self.part, why)
         self._check(after.found.not_assessed[len(case.found.not_assessed) :])
         return after
+
+    def _lacks(self, case: Case) -> str | None:
+        return next((name for name in self.needs if not case.has(name)), None)
 
     def _without(self, case: Case, lacks: str) -> Case:
         why = self.lacking.get(lacks)

@@ -86,11 +86,6 @@ def _do(future: Future[T], job: Callable[[], T]) -> None:
         future.set_exception(why)
 
 
-def threads() -> Pool:
-    """Start as many threads as there is work for; for many jobs one after the other."""
-    return Pool()
-
-
 def run_all(
     jobs: Iterable[Callable[[], T]],
     each: Callable[[T], None] | None = None,
@@ -103,7 +98,7 @@ def run_all(
     ``each``: gets every result as it comes, in any order. ``pool``: threads that run already;
     without them, some are started.
     """
-    with threads() if pool is None else nullcontext(pool) as own:
+    with Pool() if pool is None else nullcontext(pool) as own:
         futures = [own.submit(job) for job in jobs]
         if each is not None:
             for future in as_completed(futures):

@@ -19,7 +19,7 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.huge import short
-from treeleak.core.parallel import threads
+from treeleak.core.parallel import Pool
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
 from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
@@ -240,7 +240,7 @@ def _enumerate(
 
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
     held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
-    with threads() as pool:
+    with Pool() as pool:
         for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
             found.append(part)
             held += len(part[0])

@@ -197,11 +197,12 @@ def _answered(
     fitting = None if ensemble is None or drew else ensemble.fitting
     if ensemble is not None and fitting is not None and fitting.of_classes:
         try:
-            if fitting.assumed:
-                return _assuming(question, ensemble, clock)
-            return _said(question.answer(use_distinct, clock), ensemble)
-        except (GridTooLarge, TooLarge, MemoryError) as too_large:
-            why = str(TooLarge() if isinstance(too_large, MemoryError) else too_large)
+            with refused():
+                if fitting.assumed:
+                    return _assuming(question, ensemble, clock)
+                return _said(question.answer(use_distinct, clock), ensemble)
+        except (GridTooLarge, TooLarge) as too_large:
+            why = str(too_large)
     if alone:
         release, told = _by_counts(question.release, alone=True)
         question = replace(question, release=release, notes=(*question.notes, *told))

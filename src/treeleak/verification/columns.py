@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -166,21 +167,19 @@ def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[
         return series
     codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
     if pd.api.types.is_numeric_dtype(series):
-        known = series.dropna().unique().tolist()
-        named = {value: codes.get(str(value), _code_of(value, codes)) for value in known}
+        known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
+        named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
         return series if None in named.values() else series.map(named)
     return series.astype(object).map(lambda value: codes.get(value, value))
 
 
-def _code_of(value: Any, codes: Mapping[str, int]) -> int | None:
-    """Find the code of the text that writes a number in another way."""
+def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:
+    """Give the codes of texts that write numbers by these numbers; of equal ones, the first."""
+    found: dict[float, int] = {}
     for text, code in codes.items():
-        try:
-            if float(text) == float(value):
-                return code
-        except ValueError:
-            continue
-    return None
+        with suppress(ValueError):
+            found.setdefault(float(text), code)
+    return found
 
 
 def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:

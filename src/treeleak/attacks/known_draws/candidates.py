@@ -20,7 +20,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.decisions import rounded
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
-from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import GridTooLarge, Partition
@@ -219,7 +219,7 @@ class RowProblem:
         """
         problem = self
         n_trees = len(self.draws)
-        with threads() as pool:
+        with Pool() as pool:
             while problem.n_open and not clock.stopped:
                 alive = np.ones(len(problem.column), dtype=bool)
                 given = problem.candidates, alive, problem.n, problem.d

@@ -22,7 +22,7 @@ from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
 from treeleak.attacks.known_draws.ruled import Ruled, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
@@ -184,7 +184,7 @@ class Domains:
         changed = evidence.drawn.copy() if changed is None else changed
         due = changed.copy()
         trees, pace = np.arange(len(evidence.draws)), _Pace(clock)
-        with threads() as pool:
+        with Pool() as pool:
 
             def each(kernel: Callable[..., Any], over: IntArray, at_once: int, *given: Any) -> int:
                 found, before = -1, None if note is None else self.bits.copy()

@@ -27,7 +27,7 @@ from treeleak.attacks.known_draws.coordinates import Coordinates
 from treeleak.attacks.known_draws.softmax import Softmax, even, scores
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 
 _MEMORY = 15
@@ -126,7 +126,7 @@ def fit(
         "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
     }  # fmt: skip
     first = np.zeros(len(coordinates.open_))
-    with threads() as pool, suppress(_Done):
+    with Pool() as pool, suppress(_Done):
         minimize(evaluate, first, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
 
@@ -221,7 +221,7 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     out = np.empty(len(u))
     shares = even(np.arange(problem.n_open), np.diff(problem.start))
     b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
-    with threads() as pool:
+    with Pool() as pool:
         jobs = [
             partial(kernels.spread, np.arange(i, len(problem.draws), THREADS), rows, u, *spread)
             for i in range(THREADS)

@@ -15,7 +15,7 @@ import numpy as np
 
 from treeleak.attacks.real_valued.sum_kernels import Quarter, four_way
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.parallel import THREADS, Pool, run_all
 
 _LEAST_BIT, _MOST_BITS = 20, 46
 """Sums are multiples of a power of two between these."""
@@ -81,7 +81,7 @@ def quadruples(
         return out[:n] if n >= 0 else None
 
     found, n = [np.zeros((0, 4), dtype=np.int64)], 0
-    with threads() as pool:
+    with Pool() as pool:
         # Not all at once: one that waits for them can be broken off between two.
         for begin in range(0, modulus, THREADS * step):
             rests = range(begin, min(begin + THREADS * step, modulus), step)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.drawn import is_drawn
+from treeleak.auditing.inventory.known_files import PARTS
 from treeleak.auditing.inventory.owners import n_columns
 from treeleak.core.private import dataclass
 from treeleak.release.registry import has_adapter
@@ -58,7 +59,7 @@ def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | N
 
 
 def _looked_at(owner: StoredObject) -> bool:
-    of_file = owner.type.startswith(("treeleak.files.", "numpy.random."))
+    of_file = owner.type.startswith((PARTS, "numpy.random."))
     return of_file or owner.name in _OF_TREES or is_drawn(owner) or has_adapter(owner)
 
 

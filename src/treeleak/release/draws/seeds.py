@@ -11,7 +11,7 @@ import numpy as np
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import own_words
-from treeleak.core.parallel import THREADS, threads
+from treeleak.core.parallel import THREADS, Pool
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import (
     NOT_RECOMPUTED,
@@ -224,7 +224,7 @@ def _scanned(
     step = max(1, int(NANOSECONDS_PER_CHUNK / nanoseconds))
     found: list[int] = []
     at = low
-    with threads() as pool:
+    with Pool() as pool:
         while at < high and len(found) < enough:
             ends = [min(at + i * step, high) for i in range(THREADS + 1)]
             for part in pool.map(look, ends[:-1], ends[1:]):
