@@ -319,10 +319,11 @@ def test_a_column_that_never_varies_does_not_hide_a_leak():
     assert audit.verdict == LEAK
     assert audit.measurement.located_rows > 0.8
     assert audit.measurement.error < 0.02
-    # Nor is its value said to be right.
+    # Nor is its value claimed to be right. Where there is but one, rows and guesses are measured
+    # alike: nobody learns it from the model.
     assert (audit.reconstruction.X["same"] != 7.0).all()
-    assert audit.measurement.scores.numbers.exact < 0.2
-    assert audit.measurement.yardsticks[0].scores.numbers.exact < 0.1
+    rows, guess = audit.measurement.scores, audit.measurement.yardsticks[0].scores
+    assert guess.numbers.exact < 0.3 < 0.7 < rows.numbers.exact
 
 
 @pytest.mark.parametrize(("load", "control"), [(load_breast_cancer, False), (load_wine, True)])
@@ -387,7 +388,11 @@ def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
 
     schema = treeleak.Schema.from_columns(list("abcd"))
     assert treeleak.audit(tree, X, X["a"], schema=schema).verdict == NO_LEAK
-    for module, part in (("singled_out", "singled_out"), ("comparison", "measure")):
+    for module, part in (
+        ("singled_out", "singled_out"),
+        ("comparison", "errors_of"),
+        ("comparison", "with_baselines"),
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(sys.modules[f"treeleak.auditing.assessors.{module}"], part, late)
             found = treeleak.audit(tree, X, X["a"], schema=schema)

@@ -146,7 +146,7 @@ def harden(
         # What is attacked must be what is written, and not what is in memory.
         written = folder / "hardened"
         written.write_bytes(content)
-        _check_alone(source, _stored(written))
+        _check_alone(source, written, chosen[-1] if chosen else None)
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
             raise BadInput(
@@ -173,13 +173,13 @@ def harden(
     )
 
 
-def _check_alone(source: Path, stored: StoredObject) -> None:
+def _check_alone(source: Path, place: Path, step: Step | None) -> None:
     """Refuse a file that keeps fitted models beside the one that answers.
 
     A step that chooses columns computes its choice from what hardening takes away.
     """
-    release = _release(stored, source)
-    if release is not None and (others := other_models(stored, release)):
+    release = _read_again(source, place, step)
+    if release is not None and (others := other_models(_stored(place), release)):
         places = listed([f"{other.place} ({other.name})" for other in others], 3)
         raise BadInput(
             f"{source}: holds fitted models beside the one that answers: {places}. Predictions may "
