@@ -331,20 +331,20 @@ FIRST_TREES = Kind(
 STOPPED_UNSETTLED = Kind(
     "stopped_unsettled",
     "{stopped}. Not converged: the search for {rows:people} probabilistic rows was still "
-    "moving; {more}.{expects:message}",
+    "moving{more}.{expects:message}",
 )
 STOPPED_MISSING = Kind(
     "stopped_with_misfit",
-    "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; "
-    "{more}.{expects:message}",
+    "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}{more}."
+    "{expects:message}",
 )
 STOPPED_SUMS = Kind(
     "stopped_with_sums",
     "{stopped}. Not converged: {rows:people} rows that meet every count, but not every sum in the "
-    "leaves; {more}.{expects:message}",
+    "leaves{more}.{expects:message}",
 )
 PACE = Kind("pace", "At this pace, it would take about {time}.")
-NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")
+NO_PACE = Kind("no_pace", "At this pace, more time would not help.")
 
 # ---------------------------------------------------------------------------------------- draws
 

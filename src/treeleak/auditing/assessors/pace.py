@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeleak.core.clock import Incumbent
+from treeleak.reconstruction import Reconstruction
 
 _FEWEST = 3
 _FLAT = 0.1
@@ -23,7 +24,8 @@ def time_needed(trace: Sequence[Incumbent]) -> float | None:
     The misfit is taken to fall as a power of the time, fitted to the later half of the trace: a
     rough guess that is out by a factor of a few.
 
-    Returns None where there is no pace to speak of, or it would take a hundred times as long.
+    Returns None where too few steps show a pace, and infinity where the misfit hardly falls, or it
+    would take a hundred times as long.
     """
     seconds = np.array([max(i.seconds, 1e-3) for i in trace])
     misfit = np.array([float(i.misfit) for i in trace])
@@ -32,9 +34,14 @@ def time_needed(trace: Sequence[Incumbent]) -> float | None:
         return None
     slope, _ = np.polyfit(np.log(seconds[late]), np.log(misfit[late]), 1)
     if slope > -_FLAT:
-        return None
+        return np.inf
     factor = (misfit[late][-1] / _LEFT) ** (-1 / slope)
-    return float(seconds[late][-1] * factor) if factor <= _MOST else None
+    return float(seconds[late][-1] * factor) if factor <= _MOST else np.inf
+
+
+def more_time_helps(rebuilt: Reconstruction) -> bool:
+    """Whether an attack that found no fitting rows may find them in more time."""
+    return rebuilt.status == "unknown" and time_needed(rebuilt.trace) != np.inf
 
 
 def time_words(seconds: float) -> str:

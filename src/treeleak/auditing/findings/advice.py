@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.pace import more_time_helps
 from treeleak.auditing.assessors.standing import test_of
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import in_short
@@ -161,7 +162,7 @@ def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
         chosen.add("other models")
     if any(e.unknown for e in inventory):
         chosen.add("unknown")
-    if reconstruction is not None and reconstruction.status == "unknown":
+    if reconstruction is not None and more_time_helps(reconstruction):
         chosen.add("time")
     if verdict == POSSIBLE and measurement is not None and test_of(measurement) is None:
         chosen.add("control")

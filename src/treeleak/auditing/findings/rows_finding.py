@@ -12,7 +12,7 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import time_needed, time_words
+from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
 from treeleak.auditing.assessors.standing import (
     LEVEL,
     MATERIAL,
@@ -318,7 +318,7 @@ def _expects(rebuilt: Reconstruction) -> Message | str:
 
 
 def _time(rebuilt: Reconstruction) -> tuple[str, ...]:
-    return ("time",) * (rebuilt.status == "unknown" and "trees_settled" not in rebuilt.numbers)
+    return ("time",) * (more_time_helps(rebuilt) and "trees_settled" not in rebuilt.numbers)
 
 
 def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
@@ -329,7 +329,7 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     if not n:
         return [wording.STOPPED_EARLY(stopped=stopped)]
     expects = _expects(rebuilt)
-    more = "let it run on" if rebuilt.interrupted else "raise --time-limit"
+    more = "; let it run on" if rebuilt.interrupted else "; raise --time-limit"
     said = {"stopped": stopped, "rows": n, "more": more, "expects": expects}
     if (settled := rebuilt.numbers.get("trees_settled")) is not None:
         return [wording.FIRST_TREES(trees=settled, rows=n)]
@@ -338,7 +338,9 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     if not rebuilt.misfit:
         return [wording.STOPPED_SUMS(**said)]
     needed, misfit = time_needed(rebuilt.trace), f"{rebuilt.misfit:g}"
+    if needed == np.inf and not rebuilt.interrupted:
+        return [wording.STOPPED_MISSING(**said | {"more": ""}, misfit=misfit), wording.NO_PACE()]
     found = wording.STOPPED_MISSING(**said, misfit=misfit)
-    if needed is None or not np.isfinite(needed):
-        return [found] if rebuilt.interrupted else [found, wording.NO_PACE()]
+    if needed is None or needed == np.inf:
+        return [found]
     return [found, wording.PACE(time=time_words(needed))]
