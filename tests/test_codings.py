@@ -60,11 +60,13 @@ def test_two_values_are_exact_however_they_are_coded(coding):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("levels", [(5,) * 4, (2, 3, 5, 30)])
-def test_few_values_are_nearly_as_exact_however_they_are_coded(levels):
-    X, y = table(levels, n=100)
-    model = RandomForestClassifier(15, bootstrap=False, random_state=3)
-    exact = [audited(model, f(X), y)[0].measurement.exact_rows for f in CODINGS.values()]
+def test_few_values_are_nearly_as_exact_however_they_are_coded():
+    X, y = table((2, 3, 5, 30), n=60)
+    model = RandomForestClassifier(8, bootstrap=False, random_state=3)
+    exact = [
+        audited(model, CODINGS[name](X), y)[0].measurement.exact_rows
+        for name in ("0 and 1", "uneven")
+    ]
     assert max(exact) - min(exact) < 0.2
     assert min(exact) > 0.5 * max(exact) > 0
 

@@ -178,8 +178,8 @@ def _check_alone(source: Path, place: Path, step: Step | None) -> None:
 
     A step that chooses columns computes its choice from what hardening takes away.
     """
-    release = _read_again(source, place, step)
-    if release is not None and (others := other_models(_stored(place), release)):
+    stored, release = _read_again(source, place, step)
+    if release is not None and (others := other_models(stored, release)):
         places = listed([f"{other.place} ({other.name})" for other in others], 3)
         raise BadInput(
             f"{source}: holds fitted models beside the one that answers: {places}. Predictions may "
@@ -212,7 +212,7 @@ def _attacked(
         place = folder / str(k)
         place.write_bytes(content.to_bytes())
         begun = clock.seconds
-        now = _read_again(source, place, step)
+        _, now = _read_again(source, place, step)
         to_read = clock.seconds - begun
         told = None if now is None else release_to_dict(now)
         # The last state is audited in any case: the inventory tells what is left.
@@ -266,9 +266,12 @@ def _in_time(
         return None
 
 
-def _read_again(source: Path, place: Path, step: Step | None) -> Release | None:
+def _read_again(
+    source: Path, place: Path, step: Step | None
+) -> tuple[StoredObject, Release | None]:
     try:
-        return _release(_stored(place), source)
+        stored = _stored(place)
+        return stored, _release(stored, source)
     except BadModel as error:
         raise BadInput(
             f"{source}: after step {'' if step is None else step.name} leaves contradict "
