@@ -6,7 +6,6 @@ what usually goes by that name; a table does not fit.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -40,7 +39,6 @@ MAX_PROSE = 600
 MAX_SENTENCES = 32
 LETTERS_IN_PROSE = 0.6
 
-_OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params|iter|n_resources")
 # Numbers in a row, as a line of a table has them.
 _ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA-F]{24,}")
 MIN_ENCODED = 20
@@ -345,89 +343,8 @@ def per_row(value: Any, owner: StoredObject) -> bool:
 
 
 def scores(value: Any, owner: StoredObject) -> bool:
-    """Averages: for the whole, each tree or each column; in a search, for each choice it tried."""
-    if isinstance(value, Mapping):
-        plain = [v for k, v in value.items() if not str(k).startswith("param")]
-        named = all(_OF_SEARCH.fullmatch(str(k)) and len(str(k)) <= MAX_NAME for k in value)
-        return named and all(numbers_in(v) is not None for v in plain) and _searched(value, owner)
+    """Averages: for the whole, each tree or each column."""
     return short(value, owner) or per_tree(value, owner) or per_column(value, owner, 2)
-
-
-def _searched(results: Mapping[str, Any], owner: StoredObject) -> bool:
-    """Whether a search states the choices that it tried, once in rows and once in columns."""
-    tried = results.get("params")
-    columns = {k: _column(v) for k, v in results.items() if k != "params"}
-    if not isinstance(tried, list) or any(
-        c is None or len(c) != len(tried) for c in columns.values()
-    ):
-        return not results or (tried is None and all(c is not None for c in columns.values())
-                               and not any(k.startswith("param") for k in columns))  # fmt: skip
-    rows: list[dict[str, Any]] = [{} for _ in tried]
-    for name, column in columns.items():
-        if name.startswith("param_"):
-            for row, own in zip(rows, column or (), strict=True):
-                if own is not _MASKED:
-                    row[name.removeprefix("param_")] = own
-    if any(
-        not isinstance(t, Mapping) or _told(t) != _told(r) for t, r in zip(tried, rows, strict=True)
-    ):
-        return False
-    grid = owner.get("param_grid")
-    if grid is not None:
-        return [_told(t) for t in tried] == _choices(grid, len(tried))
-    known = set(map(repr, pieces(owner.get("param_distributions")).scalars))
-    texts = [s for t in tried for s in pieces(t).scalars if isinstance(s, str)]
-    return all(repr(text) in known for text in texts)
-
-
-_MASKED = object()
-
-
-def _column(value: Any) -> list[Any] | None:
-    """Values of a column, in an array, which may be masked, or a list."""
-    if isinstance(value, StoredObject) and value.name == "MaskedArray":
-        data, mask = value.get("data"), value.get("mask")
-        if (
-            not isinstance(data, np.ndarray)
-            or data.ndim != 1
-            or np.shape(mask) not in ((), data.shape)
-        ):
-            return None
-        masked = np.broadcast_to(np.asarray(mask, bool), data.shape)
-        # What stands beneath the mask is the same everywhere.
-        if len(set(map(repr, data[masked].tolist()))) > 1:
-            return None
-        return [_MASKED if m else v for v, m in zip(data.tolist(), masked, strict=True)]
-    if isinstance(value, np.ndarray):
-        return value.tolist() if value.ndim == 1 else None
-    return value if isinstance(value, list) else None
-
-
-def _told(value: Any) -> Any:
-    """Tell equal settings from others; objects by what they hold."""
-    if isinstance(value, StoredObject):
-        return value.type, _told(dict(value.state)), _told(value.args)
-    if isinstance(value, Mapping):
-        return sorted((str(k), repr(_told(v))) for k, v in value.items())
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_told(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _choices(grid: Any, most: int) -> list[Any] | None:
-    """All choices of a grid, in the order in which scikit-learn tries them."""
-    found: list[Any] = []
-    for one in grid if isinstance(grid, (list, tuple)) else [grid]:
-        if not isinstance(one, Mapping):
-            return None
-        lists = [v.tolist() if isinstance(v, np.ndarray) else v for _, v in sorted(one.items())]
-        if (
-            any(not isinstance(v, (list, tuple)) for v in lists)
-            or math.prod(map(len, lists)) > most
-        ):
-            return None
-        found += [_told(dict(zip(sorted(one), c, strict=True))) for c in itertools.product(*lists)]
-    return found
 
 
 def edges(value: Any, owner: StoredObject) -> bool:

@@ -51,7 +51,8 @@ _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
 _ORDER: Mapping[Mark, int] = {"leaks": 0, "not assessed": 1, "harmless": 2}
 _HOLDS_OBJECTS = re.compile(
     "estimator|steps|transformer|regressor|classifier|kernel|init|random_state|loss|memory|cv|"
-    "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
+    "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster|"
+    "owner"
 )
 """Parameters in which an object may stand; all others are numbers and words."""
 _IN_MEMORY = replace(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.release.bounds import MOST_LEVELS
 from treeleak.release.stored import Opaque, StoredObject
@@ -81,17 +82,57 @@ def follows_from_nodes(owner: StoredObject, name: str, value: Any) -> bool:
 
 def _levels(nodes: Any) -> int:
     """Count the tests above the deepest node; -1 where the nodes are no tree."""
+    return int(_depths(nodes).max(initial=-1))
+
+
+def _depths(nodes: Any) -> NDArray[np.int64]:
+    """Count the tests above each node; all -1 where the nodes are no tree."""
+    none = np.full(len(nodes), -1)
     fields = ("left_child", "right_child")
     if not {*fields} <= {*(nodes.dtype.names or ())}:
-        return -1
-    level, seen = np.zeros(1, int), 0
+        return none
+    depths, level, seen = none.copy(), np.zeros(1, int), 0
     for depth in range(MOST_LEVELS + 1):
         seen += len(level)
+        depths[level] = depth
         below = np.concatenate([nodes[field][level] for field in fields])
         below = below[below > 0]
         if not below.size:
-            return depth
+            return depths
         if seen + below.size > len(nodes) or below.max() >= len(nodes):
-            return -1
+            return none
         level = below
-    return -1
+    return none
+
+
+def path_lengths(value: Any, owner: StoredObject) -> bool:
+    """Say whether arrays of an isolation forest only repeat the depths or the counts of its nodes.
+
+    scikit-learn keeps two: the depth of each node, 1 at the root, and the mean length of a path in
+    a tree grown on as many rows as the node has (Liu, Ting and Zhou 2008, eq. 1).
+    """
+    trees = owner.get("estimators_")
+    if not isinstance(trees, list) or not isinstance(value, (list, tuple)):
+        return False
+    return len(trees) == len(value) and all(
+        isinstance(tree, StoredObject)
+        and isinstance(inner := tree.get("tree_"), StoredObject)
+        and _of_paths(inner.get("nodes"), stored)
+        for tree, stored in zip(trees, value, strict=True)
+    )
+
+
+def _of_paths(nodes: Any, stored: Any) -> bool:
+    if not isinstance(nodes, np.ndarray) or not isinstance(stored, np.ndarray):
+        return False
+    if nodes.ndim != 1 or stored.shape != nodes.shape or stored.dtype.kind not in "iuf":
+        return False
+    if {"n_node_samples", "left_child", "right_child"} - {*(nodes.dtype.names or ())}:
+        return False
+    if stored.dtype.kind != "f":
+        return bool((stored == _depths(nodes) + 1).all())
+    n = nodes["n_node_samples"].astype(float)
+    more = np.maximum(n, 3.0)
+    mean = 2.0 * (np.log(more - 1.0) + np.euler_gamma - (more - 1.0) / more)
+    mean = np.where(n <= 1, 0.0, np.where(n == 2, 1.0, mean))
+    return bool(np.isclose(stored, mean, rtol=1e-9, atol=1e-12).all())

@@ -6,8 +6,9 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, values_told
+from treeleak.auditing.inventory import conditions, forms, numbers, searches, values_told
 from treeleak.auditing.inventory import forms_of_boosting as boosting
+from treeleak.auditing.inventory.owners import path_lengths
 from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules_of_boosting import OF_BOOSTING
 
@@ -214,9 +215,11 @@ RULES: tuple[Rule, ...] = (
          owner="Interval Half* AbsoluteError PinballLoss HuberLoss ExponentialLoss",
          form=forms.short),
     Rule("oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
-         "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
+         "best_score_ scores_ best_index_ refit_time_ _baseline_prediction",
          "harmless", "scores", "These are averages over many rows.",
          form=forms.scores),
+    Rule("cv_results_", "harmless", "scores", "These are averages over many rows.",
+         form=searches.results),
     # -- the training table, stored
     Rule("_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
          "_X_train X_train _training_data train_X_ train_y_ train_extra_data_", "leaks",
@@ -286,10 +289,16 @@ RULES: tuple[Rule, ...] = (
          "names of columns and classes",
          "They name columns and labels, not the rows that have them.",
          when=conditions.plain, form=forms.names),
+    Rule("_decision_path_lengths", "harmless", "sizes", "The depth of each node of the trees.",
+         owner="IsolationForest", form=path_lengths),
+    Rule("_average_path_length_per_tree", "leaks", "rows in each node",
+         "Mean lengths of paths are computed from the numbers of rows in nodes, and give them "
+             "back.",
+         owner="IsolationForest", form=path_lengths),
     # -- known, but not assessed
-    Rule("coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
-         "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
-         "explained_variance_* singular_values_ best_threshold_ random_offset_", "not assessed",
+    Rule("coef_ intercept_ *_weights_ estimator_errors_ offset_ coefs_ intercepts_ a_ b_ "
+         "cluster_centers_ components_ explained_variance_* singular_values_ best_threshold_ "
+         "random_offset_", "not assessed",
          "fitted parameters", "They are computed from all rows together. treeleak does not "
              "attack them.",
          form=forms.fitted),
