@@ -34,11 +34,17 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
-from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -327,8 +333,14 @@ ON_NUMBERS = [
     BaggingClassifier(make_pipeline(PCA(), TREE), **FEW),
     AdaBoostClassifier(**FEW), GradientBoostingClassifier(subsample=0.5, **FEW),
     GradientBoostingClassifier(n_iter_no_change=2, **FEW),
-    HistGradientBoostingClassifier(max_iter=3, early_stopping=True), IsolationForest(**FEW),
+    HistGradientBoostingClassifier(max_iter=3, early_stopping=True), IsolationForest(),
     GridSearchCV(TREE, {"max_depth": [1, 2], "class_weight": [None, "balanced"]}, cv=2),
+    GridSearchCV(TREE, {"ccp_alpha": np.logspace(-4, 0, 60), "max_depth": [None, 9, 5, 2]}, cv=2),
+    RandomizedSearchCV(
+        TREE, {"max_depth": [*range(1, 40)], "min_samples_leaf": range(1, 50)}, n_iter=40, cv=2
+    ),
+    HalvingGridSearchCV(TREE, {"max_depth": [1, 2, 3, None]}, cv=2, random_state=0),
+    RFECV(TREE, cv=2), RFECV(TREE, cv=3, step=2), TunedThresholdClassifierCV(TREE, cv=2),
     CalibratedClassifierCV(TREE, cv=2), CalibratedClassifierCV(TREE, cv=2, method="isotonic"),
     VotingClassifier([("a", TREE), ("b", FOREST)]),
     StackingClassifier([("a", TREE), ("b", FOREST)], cv=2),
@@ -373,6 +385,51 @@ def test_nothing_in_a_clean_model_is_unknown(model, tmp_path):
     assert unknown(snapshot(model), X, len(X)) == []
     skops.io.dump(model, tmp_path / "model.skops", compression=zipfile.ZIP_DEFLATED)
     assert unknown(read_model(tmp_path / "model.skops"), X, len(X)) == []
+
+
+def _grid_of_rows(search, rows):
+    search.param_grid = [{f"p{k}": [v] for k, v in enumerate(row)} for row in rows]
+
+
+def _grid_of_columns(search, rows):
+    search.param_grid = {f"p{k}": column.tolist() for k, column in enumerate(rows.T)}
+
+
+def _grid_of_nested_rows(search, rows):
+    search.param_grid = {"p": [tuple(row) for row in rows.tolist()]}
+
+
+def _depths_of_rows(model, rows):
+    one = np.resize(rows.ravel(), len(model._decision_path_lengths[0])).astype(int)
+    model._decision_path_lengths = (one, *model._decision_path_lengths[1:])
+
+
+def _lengths_of_rows(model, rows):
+    one = np.resize(rows.ravel().astype(float), len(model._average_path_length_per_tree[0]))
+    model._average_path_length_per_tree = (one, *model._average_path_length_per_tree[1:])
+
+
+def _rankings_of_rows(model, rows):
+    ranks = model.cv_results_["split0_ranking"]
+    model.cv_results_["split0_ranking"] = np.resize(rows.astype(int), ranks.shape)
+
+
+@pytest.mark.parametrize(
+    ("model", "hide"),
+    [
+        *((GridSearchCV(TREE, {"max_depth": [1, 2]}, cv=2), f)
+          for f in (_grid_of_rows, _grid_of_columns, _grid_of_nested_rows)),
+        *((IsolationForest(n_estimators=3), f) for f in (_depths_of_rows, _lengths_of_rows)),
+        (RFECV(TREE, cv=2), _rankings_of_rows),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)  # fmt: skip
+def test_rows_in_what_a_search_or_a_forest_repeats_are_unknown(model, hide):
+    X, y = table()
+    X = X[["height", "age", "income"]].fillna(0)
+    model.fit(X, y)
+    hide(model, X.to_numpy())
+    assert unknown(snapshot(model))
 
 
 def test_nothing_in_models_of_several_targets_or_other_learners_is_unknown():

@@ -218,6 +218,8 @@ RULES: tuple[Rule, ...] = (
          "best_score_ scores_ best_index_ refit_time_ _baseline_prediction",
          "harmless", "scores", "These are averages over many rows.",
          form=forms.scores),
+    Rule("param_grid param_distributions", "harmless", "settings", "What a search tried.",
+         owner="*Search*", form=searches.choices),
     Rule("cv_results_", "harmless", "scores", "These are averages over many rows.",
          form=searches.results),
     # -- the training table, stored

@@ -10,17 +10,66 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory.forms import MAX_NAME, pieces
-from treeleak.auditing.inventory.owners import numbers_in
+from treeleak.auditing.inventory.forms import MAX_NAME, SHORT, is_scalar, pieces
+from treeleak.auditing.inventory.known_classes import is_name
+from treeleak.auditing.inventory.owners import n_columns, numbers_in
+from treeleak.core.arrays import FloatArray
 from treeleak.release.stored import StoredObject
 
 _OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params|iter|n_resources")
+_OF_SELECTION = re.compile(r"split\d+_(support|ranking)")
+_MAPPINGS, _TRIED = 4, 10_000
+"""Most grids of a search, and most values of one setting that follow a rule."""
+_ROUNDING = 1e-6
+
+
+def choices(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Values to try of each setting: once each, in the order of their size.
+
+    So they tell at most which values a column of a table has, and no row. Those in equal steps are
+    told by three numbers, however many they are; of others there are as many as a setting may have.
+    """
+    grids = value if isinstance(value, (list, tuple)) else [value]
+    return 0 < len(grids) <= _MAPPINGS and all(
+        isinstance(grid, Mapping)
+        and len(grid) <= SHORT
+        and all(is_name(str(k).replace("__", ".")) and _once(v) for k, v in grid.items())
+        for grid in grids
+    )
+
+
+def _once(values: Any) -> bool:
+    """Whether a list or an array holds each value once, numbers in the order of their size."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist() if values.ndim == 1 else None
+    if isinstance(values, StoredObject) and values.name == "range" and not values.state:
+        return len(pieces(values.args).scalars) <= 3 and not pieces(values.args).others
+    if not isinstance(values, (list, tuple)) or len(values) > _TRIED:
+        return False
+    words = [v for v in values if v is None or isinstance(v, (bool, str))]
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if len(words) + len(numbers) < len(values) or len(set(words)) < len(words):
+        return False
+    if len(words) > SHORT or not all(is_scalar(v) for v in values):
+        return False
+    x = np.asarray(numbers, dtype=float)
+    steps = np.diff(x)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        return False
+    positive = bool((x > 0).all())
+    return len(x) <= SHORT or _equal(steps) or (positive and _equal(np.diff(np.log(x))))
+
+
+def _equal(steps: FloatArray) -> bool:
+    return bool(np.isfinite(steps).all() and np.ptp(steps) <= _ROUNDING * np.abs(steps).max())
 
 
 def results(value: Any, owner: StoredObject) -> bool:
     """Scores of each choice that a search tried, and these choices."""
     if not isinstance(value, Mapping):
         return False
+    if any(_OF_SELECTION.fullmatch(str(k)) for k in value):
+        return _selected(value, owner)
     plain = [v for k, v in value.items() if not str(k).startswith("param")]
     named = all(_OF_SEARCH.fullmatch(str(k)) and len(str(k)) <= MAX_NAME for k in value)
     return named and all(numbers_in(v) is not None for v in plain) and _searched(value, owner)
@@ -45,12 +94,56 @@ def _searched(results: Mapping[str, Any], owner: StoredObject) -> bool:
         not isinstance(t, Mapping) or _told(t) != _told(r) for t, r in zip(tried, rows, strict=True)
     ):
         return False
-    grid = owner.get("param_grid")
-    if grid is not None:
+    grid, rounds = owner.get("param_grid"), columns.get("iter")
+    if grid is not None and rounds is None:
         return [_told(t) for t in tried] == _choices(grid, len(tried))
-    known = set(map(repr, pieces(owner.get("param_distributions")).scalars))
+    if rounds is not None and not _halved([_told(t) for t in tried], rounds, grid):
+        return False
+    known = set(map(repr, pieces((grid, owner.get("param_distributions"))).scalars))
     texts = [s for t in tried for s in pieces(t).scalars if isinstance(s, str)]
     return all(repr(text) in known for text in texts)
+
+
+def _halved(tried: list[Any], rounds: list[Any], grid: Any) -> bool:
+    """Whether each round of a search tries some of the last one's choices again, each once."""
+    last: list[Any] | None = None if grid is None else _choices(grid, len(tried))
+    if rounds != sorted(rounds) or (grid is not None and last is None):
+        return False
+    for k in dict.fromkeys(rounds):
+        now = [t for t, r in zip(tried, rounds, strict=True) if r == k]
+        if k == rounds[0] and grid is not None and now != last:
+            return False
+        if last is not None and any(t not in last for t in now):
+            return False
+        if len(set(map(repr, now))) < len(now):
+            return False
+        last = now
+    return True
+
+
+def _selected(value: Mapping[str, Any], owner: StoredObject) -> bool:
+    """Whether rankings of columns are those of one elimination for each split of the rows.
+
+    Columns that are left share rank 1; each step before has the next rank (RFECV).
+    """
+    n = n_columns(owner)
+    arrays = {str(k): numbers_in(v) for k, v in value.items()}
+    kept = arrays.pop("n_features", None)
+    if kept is None or kept.ndim != 1 or len(kept) > n or any(a is None for a in arrays.values()):
+        return False
+    rankings = {k: a for k, a in arrays.items() if a is not None and k.endswith("_ranking")}
+    for name, ranks in rankings.items():
+        support = arrays.get(name.replace("_ranking", "_support"))
+        if ranks.shape != (len(kept), n) or support is None or support.shape != ranks.shape:
+            return False
+        steps = np.arange(len(kept))[:, None]
+        if (ranks != np.maximum(ranks[0] - steps, 1)).any() or (support != (ranks == 1)).any():
+            return False
+        if (support.sum(axis=1) != kept).any():
+            return False
+    scores = [a for k, a in arrays.items() if not _OF_SELECTION.fullmatch(k)]
+    named = all(_OF_SEARCH.fullmatch(k) and len(k) <= MAX_NAME for k in arrays)
+    return named and all(a is not None and a.shape == kept.shape for a in scores)
 
 
 _MASKED = object()
