@@ -341,6 +341,16 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
             "costs count as equal on every processor.",
         ),
+        53: (
+            ("boosted", "known", "default-forests"),
+            "The order in which nodes looked at columns is no longer replayed (version 24): it "
+            "proved no row, and chose between few that meet the same counts.",
+        ),
+        54: (
+            ("raw",),
+            "Walks over grids too large to list no longer stop to look for a proof that the counts "
+            "contradict each other: they have that time, and such counts end as unknown.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

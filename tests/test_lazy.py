@@ -129,21 +129,21 @@ def test_what_can_be_met_is_met(schema, seed, kind):
 
 
 @examples(30, fast=4)
-@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["draws", "distinct"]))
-def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
+@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["rows", "draws", "distinct"]))
+def test_counts_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
     case = Stated(schema, seed, kind)
     case.count(tampered(case.release, np.random.default_rng(seed)))
     check(case, 12)
 
 
 @seeds(60, fast=10)
-def test_exact_counts_that_were_moved_are_proved_to_contradict(seeds):
+def test_exact_counts_that_cannot_be_met_stay_unknown(seeds):
     seen = []
     for seed in seeds:
         case = Stated([*FEW, SMALL][seed % (len(FEW) + 1)], seed, "rows")
         case.count(tampered(case.release, np.random.default_rng(seed)))
-        seen.append(check(case, 120))
-    assert all(seen.count(status) >= len(seeds) / 6 for status in ("feasible", "infeasible"))
+        seen.append(check(case, 12))
+    assert all(seen.count(status) >= len(seeds) / 6 for status in ("feasible", "unknown"))
 
 
 def impossible(seed: int = 0) -> Stated:

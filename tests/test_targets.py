@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -22,10 +23,16 @@ import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
 from helpers.patient import work
+from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.real_valued import squares
 from treeleak.attacks.targets import narrowed, solve
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
-from treeleak.reconstruction.targets import CONTRADICTED, targets_of
+from treeleak.evidence import KnownDraws
+from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.reconstruction.by_targets import by_targets
+from treeleak.reconstruction.targets import CONTRADICTED, most_said, targets_of, targets_told
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -369,3 +376,55 @@ def test_values_of_any_size_end_in_no_targets_or_in_right_ones(size):
     with np.errstate(all="ignore"):
         found = targets_of(release, X, np.ones(30, dtype=bool))
     assert found is None or not found.sure.any() or size < 1
+
+
+def counts_of(release, draws, rows):
+    """Draws and different rows in each leaf of each tree, given the rows."""
+    out = []
+    for own, tree in zip(draws, release.trees, strict=True):
+        at = tree.apply(rows.astype(np.float32))
+        out += [np.bincount(at, own, tree.n_nodes), np.bincount(at, own > 0, tree.n_nodes)]
+    return np.concatenate(out)
+
+
+@pytest.mark.slow
+def test_two_rows_change_places_where_leaves_do_not_agree_on_targets():
+    tried = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 2, (14, 4)).astype(float)
+        model = RandomForestRegressor(4, random_state=seed).fit(X, rng.normal(size=14))
+        release = replace(to_release(model), feature_names=tuple("abcd"))
+        geometry = Geometry.of(release, Schema([*map(Binary, "abcd")]))
+        draws, told = known_draws(release), targets_told(release)
+        held = counts_of(release, draws.counts, X)
+        if not all(len(cuts) for cuts in release.thresholds):
+            continue
+
+        def agree(table, geometry=geometry, draws=draws, told=told):
+            leaf = geometry.trace_atoms(table.astype(np.int64))
+            return most_said(np.where(draws.counts.T > 0, told[leaf], np.nan))[1]
+
+        best = agree(X).sum()
+        for i, j, a in itertools.product(range(14), range(14), range(4)):
+            other = X.copy()
+            other[[i, j], a] = X[[j, i], a]
+            if i >= j or (agree(other).sum() >= best):
+                continue
+            if not (counts_of(release, draws.counts, other) == held).all():
+                continue
+            values = values_of(geometry.parts, 1)
+            numbers = np.column_stack([other, np.zeros(14)]).astype(np.int64)
+            rows = Rows(
+                values.first[numbers + values.atom_start[:-1]], np.full((14, 5), 0.5),
+                np.zeros(14, dtype=bool), False, 0,
+            )  # fmt: skip
+            answer = Answer("feasible", values, (rows,), ordered=True)
+            evidence = KnownDraws(geometry, draws.counts)
+            found = by_targets(answer, evidence, draws, Clock(60.0)).rows[0]
+            table = values.rows(found.values[:, :-1], 4)
+            assert (counts_of(release, draws.counts, table) == held).all()
+            assert agree(table).sum() == pytest.approx(best)
+            assert ((found.confidence[:, :-1] == 0.5) == (table == other)).all()
+            tried += 1
+    assert tried >= 10

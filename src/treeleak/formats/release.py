@@ -154,26 +154,6 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
 Noise = DiscreteLaplace | Laplace | Gaussian | LabelNoise
 
 
-MOST_COLUMNS, MOST_OF_A_SPLITTER = 10**6, 2**31 - 1
-"""Columns that a node looks at, at most, and the greatest of the splitter's other settings."""
-
-
-class Splitting(Declared, frozen=True):
-    """How scikit-learn's splitter best looked for the cut of each node, depth first."""
-
-    most_columns: Annotated[
-        int,
-        says("Columns that a node looks at, if one of them parts its rows.", ge=1, le=MOST_COLUMNS),
-    ]
-    least_rows: Annotated[
-        int, says("Rows below which no node is split.", ge=2, le=MOST_OF_A_SPLITTER)
-    ] = 2
-    deepest: Annotated[
-        Annotated[int, Meta(ge=0, le=MOST_OF_A_SPLITTER)] | None,
-        says("Level below which no node is split; the root is at level 0."),
-    ] = None
-
-
 Index = Annotated[int, Meta(ge=-1, le=2**53 - 1)]
 Children = Annotated[list[Index], Meta(min_length=1)]
 Flags = list[bool] | None
@@ -238,7 +218,6 @@ class Release(Published, frozen=True, kw_only=True):
     ]
     ensemble: Ensemble | None = None
     sampling: Sampling
-    splitting: Splitting | None = None
     noise: Annotated[
         Noise | None,
         says("What was done to the counts of the leaves before they were released."),

@@ -23,7 +23,7 @@ from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.by_order import by_order
+from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
 from treeleak.reconstruction.numbers import numbers_in
 from treeleak.reconstruction.posterior import Posterior
@@ -133,7 +133,7 @@ class Task:
                 answer = attack(evidence, geometry, clock, self.seed, given)
                 if population is None and given.parts is None:
                     with clock.cut_short():
-                        answer = by_order(answer, evidence, self.draws, clock, self.seed)
+                        answer = by_targets(answer, evidence, self.draws, clock)
             else:
                 whole = not len(known.others)
                 answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.core.sure import MOST_SURE
-from treeleak.evidence import KnownDraws
+from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
 from treeleak.reconstruction.targets import most_said, targets_told
+from treeleak.release.draws.recompute import Draws
 
 _MOST_ROWS = 400
 """Rows that may change places, at most: each is held against each ..."""
@@ -39,12 +41,20 @@ class _Variants:
     """Shape (n_rows, n_others). Whether the rules of the schema allow it."""
 
 
-def by_targets(answer: Answer, evidence: KnownDraws) -> Answer:
+def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: Clock) -> Answer:
     """Let rows exchange a value where all counts stay met, and leaves agree better on targets.
 
-    ``answer`` comes back as it is where it misses counts, or leaves agree.
+    ``known``: draws of all rows. ``answer`` comes back as it is where draws are not known, parts of
+    rows were given, it misses counts, or leaves agree.
     """
+    if not isinstance(evidence, KnownDraws) or known is None or len(answer.rows) != 1:
+        return answer
     geometry, draws = evidence.geometry, evidence.draws
+    # With an earlier release, its trees stand behind those whose draws are known; and where chains
+    # walked, the samples are the answer.
+    whole = known.counts.shape == (len(geometry.release.trees), evidence.n_rows)
+    if not whole or answer.samples is not None or clock.stopped:
+        return answer
     rows, values = answer.rows[0], answer.values
     told = targets_told(geometry.release)
     if rows.misfit or geometry.release.classes or told is None:

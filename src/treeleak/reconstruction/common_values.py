@@ -70,7 +70,8 @@ class CommonValues:
             own = self.within == c
             cell[own] = np.searchsorted(below, half[own]) - 1
         cell = np.clip(cell, 0, len(self.left) - 1)
-        here = self._cell(now)
+        here = np.searchsorted(self.left, now, side="right") - 1
+        here = np.clip(here, 0, len(self.left) - 1)
         stays = (now >= low) & (now <= high) & (self._share(here) >= self._share(cell))
         part = (half - self.below[self.within, cell]) / np.maximum(self._share(cell), 1e-300)
         found = self.left[cell] + (self.right - self.left)[cell] * np.clip(part, 0.0, 1.0)
@@ -84,9 +85,6 @@ class CommonValues:
         part = self._until(high_) - self._until(low_, below=True)
         whole = self._until(high) - self._until(low, below=True)
         return np.asarray(np.clip(part / np.maximum(whole, 1e-300), 0.0, 1.0))
-
-    def _cell(self, x: FloatArray) -> IntArray:
-        return np.clip(np.searchsorted(self.left, x, side="right") - 1, 0, len(self.left) - 1)
 
     def _share(self, cell: IntArray) -> FloatArray:
         return self.below[self.within, cell + 1] - self.below[self.within, cell]

@@ -26,7 +26,6 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
-from treeleak.release.splitting import Splitting
 from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.tree import LEAF, Tree
@@ -100,8 +99,6 @@ class Release:
         What its file holds beside it.
     ensemble : Ensemble or None
         How the outputs of the trees are added up; None for a forest.
-    splitting : Splitting or None
-        How nodes searched for their cuts, where the trees' seeds say in which order.
     sources : tuple of StoredObject
         The objects of the model's file that were read as these trees. Never in a document.
 
@@ -136,7 +133,6 @@ class Release:
     notes: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     ensemble: Ensemble | None = None
-    splitting: Splitting | None = None
     sources: tuple[StoredObject, ...] = ()
 
     def __post_init__(self) -> None:

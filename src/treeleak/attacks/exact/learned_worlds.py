@@ -105,7 +105,7 @@ class Learned:
         ``more``: points of open rows that meet all counts, beside those that chains ended with.
         """
         search, values = self.land.searches[s], self.land.values
-        share = self.middle.share[self._open_rows(s)]
+        share = self.middle.share[self._rows(s)][len(search.settled) :]
         cost = values.expected_cost(share)
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
@@ -178,11 +178,6 @@ class Learned:
         ]
         begin = sum(sizes[:s])
         return slice(begin, begin + sizes[s])
-
-    def _open_rows(self, s: int) -> slice:
-        """The same without those that are settled."""
-        own = self._rows(s)
-        return slice(own.start + len(self.land.searches[s].settled), own.stop)
 
 
 def learned_worlds(

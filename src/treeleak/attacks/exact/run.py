@@ -20,7 +20,6 @@ from treeleak.attacks.exact.learned_worlds import Learned, learned_worlds
 from treeleak.attacks.exact.world import World
 from treeleak.attacks.exact.world_runs import several_worlds, some_world
 from treeleak.attacks.exact.worlds import WorldSearch
-from treeleak.attacks.large_grid.column_generation import fixed_point
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
@@ -32,7 +31,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import Values, values_in
 from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.given import NOTHING, Given
@@ -73,8 +71,7 @@ def exact(
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
         constraints = RowConstraints.of_exact(evidence, geometry)
-        doubt = partial(_contradicted, evidence, geometry, seed)
-        return by_walking(constraints, values, clock, seed, str(why), doubt)
+        return by_walking(constraints, values, clock, seed, str(why))
     return of_cells(evidence, partition, values, clock, seed, given)
 
 
@@ -173,28 +170,6 @@ def _near_samples(answer: Answer, learned: Learned, seed: int, whole: bool) -> A
         likeliest=answer.values.atom_of[np.concatenate([r.values for r in answer.rows])],
         expected_distance=error,
     )
-
-
-def _contradicted(
-    evidence: ExactCounts | ExactTotals, geometry: Geometry, seed: int, clock: Clock
-) -> Contradiction | None:
-    """Look for a proof, over all cells of the grid, that no rows meet the counts."""
-    open_leaves, n = evidence.open_leaves(), evidence.n
-    if len(n) < geometry.leaf_start[-1]:
-        return None  # Behind trees that count classes stand trees that count none.
-    boxes = Boxes.of(geometry)
-    ways = [(n, open_leaves, "all classes")]
-    if isinstance(evidence, ExactCounts):
-        classes = enumerate(geometry.release.classes)
-        ways = [(n[:, c], open_leaves[:, c, None], f"class {label!r}") for c, label in classes]
-    for k, (target, open_, name) in enumerate(ways):
-        part = clock.part(clock.left / (len(ways) - k))
-        point = fixed_point(boxes, target, open_, part, seed, settle=False)
-        if point.contradiction:
-            tree, node = geometry.leaf_of_row(point.worst)
-            why = f"no dataset under this schema puts {target[point.worst]} rows of {name} there"
-            return Contradiction(tree, node, f"{why} and meets the counts of the other trees")
-    return None
 
 
 def _time_share(problems: list[IntegerProblem]) -> float:

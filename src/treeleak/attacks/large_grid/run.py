@@ -24,7 +24,6 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded, short
-from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.given import Given
@@ -33,18 +32,12 @@ _AT_ONCE = 10.0
 """Work for the integer solver before any walk, about seconds, where the program is small."""
 _SOLVE = 3e-6
 """Work for the integer solver after an attempt, about seconds, for each move: about as long."""
-_DOUBTED, _DOUBT_SHARE = 2, 0.2
-"""Attempts after which it is asked whether the counts can be met at all, and its share of the time.
-"""
 _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
 _BESIDE = 0.3
 """Share of the time in which rows that miss counts are placed by thresholds, too."""
-
-
-Doubt = Callable[[Clock], Contradiction | None]
 
 
 Narrow = Callable[[RowConstraints, IntArray, Clock], RowConstraints | None]
@@ -54,14 +47,6 @@ is, to constraints that hold rows to what follows; None if that contradicts itse
 
 def unchanged(constraints: RowConstraints, leaves: IntArray, clock: Clock) -> None:
     """Say that nothing follows."""
-
-
-class _Contradicted(Exception):
-    """The counts were proved to contradict each other."""
-
-    def __init__(self, clash: Contradiction) -> None:
-        super().__init__(str(clash))
-        self.clash = clash
 
 
 def refuse_unlisted(geometry: Geometry, given: Given) -> None:
@@ -83,17 +68,15 @@ def by_walking(
     clock: Clock,
     seed: int,
     why: str,
-    doubt: Doubt = lambda _: None,
     narrow: Narrow = unchanged,
 ) -> Answer:
     """Rebuild rows without a list of the cells.
 
-    ``why``: why cells are not enumerated. ``doubt``: looks for a proof that the counts contradict
-    each other; asked once, when two attempts have failed. ``narrow``: what follows from leaves that
-    rows never left; asked after each attempt. Returns "feasible" where every count is
-    met, "likely" where rows that miss a few suit the thresholds better (the likeliest dataset meets
-    all), "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
-    the time was up. No row is proved: of cells that no row stepped into nothing is known.
+    ``why``: why cells are not enumerated. ``narrow``: what follows from leaves that rows never
+    left; asked after each attempt. Returns "feasible" where every count is met, "likely" where rows
+    that miss a few suit the thresholds better (the likeliest dataset meets all), "unknown" with the
+    best rows so far when the time was up, also where no rows meet the counts. No row is proved: of
+    cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
     clock.once(lambda: Walker.started(constraints, 0).walked(0, SEARCH))
@@ -102,13 +85,8 @@ def by_walking(
     walking = clock
     if (constraints.exchangeable or constraints.probable is not None) and say_more(constraints):
         walking = clock.part((1 - _BESIDE) * clock.left)
-    try:
-        with clock.cut_short():
-            seen.append(
-                _walked_until_met(constraints, values, walking, stage, seed, doubt, narrow, seen)
-            )
-    except _Contradicted as proof:
-        return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
+    with clock.cut_short():
+        seen.append(_walked_until_met(constraints, values, walking, stage, seed, narrow, seen))
     if not seen:
         raise TimeUp(clock.said)
     found = seen[-1]
@@ -139,7 +117,7 @@ def by_walking(
 
 
 def _walked_until_met(
-    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt,
+    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int,
     narrow: Narrow, bests: list[Found],
 ) -> Found:  # fmt: skip
     """Let rows walk until they meet every count, or until the clock stops.
@@ -159,10 +137,6 @@ def _walked_until_met(
         if bests[-1].misfit == 0 or clock.stopped:
             return bests[-1]
         now.number += 1
-        if now.number == _DOUBTED:
-            clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
-            if clash is not None:
-                raise _Contradicted(clash)
         narrowed = None
         if constraints.closed is not None and (reached := min(w.misfit for w in walkers)) < least:
             least, part = reached, clock.part(_NARROW * clock.left)

@@ -66,7 +66,10 @@ class Columns:
     @cached_property
     def weight(self) -> FloatArray:
         """Weight of each statement."""
-        return np.concatenate([1.0 / _scale(told) for told in self.families])
+        return np.concatenate([
+            np.ones(len(told.right)) if told.scale is None else 1.0 / told.scale
+            for told in self.families
+        ])  # fmt: skip
 
     @cached_property
     def right(self) -> FloatArray:
@@ -164,10 +167,6 @@ _MOST = 30.0
 """Greatest exponent of a number of rows: beyond it, a step went much too far."""
 ROUNDED = 1e-9
 """What double precision may leave of nothing."""
-
-
-def _scale(told: Statements) -> FloatArray:
-    return np.ones(len(told.right)) if told.scale is None else told.scale
 
 
 def _each_once(told: Statements, leaf: NDArray[np.int32], n_leaves: int) -> Statements:

@@ -44,8 +44,6 @@ class Draws:
     """The forest's seed that gave the trees theirs; None where the trees' own were used."""
     checked: bool
     """Whether the model's numbers of distinct rows confirm the draws; False where it has none."""
-    seeds: IntArray | None = None
-    """Shape (n_trees,). Seeds of the trees of a bootstrap."""
 
     def __str__(self) -> str:
         return self.origin

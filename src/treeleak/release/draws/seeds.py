@@ -134,7 +134,7 @@ def _draws(
         return None
     # One forest seed stands for all trees, so that one tree is enough to speak for it.
     checked = bool(known.any() if seeds.forest is not None else known.all())
-    return Draws(drawn_table(seeds.trees, rule), origin, seeds.forest, checked, seeds.trees)
+    return Draws(drawn_table(seeds.trees, rule), origin, seeds.forest, checked)
 
 
 def _fitting_rows(
@@ -200,7 +200,7 @@ def _searched(
         for seed in _scanned(0, n_seeds, look, rule.nanoseconds, 1, share):
             origin = f"forest seed {seed}, found by search among the first {n_seeds:,}"
             trees = mt.tree_seeds(seed, len(target))
-            return Draws(drawn_table(trees, rule), origin, seed, True, trees)
+            return Draws(drawn_table(trees, rule), origin, seed, True)
     raise _failed([*tried, f"none of {among} fits the model's numbers of distinct rows"])
 
 

@@ -38,7 +38,6 @@ from treeleak.release.sampling import (
     Subsample,
     UnknownSampling,
 )
-from treeleak.release.splitting import Splitting
 from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
 
 FORMAT = "treeleak-release"
@@ -95,7 +94,6 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "counts_are": counts_are,
         **({} if release.ensemble is None else {"ensemble": _ensemble_to_dict(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
-        **({} if release.splitting is None else {"splitting": plain(release.splitting)}),
         **noise,
         **({} if (are := release.thresholds_are) == "unknown" else {"thresholds_are": are}),
         "float_type": release.float_type,
@@ -148,7 +146,6 @@ def release_from_dict(data: Any) -> Release:
         sampling=sampling,
         noise=None if found.noise is None else _noise(found.noise),
         ensemble=None if found.ensemble is None else _ensemble(found.ensemble),
-        splitting=None if found.splitting is None else Splitting(**told(found.splitting)),
         **{name: getattr(found, name) for name in _TOLD},
     )
     for t, tree in enumerate(release.trees if found.noise is None else ()):

@@ -33,7 +33,6 @@ from treeleak.release.adapters.sklearn.nodes import (
     read_nodes,
     rightly_counted,
 )
-from treeleak.release.adapters.sklearn.splitting import splitting_of
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
@@ -121,11 +120,7 @@ def _forest(stored: StoredObject) -> Release:
         class_weight = None
         if sampling.row_weights is None:
             sampling = replace(sampling, hidden=HIDDEN)
-    found = release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
-    # Weights of rows or classes are part of what a column gains.
-    plain = sampling.row_weights is None and stored.get("class_weight") is None
-    plain &= found.left_out is None
-    return replace(found, splitting=splitting_of(trees)) if plain else found
+    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
