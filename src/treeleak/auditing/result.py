@@ -33,7 +33,7 @@ from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
 from treeleak.core.message import Message, Of, Reader, message_of
-from treeleak.core.on_demand import html_of
+from treeleak.core.on_demand import load
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Edition, Verdict
@@ -390,7 +390,7 @@ class Audit(Found):
 
     def _repr_html_(self) -> str:
         """Show the beginning of the releasable report in a notebook."""
-        return html_of("audit", self)
+        return str(load("treeleak.report.page:render_piece")(self))
 
     def to_json(
         self,
@@ -400,12 +400,8 @@ class Audit(Found):
     ) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named.
 
-        In the place of the path, the name of an edition is taken for the edition. A file of the
-        internal edition can be read by its owner only.
+        A file of the internal edition can be read by its owner only.
         """
-        for known in get_args(Edition):
-            if path == known:
-                path, edition = None, known
         _check_edition(edition)
         document = self.to_dict(edition, threshold)
         return written(lambda _: document, path, include_rows=edition == "internal")
@@ -428,7 +424,7 @@ class Audit(Found):
             What to type to get the audit again.
         """
         _check_edition(edition)
-        page = html_of("page", self, edition, command)
+        page = str(load("treeleak.report.page:render_html")(self, edition, command))
         if path is not None:
             write_file(path, page, private=edition == "internal")
         return page
