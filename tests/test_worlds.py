@@ -424,15 +424,6 @@ def matrix(schema: Schema, one: Any, two: Any, combine: Any) -> np.ndarray:
     return np.array([[measure(schema, r, s, combine) for s in two] for r in one])
 
 
-def two_toys(maker: Any, other: Any, seed: int) -> tuple[Toy, Toy] | None:
-    rng = np.random.default_rng(seed)
-    schema = random_schema(rng, 3)
-    a, b = maker(seed, 3, schema), other(seed + 1, 3, schema)
-    if a is None or b is None or len(a.points) > 500:
-        return None
-    return a, b
-
-
 def with_rows(toy: Toy, n: int) -> Toy:
     """The same model with ``n`` rows: the first ones, over and over."""
     truth, y = np.resize(toy.truth, n), np.resize(toy.y, n)
@@ -445,100 +436,27 @@ def with_rows(toy: Toy, n: int) -> Toy:
 @examples(60, fast=8)
 @pytest.mark.slow
 def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
-    toys = two_toys(maker, other, seed)
-    if toys is None:
+    schema = random_schema(np.random.default_rng(seed), 3)
+    a, b = maker(seed, 3, schema), other(seed + 1, 3, schema)
+    if a is None or b is None or len(a.points) > 500:
         return
-    n = len(toys[0].y)
-    a, b = with_rows(toys[0], n), with_rows(toys[1], n)
-    mine, theirs = sets_of(a), sets_of(b)
-    union = matrix(a.schema, mine, theirs, set.union)
-    least = union[linear_sum_assignment(union)].mean()
-    assert a.data.dist(b.data) == pytest.approx(least, abs=1e-7)
-    assert b.data.dist(a.data) == pytest.approx(least, abs=1e-7)
-    assert a.data.dist(b.data, aligned=True) == pytest.approx(np.diag(union).mean(), abs=1e-9)
-    common = matrix(a.schema, mine, theirs, set.intersection)
-    most = common[linear_sum_assignment(-common)].mean()
-    assert a.data.compatibility(b.data) == pytest.approx(most, abs=1e-7)
-    assert b.data.compatibility(a.data) == pytest.approx(most, abs=1e-7)
-    assert a.data.compatibility(b.data, aligned=True) == pytest.approx(
-        np.diag(common).mean(), abs=1e-9
-    )
-    # Against certain rows, and against itself.
+    a, b = with_rows(a, len(a.y)), with_rows(b, len(a.y))
     rows = [[cells(b.schema, b.points[[p]], x) for x in b.schema.attributes] for p in b.truth]
-    certain = matrix(a.schema, mine, rows, set.union)
+    certain = matrix(a.schema, sets_of(a), rows, set.union)
     least = certain[linear_sum_assignment(certain)].mean()
     assert a.data.dist(b.table(b.truth)) == pytest.approx(least, abs=1e-7)
     assert a.data.dist(a.table(a.truth)) == pytest.approx(a.data.dist(), abs=1e-7)
-    assert a.data.dist(a.data) == pytest.approx(a.data.dist(), abs=1e-7)
-
-
-@given(makers, makers, seeds, st.sampled_from(["consistent", "gambs"]))
-@examples(60, fast=8)
-def test_merging_aligns_at_best_and_intersects(
-    maker: Any, other: Any, seed: int, alignment: Any
-) -> None:
-    toys = two_toys(maker, other, seed)
-    if toys is None:
-        return
-    a, b = toys
-    d = len(a.schema.attributes)
-    n = max(len(a.y), len(b.y))
-    merged = a.data.merge(b.data, alignment)
-    assert merged.n_rows == n
-    assert min(merged.points) > 0
-
-    known: list[dict[str, list[set[Any]]]] = []
-    rows: list[list[tuple[str, int]]] = []
-    for toy in (a, b):
-        groups = range(len(toy.data.names))
-        own = {
-            toy.data.names[g]: [toy.possible(g, x) for x in toy.schema.attributes] for g in groups
-        }
-        everything = [cells(toy.schema, toy.points, x) for x in toy.schema.attributes]
-        known.append(own | {"unknown": everything})
-        named = [(toy.data.names[g], c) for (g, c), m in toy.counts.items() for _ in range(m)]
-        rows.append(named + [("unknown", -1)] * (n - len(named)))
-
-    def cost(one: tuple[str, int], two: tuple[str, int]) -> float:
-        sets = list(zip(known[0][one[0]], known[1][two[0]], strict=True))
-        odd = sum(not (p & q) for p, q in sets) + (one[1] != two[1] and -1 not in (one[1], two[1]))
-        weight = {"consistent": 3.0, "gambs": 1e-7}[alignment]
-        both = measure(a.schema, *zip(*sets, strict=True), set.intersection)
-        return weight * odd / d - both
-
-    costs = np.array([[cost(p, q) for q in rows[1]] for p in rows[0]])
-    least = costs[linear_sum_assignment(costs)].sum()
-    total = 0.0
-    for g, name in enumerate(merged.names):
-        one, two = name.split(" and ")
-        for label, m in enumerate(merged.counts[g]):
-            # Rows of no class are those whose labels contradict each other.
-            pair = ((one, 0), (two, 1)) if label == 2 else ((one, label), (two, label))
-            total += m * cost(*pair)
-        if maker is other is tree_toy and not a.schema.rules:
-            both = [
-                len((p & q) or cells(a.schema, a.points, x))
-                for p, q, x in zip(known[0][one], known[1][two], a.schema.attributes, strict=True)
-            ]
-            assert merged.points[g] == math.prod(both)
-    assert total == pytest.approx(least, abs=1e-6)
 
 
 @given(makers, seeds)
 @examples(40, fast=8)
-def test_what_says_nothing_changes_nothing(maker: Any, seed: int) -> None:
+def test_where_nothing_is_known_everything_is_left(maker: Any, seed: int) -> None:
     toy = maker(seed, 3)
     if toy is None:
         return
     bare = knowing_nothing(toy)
     assert bare.dist_g() == pytest.approx(1 if len(toy.points) > 1 else 0)
-    for merged in (toy.data.merge(bare), bare.merge(toy.data)):
-        assert merged.dist() == pytest.approx(toy.data.dist())
-        assert merged.dist_g() == pytest.approx(toy.data.dist_g())
-        assert merged.n_worlds == toy.data.n_worlds
-        assert merged.contains(toy.table(toy.truth), toy.y)
-    for X, y in toy.data.merge(toy.data).sample(2, seed):
-        assert toy.data.contains(X, y)
+    assert bare.contains(toy.table(toy.truth), toy.y)
 
 
 def knowing_nothing(toy: Toy) -> ProbabilisticDataset:

@@ -2,6 +2,6 @@
 
 from treeleak.uncertainty.dataset import Expected, ProbabilisticDataset
 from treeleak.uncertainty.rule_sources import from_rule_list
-from treeleak.uncertainty.sources import from_rows, from_tree
+from treeleak.uncertainty.sources import from_tree
 
-__all__ = ["Expected", "ProbabilisticDataset", "from_rows", "from_rule_list", "from_tree"]
+__all__ = ["Expected", "ProbabilisticDataset", "from_rule_list", "from_tree"]

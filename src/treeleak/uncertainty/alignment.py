@@ -62,15 +62,6 @@ def align(
     return used // cost.shape[1], used % cost.shape[1], n[used]
 
 
-def in_order(mine: IntArray, theirs: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Pair the rows of two datasets as they stand; the result as of :func:`align`."""
-    ends = np.union1d(np.cumsum(mine), np.cumsum(theirs))
-    ends = ends[ends > 0]
-    i = np.searchsorted(np.cumsum(mine), ends, side="left")
-    j = np.searchsorted(np.cumsum(theirs), ends, side="left")
-    return i, j, np.diff(ends, prepend=0)
-
-
 def fits(i: IntArray, j: IntArray, mine: IntArray, theirs: IntArray) -> bool:
     """Say whether all rows can be paired, each in a pair of groups (i, j) that may be one."""
     from ortools.graph.python.max_flow import SimpleMaxFlow

@@ -139,20 +139,6 @@ class Axis:
             met &= ~self.upto(condition.column, condition.above, missing_left=True)
         return ~met if condition.negated else met
 
-    def refined(self, cuts: FloatArray) -> Axis:
-        """The same axis, cut at these places too."""
-        if self.values is not None:
-            return self
-        return axis_of(self.attribute, np.union1d(self.cuts, cuts), self.float_type)
-
-    def carried(self, sets: BoolArray, onto: Axis) -> BoolArray:
-        """Say sets of atoms, shape (n_sets, n_atoms), in the atoms of a refined axis."""
-        if self.values is not None or len(self.cuts) == len(onto.cuts):
-            return sets
-        # The upper end of an interval of the finer axis lies in one of the coarser.
-        own = np.searchsorted(self.cuts, [*onto.cuts, math.inf], side="left")
-        return sets[:, [*own, len(self) - 1][: len(onto)]]
-
     def draw(self, atoms: IntArray, rng: np.random.Generator) -> FloatArray:
         """Draw a value of each atom, all alike; shape (n, n_columns)."""
         if self.values is not None:

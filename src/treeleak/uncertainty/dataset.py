@@ -40,9 +40,9 @@ class ProbabilisticDataset(Groups):
     (Ferry 2024, section IV-A2). Rows are independent of each other; attributes of a row are
     where its region is a box, as in trees (Gambs 2012), and are not in rule lists.
 
-    Made by :func:`treeleak.uncertainty.from_tree`, :func:`~treeleak.uncertainty.from_rule_list`
-    and :func:`~treeleak.uncertainty.from_rows`; the classes of rows are known beside and count
-    in no entropy.
+    Made by :func:`treeleak.uncertainty.from_tree` and
+    :func:`~treeleak.uncertainty.from_rule_list`; the classes of rows are known beside and count in
+    no entropy.
 
     Attributes
     ----------
@@ -69,8 +69,6 @@ class ProbabilisticDataset(Groups):
     # How far.
 
     dist = distances.distance
-    compatibility = distances.compatibility
-    merge = distances.merge
 
     # Questions.
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -19,11 +18,9 @@ from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
-from treeleak.uncertainty.axes import NUMERIC_STEPS
 from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.dataset import ProbabilisticDataset
 from treeleak.uncertainty.space import Space, space_of
-from treeleak.verification.columns import columns_by_name
 from treeleak.verification.training_rows import counted
 
 MOST_ENTRIES = 2**26
@@ -107,57 +104,6 @@ def from_tree(
         return _reachable(dataset)
     check_room(dataset, "the tests on the way to it contradict each other or the schema")
     return dataset
-
-
-def from_rows(
-    X: pd.DataFrame | NDArray[Any], schema: Schema, y: Sequence[Any] | None = None
-) -> ProbabilisticDataset:
-    """The dataset of which everything is known: these rows, one group each.
-
-    Numeric columns are cut beside each value, so that it is known to one step. An array has the
-    schema's columns.
-
-    Raises
-    ------
-    BadInput
-        If a value lies outside of its domain, naming row and attribute; if a column appears twice.
-    BadSchema
-        If a column has no bounds.
-    """
-    schema = checked_schema(schema)
-    columns = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else schema.columns
-    table, _ = columns_by_name(columns, X)
-    schema.for_model(columns)
-    cuts = {}
-    for attribute in schema.attributes:
-        if attribute.kind in ("numeric", "ordinal"):
-            own = np.unique(pd.to_numeric(table[attribute.name], errors="coerce").dropna())
-            low, high = attribute.bounds
-            if attribute.kind == "ordinal":
-                cuts[attribute.name] = np.union1d(own - 0.5, own + 0.5)
-            elif 0 < high - low < np.inf:
-                # Ends of whole steps: on either side of the one that is nearest.
-                step = (high - low) / NUMERIC_STEPS
-                near = np.clip(np.rint((own - low) / step), 1, NUMERIC_STEPS - 1)
-                ends = np.unique(np.add.outer(near, [-1, 0, 1]))
-                inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
-                cuts[attribute.name] = low + step * inner
-    space = space_of(schema, columns, cuts, "float64")
-    atoms = space.locate_all(table)
-    if y is not None and len(y) != len(table):
-        raise BadInput(f"{len(table)} rows have {len(y)} labels")
-    label, classes = pd.factorize(pd.Series([None] * len(table) if y is None else y), sort=True)
-    counts = np.zeros((len(table), len(classes) + 1), dtype=np.int64)
-    counts[np.arange(len(table)), label] = 1  # The last column is that of unknown classes.
-    own_tests = [
-        {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
-    ]
-    sets, boxes = boxes_of(own_tests, space)
-    none = ((),) * len(table)
-    names = tuple(f"row {i}" for i in range(len(table)))
-    return ProbabilisticDataset(
-        space, tuple(classes.tolist()), names, sets, boxes, none, none, counts
-    )
 
 
 def checked_schema(schema: Any) -> Schema:

@@ -98,31 +98,6 @@ class Space:
             table |= axis.write(axis.draw(atoms[:, k], rng))
         return pd.DataFrame(table)[list(self.columns)]
 
-    def joined(self, other: Space) -> Space:
-        """The same space, cut where either of two is.
-
-        Raises
-        ------
-        BadInput
-            If the attributes are not the same.
-        """
-        for mine, theirs in zip(self.axes, other.axes, strict=False):
-            if mine.attribute != theirs.attribute:
-                raise BadInput(
-                    f"the datasets do not have the same attributes: {mine.attribute.to_dict()} in "
-                    f"one is {theirs.attribute.to_dict()} in the other"
-                )
-        if len(self.axes) != len(other.axes):
-            raise BadInput(
-                f"one dataset has {len(self.axes)} attributes, the other {len(other.axes)}"
-            )
-        for rule in (*self.schema.rules, *other.schema.rules):
-            if rule not in self.schema.rules or rule not in other.schema.rules:
-                raise BadInput(f"only one of the datasets has the rule {rule.to_dict()}")
-        axes = tuple(a.refined(b.cuts) for a, b in zip(self.axes, other.axes, strict=True))
-        rules = self.schema.rules
-        return Space(self.schema, self.columns, axes, _forbidden(axes, rules))
-
 
 def space_of(
     schema: Schema, columns: Sequence[str], cuts: Mapping[str, FloatArray], float_type: str
