@@ -224,7 +224,7 @@ def test_a_default_that_can_capture_nothing_is_named() -> None:
 
 def test_groups_of_a_set_must_not_overlap() -> None:
     said = [rule(one("a1"), counts=(0, 1)), rule(one("a2"), counts=(1, 0))]
-    with pytest.raises(BadModel, match=r"rules 1 and 2 of a set overlap.*'a1': 1, 'a2': 1"):
+    with pytest.raises(BadModel, match=r"rules 1 and 2 of a set overlap, and both count"):
         from_rule_list(rules(*said, ordered=False))
     apart = [said[0], rule(one("a2"), one("a1", negated=True), counts=(1, 0))]
     assert from_rule_list(rules(*apart, ordered=False)).points == (4, 2, 2)
@@ -326,9 +326,6 @@ def test_of_a_regression_tree_leaves_are_known_and_no_class() -> None:
     assert data.contains(LIST_X)
     assert data.support.tolist() == np.bincount(tree.apply(LIST_X))[1:].tolist()
     assert data.dist_g() == pytest.approx(2 / 3)
-    X, y = data.sample(1)[0]
-    assert data.contains(X)
-    assert y.isna().all()
 
 
 @pytest.mark.parametrize(("model", "why"), models_that_are_refused())
@@ -419,16 +416,6 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
             data.membership(none)
     with pytest.raises(BadInput, match="4 records have 2 labels"):
         data.membership(TOY_X, [0, 1])
-    with pytest.raises(BadInput, match="columns names none"):
-        data.expectation(lambda t: 1.0, [])
-    with pytest.raises(BadInput, match="no column 'b'"):
-        data.expectation(lambda t: t.b, ["b"])
-    with pytest.raises(BadInput, match="n_samples"):
-        data.expectation(lambda X, y: 1.0, n_samples=1)
-    with pytest.raises(BadInput, match="f must return a number for each"):
-        data.expectation(lambda t: [1.0], ["a1"])
-    with pytest.raises(BadInput, match="n must be 0 or more"):
-        data.sample(-1)
 
 
 def test_columns_that_the_model_lacks_are_ignored() -> None:
@@ -451,8 +438,6 @@ def test_rows_of_a_class_that_is_not_known_are_each_as_probable_of_any() -> None
     # Three rows, eight points each, either class.
     said = data.membership(pd.DataFrame({"a1": [10], "a2": [1], "a3": [2]}), [1])
     assert said["probability"][0] == pytest.approx(1 - (15 / 16) ** 3)
-    labels = [label for _, y in data.sample(50, 3) for label in y]
-    assert 40 < sum(labels) < 110
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -476,10 +461,6 @@ def test_measures_of_trees_with_other_thresholds(seed: int) -> None:
     for data, n in ((a, m), (b, k)):
         assert data.contains(X[:n], y[:n])
         assert data.distance(X[:n], y[:n]) == 0
-        for drawn, labels in data.sample(2, seed):
-            # Values are drawn such that the model's rounding keeps them in their leaf.
-            assert data.contains(drawn, labels)
-            assert data.dist(drawn) == pytest.approx(data.dist(), abs=1e-9)
     unknown = from_tree(
         DecisionTreeClassifier(max_depth=1).fit(X[:m] * 0 + X.iloc[0], y[:m]), schema
     )
@@ -554,9 +535,6 @@ def test_labels_of_any_type(label: Any) -> None:
     y = [label(v) for v in LIST_Y]
     data = from_tree(DecisionTreeClassifier().fit(LIST_X, y), Schema.from_columns(LIST_X))
     assert data.contains(LIST_X, y)
-    (X, drawn), *_ = data.sample()
-    assert data.contains(X, drawn)
-    assert set(drawn) == set(y)
     assert not data.contains(LIST_X, y[::-1])
 
 
@@ -595,18 +573,6 @@ def test_duplicate_rows_stay_rows() -> None:
     assert not data.contains(X.iloc[[0, 3, 3, 1]], [1, 0, 0, 1])
     assert not data.contains(X.iloc[:3], [1, 1, 1])
     assert data.distance(X.iloc[:3], [1, 1, 1]) == pytest.approx(0.25)
-
-
-def test_a_statistic_that_impossible_rows_have_not() -> None:
-    data = from_tree(stump([[2, 0], [0, 0], [2, 0]]), Schema([Binary("a")]))
-    with np.errstate(divide="ignore"):
-        found = data.expectation(lambda t: 1 / t["a"], ["a"])
-    assert (found.mean, found.std) == (1, 0)
-    assert data.expectation(lambda t: 3, ["a"]).mean == 3
-    drawn = figure_1().expectation(lambda X, y: X["a1"].mean(), n_samples=400, seed=1)
-    exact = figure_1().expectation(lambda t: t["a1"], ["a1"])
-    assert drawn.mean == pytest.approx(exact.mean, abs=4 * exact.std / 20)
-    assert drawn.std == pytest.approx(exact.std, rel=0.15)
 
 
 def test_missing_values_that_a_tree_parts_from_all_others() -> None:
@@ -759,11 +725,6 @@ def test_trees_of_weka() -> None:
     assert sorted(data.counts.tolist()) == sorted(
         [[5, 1, 0], [0, 6, 0], [2, 0, 0], [1, 8, 0], [0, 5, 0], [28, 4, 0]]
     )
-    for X, y in data.sample(3):
-        assert data.contains(X, y)
-        assert set(X["job"]) <= set(jobs)
-        young = X[(X["age"] <= 42) & (X["job"] == "nurse")]
-        assert sorted(young["income"] <= 352.951008) == [False] * 2 + [True] * 6
     # One test parts the first label from the others, and so on.
     for other in (jobs[::-1], ("cook", "smith")):
         with pytest.raises(BadSchema, match="column 'job'"):

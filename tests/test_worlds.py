@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import chisquare
 
 from helpers.examples import examples
 from helpers.grids import all_points, values_of
@@ -34,7 +33,7 @@ from treeleak.schema import (
     Rule,
     Schema,
 )
-from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree, regions
+from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 
 FEW = (
     Binary("b"),
@@ -249,7 +248,7 @@ def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int
 
 @given(makers, seeds)
 @examples(60, fast=8)
-def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: int) -> None:
+def test_membership_is_that_of_all_worlds(maker: Any, seed: int) -> None:
     toy = maker(seed, 2)
     if toy is None or len(toy.points) > 40:
         return
@@ -277,17 +276,6 @@ def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: in
             said = data.membership(records, None if label is None else [label] * len(records))
             np.testing.assert_allclose(said["probability"], hit.any(axis=2).mean(axis=1), atol=1e-9)
             assert said["possible"].tolist() == hit.any(axis=(1, 2)).tolist()
-    if schema.attributes[0] in MANY:
-        return
-    value = np.nan_to_num(toy.points[:, 0], nan=9.0)
-    means = np.array([value[list(w)].mean() for w in worlds])
-    label = getattr(schema.attributes[0], "labels", None)
-    code = dict(zip(label or (), getattr(schema.attributes[0], "values", ()), strict=False))
-    found = data.expectation(
-        lambda t: [code.get(v, 9.0 if pd.isna(v) else v) for v in t.iloc[:, 0]], [schema.columns[0]]
-    )
-    assert found.n_samples is None
-    assert (found.mean, found.std) == pytest.approx((means.mean(), means.std()), abs=1e-6)
 
 
 def cost_of(toy: Toy, rows: np.ndarray, labels: Sequence[int] | None) -> float:
@@ -325,11 +313,8 @@ def test_contains_and_distance_are_those_of_all_worlds(maker: Any, seed: int) ->
     data = toy.data
     assert data.contains(toy.table(toy.truth), toy.y)
     assert data.distance(toy.table(toy.truth), toy.y) == 0
-    for X, y in data.sample(3, seed):
-        order = rng.permutation(len(X))
-        assert data.contains(X.iloc[order], y.iloc[order])
-        assert data.distance(X, y) == 0
-        assert sorted(y) == sorted(toy.y)
+    order = rng.permutation(len(toy.y))
+    assert data.contains(toy.table(toy.truth[order]), toy.y[order])
     free = np.array(list(itertools.product(*map(len_range, toy.schema.attributes)))[:3000])
     for n in {len(toy.y), len(toy.y) + 1, max(len(toy.y) - 1, 1)}:
         # Any values of the domains: the schema's rules may exclude them.
@@ -365,39 +350,6 @@ def test_a_changed_row_is_in_no_world() -> None:
 
 def toy_groups(toy: Toy) -> list[int]:
     return toy.group[toy.truth].tolist()
-
-
-@pytest.mark.parametrize("refused", [regions.REFUSED, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("joint", [False, True])
-@pytest.mark.slow
-def test_worlds_are_drawn_alike(monkeypatch: Any, refused: int, joint: bool) -> None:
-    monkeypatch.setattr(regions, "REFUSED", refused)
-    schema = Schema(
-        [Ordinal("o", 1, 3), Binary("b", missing=True), OneHot("h", ("p", "q"), True)],
-        [Implies({"p": 1}, {"o": 2})],
-    )
-    one = (Condition("o", (1,)), Condition("b", (0,), negated=True))
-    two = (Condition("b", (1,)), Condition("q", (1,), negated=True))
-    own = (None, None) if joint else ((1, 0), (0, 1))
-    rules = RuleList(
-        schema.columns,
-        (0, 1),
-        (DecisionRule(one, 1, own[0]), DecisionRule(two, 1, own[1])),
-        DecisionRule((), 0, (0, 1) if joint else (0, 0)),
-        ordered=not joint,
-        covered=(1, 0) if joint else None,
-    )
-    data = from_rule_list(rules, schema)
-    drawn = Counter(
-        tuple(np.nan_to_num(X.to_numpy(float), nan=-1).ravel()) for X, _ in data.sample(2000, 1)
-    )
-    points = all_points(schema, schema.columns)
-    group = rules.apply(table(schema, points))
-    if joint:
-        group = np.where(group < 2, 0, 2)
-    n = [int((group == g).sum()) for g in ((0, 2) if joint else (0, 1))]
-    assert len(drawn) == data.n_worlds == math.prod(n) > 10
-    assert chisquare(list(drawn.values())).pvalue > 1e-3
 
 
 # Gambs' measures, with sets and row by row.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadSchema
@@ -102,17 +101,6 @@ class Axis:
             out[:, i] = self._codes(rows[column], what)
         return out
 
-    def write(self, block: FloatArray) -> dict[str, NDArray[Any]]:
-        """Turn values into columns of a table; codes become labels, where there are any."""
-        if isinstance(self.attribute, Categorical) and self.attribute.labels is not None:
-            label = dict(zip(self.attribute.values, self.attribute.labels, strict=True))
-            return {self.columns[0]: np.array([label.get(v) for v in block[:, 0]], dtype=object)}
-        whole = not isinstance(self.attribute, Numeric) and bool((block == np.rint(block)).all())
-        return {
-            column: block[:, i].astype(np.int64) if whole else block[:, i]
-            for i, column in enumerate(self.columns)
-        }
-
     def upto(self, column: str, threshold: float, missing_left: bool) -> BoolArray:
         """Atoms whose value of the column goes left at ``value <= threshold``."""
         if self.values is None:
@@ -138,37 +126,6 @@ class Axis:
             met = self.upto(condition.column, condition.upto, missing_left=False)
             met &= ~self.upto(condition.column, condition.above, missing_left=True)
         return ~met if condition.negated else met
-
-    def draw(self, atoms: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Draw a value of each atom, all alike; shape (n, n_columns)."""
-        if self.values is not None:
-            return self.values[atoms]
-        low, high = self.attribute.bounds
-        ends = np.concatenate([[low], self.cuts, [high]])
-        u = rng.random(len(atoms))
-        known = np.minimum(atoms, len(self.cuts))
-        if isinstance(self.attribute, Ordinal):
-            first = self.attribute.low + np.concatenate([[0], np.cumsum(self.sizes)])
-            x = first[known] + np.floor(u * self.sizes[known])
-        else:
-            x = ends[known + 1] - u * (ends[known + 1] - ends[known])  # (below, upto]
-            x = self._between_cuts(x, known)
-        if self.missing:
-            x = np.where(atoms == len(self) - 1, np.nan, x)
-        return np.asarray(x, dtype=float)[:, None]
-
-    def _between_cuts(self, x: FloatArray, at: IntArray) -> FloatArray:
-        """Move values that the model's rounding would take across a cut back between the cuts."""
-        low, high = self.attribute.bounds
-        with np.errstate(over="ignore"):
-            seen, cuts = x.astype(self.float_type), self.cuts.astype(self.float_type)
-        above = np.where(cuts > self.cuts, cuts, np.nextafter(cuts, cuts.dtype.type(math.inf)))
-        upto = np.where(cuts <= self.cuts, cuts, np.nextafter(cuts, cuts.dtype.type(-math.inf)))
-        under = np.append(-math.inf, self.cuts)[at]
-        over = np.append(self.cuts, math.inf)[at]
-        x = np.where(seen <= under, np.append(low, above)[at], x)
-        x = np.where(seen > over, np.append(upto, high)[at], x)
-        return np.clip(x, low, high)
 
     def say(self, mask: BoolArray) -> str:
         """Name a set of atoms; ``*`` if it is all of them."""

@@ -2,35 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-
-from treeleak.core.errors import BadInput
-from treeleak.core.private import dataclass
 from treeleak.uncertainty import distances, questions
 from treeleak.uncertainty.groups import Groups
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Mean and standard deviation of a statistic over all worlds.
-
-    Attributes
-    ----------
-    mean, std : float
-    n_samples : int or None
-        Worlds that were drawn to find out; None where both are exact.
-    """
-
-    mean: float
-    std: float
-    n_samples: int | None = None
-
-    def __str__(self) -> str:
-        how = "exact" if self.n_samples is None else f"{self.n_samples} worlds drawn"
-        return f"{self.mean:g} (standard deviation {self.std:g}, {how})"
 
 
 class ProbabilisticDataset(Groups):
@@ -75,38 +48,3 @@ class ProbabilisticDataset(Groups):
     contains = questions.contains
     distance = questions.distance_to_world
     membership = questions.membership
-
-    def expectation(
-        self,
-        f: Callable[..., Any],
-        columns: Sequence[str] | None = None,
-        n_samples: int = 200,
-        seed: int = 0,
-    ) -> Expected:
-        """Mean of a statistic over all worlds.
-
-        Parameters
-        ----------
-        f : callable
-            With ``columns``: receives a table of these columns and returns a number for each row;
-            the statistic is their average over the rows of the dataset, and the result exact.
-            Without: receives rows and labels of a world and returns a number, which is averaged
-            over worlds that are drawn.
-        columns : sequence of str, optional
-            Columns whose values can be listed; together up to 65,536 combinations.
-        n_samples, seed : int
-            Worlds to draw.
-
-        Raises
-        ------
-        BadInput
-            If a column is unknown, or its values cannot be listed.
-        NotCovered
-            If there are too many combinations.
-        """
-        if columns is not None:
-            return Expected(*questions.mean_over_rows(self, f, columns))
-        if n_samples < 2:
-            raise BadInput(f"n_samples must be 2 or more, not {n_samples}")
-        found = np.array([float(f(X, y)) for X, y in self.sample(n_samples, seed)])
-        return Expected(float(found.mean()), float(found.std(ddof=1)), n_samples)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.uncertainty.counting import Tests, captured
 from treeleak.uncertainty.regions import Region
@@ -168,30 +167,6 @@ class Groups:
             return None
         powers: list[int] = [p**c for p, c in zip(self.points, self.support.tolist(), strict=True)]
         return math.prod(powers)
-
-    def sample(self, n: int = 1, seed: int = 0) -> list[tuple[pd.DataFrame, pd.Series[Any]]]:
-        """Draw worlds, all alike: rows and labels, group by group.
-
-        A class that is not known is drawn as well.
-        """
-        if n < 0:
-            raise BadInput(f"n must be 0 or more, not {n}")
-        rng = np.random.default_rng(seed)
-        drawn = [
-            self.region(g).draw(n * int(m), rng).reshape(n, int(m), self.n_attributes)
-            for g, m in enumerate(self.support)
-        ]
-        label = np.tile(np.arange(len(self.classes) + 1), len(self.names))
-        label = np.repeat(label, self.counts.ravel())
-        none = np.zeros((0, self.n_attributes), dtype=np.int64)
-        out = []
-        for w in range(n):
-            X = self.space.write(np.concatenate([none, *(d[w] for d in drawn)]), rng)
-            guess = rng.integers(max(len(self.classes), 1), size=len(label))
-            known = np.where(label < len(self.classes), label, guess)
-            y = pd.Series([*self.classes, None], dtype=object).iloc[known].reset_index(drop=True)
-            out.append((X, y.infer_objects().rename("label")))
-        return out
 
     # What the above is made of.
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.huge import short
+from treeleak.core.errors import BadInput
 from treeleak.release.release import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
 from treeleak.uncertainty.groups import Groups
 from treeleak.verification.columns import columns_by_name
 
-MOST_VALUES = 1 << 16
 # Rows and groups that are held against each other, in all and in one go.
 MOST_HELD = 2_000_000_000
 AT_ONCE = 20_000_000
@@ -155,41 +152,6 @@ def membership(
     return pd.DataFrame(
         {"possible": possible, "probability": np.abs(np.expm1(none))}, index=records.index
     )
-
-
-def mean_over_rows(
-    data: Groups, f: Callable[[pd.DataFrame], Any], columns: Sequence[str]
-) -> tuple[float, float]:
-    """Mean and deviation over all worlds of the average of ``f`` over rows; both exact."""
-    if not len(columns):
-        raise BadInput("columns names none; without columns, f receives whole worlds")
-    if unknown := [c for c in columns if c not in data.space.owner]:
-        raise BadInput(f"there is no column {unknown[0]!r}")
-    own = sorted({data.space.owner[c] for c in columns})
-    for k in own:
-        if data.space.axes[k].values is None:
-            raise BadInput(f"the values of column {data.space.axes[k].columns[0]!r} are "
-                           "intervals: draw worlds instead, without columns")  # fmt: skip
-    n = math.prod(len(data.space.axes[k]) for k in own)
-    if n > MOST_VALUES:
-        raise NotCovered(f"{short(n)} combinations of values ({MOST_VALUES:,} are covered)")
-    grid = np.indices([len(data.space.axes[k]) for k in own]).reshape(len(own), -1)
-    table: dict[str, NDArray[Any]] = {}
-    for k, atoms in zip(own, grid, strict=True):
-        axis = data.space.axes[k]
-        table |= axis.write(axis.draw(atoms, np.random.default_rng(0)))
-    value = np.asarray(f(pd.DataFrame(table)[list(columns)]), dtype=float)
-    if value.shape not in ((), (n,)):
-        raise BadInput(f"f must return a number for each of {n} rows, not {value.shape}")
-    log_p = _log_chance(data, dict(zip(own, grid, strict=True)), n)
-    rows = data.support[data.support > 0]
-    chance = np.exp(log_p).T[data.support > 0]  # (n_groups, n_combinations)
-    # What no row has may have no value.
-    value = np.where(chance > 0, value, 0.0)
-    mean = (chance * value).sum(axis=1)
-    spread = (chance * (value - mean[:, None]) ** 2).sum(axis=1)
-    n_rows = max(data.n_rows, 1)
-    return float(mean @ rows) / n_rows, math.sqrt(float(spread @ rows)) / n_rows
 
 
 def _points_of(

@@ -16,11 +16,7 @@ from treeleak.uncertainty.counting import (
     count_outside,
     inhabited,
     relevant,
-    whole_of,
 )
-
-# Draw and refuse as long as one of so many points is kept; beyond, split first.
-REFUSED = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,20 +98,6 @@ class Region:
             held &= np.logical_or.reduce([lies_in(tests, atoms) for tests in self.inside])
         return held & (atoms >= 0).all(axis=1)
 
-    def draw(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Draw points, all alike; shape (n, n_axes)."""
-        whole = whole_of(self.sizes, self.box)
-        if n and whole > REFUSED * self.size:
-            return self._split(n, rng)
-        out: list[IntArray] = [np.zeros((0, len(self.box)), dtype=np.int64)]
-        short = n
-        while short:
-            share = max(self.size / whole, 1e-3)
-            points = _points(self.sizes, self.box, int(short / share * 1.1) + 10, rng)
-            out.append(points[self.holds(points)][:short])
-            short -= len(out[-1])
-        return np.concatenate(out)
-
     def changes_to(self, atoms: IntArray) -> int:
         """Least number of axes that must change to bring a point (atoms) into the region.
 
@@ -150,20 +132,6 @@ class Region:
         # A box that holds the point must be left; other changes than these leave none.
         ways = min(certain, key=len) if certain else set().union(*(kept for kept, _ in held))
         return any(self._reached(atoms, free | {k}, more - 1) for k in sorted(ways))
-
-    def _split(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Share ``n`` points among the parts along the axis that most boxes restrict."""
-        boxes = relevant(self.box, self.outside) or list(self.inside)
-        load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
-        alike = [self._alike(k, (*self.outside, *self.inside)) for k in range(len(self.box))]
-        k = int(np.where([len(kinds) > 1 for kinds in alike], load, -1).argmax())
-        parts = [self.restricted({k: atoms}) for atoms in alike[k]]
-        share = np.array([part.size / self.size for part in parts])
-        drawn = rng.multinomial(n, share / share.sum())
-        points = np.concatenate(
-            [part.draw(int(m), rng) for part, m in zip(parts, drawn, strict=True) if m]
-        )
-        return points[rng.permutation(n)]
 
     def _alike(self, k: int, boxes: Sequence[Tests]) -> list[BoolArray]:
         """Atoms of an axis that hold values, and that no box tells apart."""

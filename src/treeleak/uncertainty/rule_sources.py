@@ -158,11 +158,8 @@ def _check_apart(tests: Sequence[Tests], space: Space) -> None:
         masks = np.array([t.get(k, everything) for t in tests], dtype=np.float32)
         meet &= masks @ masks.T > 0
     for i, j in np.argwhere(meet).tolist():
-        one, two = tests[i], tests[j]
-        both = space.everything.restricted(one).restricted(two)
-        if not both.empty:
-            rows = space.write(both.draw(1, np.random.default_rng(0)), np.random.default_rng(0))
+        if not space.everything.restricted(tests[i]).restricted(tests[j]).empty:
             raise BadModel(
-                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: "
-                f"{rows.iloc[0].to_dict()} would count twice"
+                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: some "
+                "would count twice"
             )

@@ -91,13 +91,6 @@ class Space:
             raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
         return atoms
 
-    def write(self, atoms: IntArray, rng: np.random.Generator) -> pd.DataFrame:
-        """Write rows, drawing values of atoms that hold several."""
-        table: dict[str, NDArray[np.generic]] = {}
-        for k, axis in enumerate(self.axes):
-            table |= axis.write(axis.draw(atoms[:, k], rng))
-        return pd.DataFrame(table)[list(self.columns)]
-
 
 def space_of(
     schema: Schema, columns: Sequence[str], cuts: Mapping[str, FloatArray], float_type: str
