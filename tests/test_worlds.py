@@ -232,7 +232,7 @@ def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int
         [toy.counts[g, 0], toy.counts[g, 1], 0] for g in range(n_groups)
     ] == data.counts.tolist()
     own = [math.log2(sizes[g]) for g in np.repeat(range(n_groups), data.support)]
-    np.testing.assert_allclose(data.row_entropies(), own, atol=1e-9)
+    np.testing.assert_allclose(np.repeat(data.group_bits, data.support), own, atol=1e-9)
     assert data.n_worlds == math.prod(sizes[g] for g in toy.group[toy.truth])
     assert data.log2_worlds == pytest.approx(math.log2(data.n_worlds), abs=1e-6)
     whole = n * math.log2(len(toy.points))
@@ -244,38 +244,6 @@ def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int
         for a in several
     ]
     assert data.dist() == pytest.approx(np.mean(terms) if several else 0, abs=1e-9)
-
-
-@given(makers, seeds)
-@examples(60, fast=8)
-def test_membership_is_that_of_all_worlds(maker: Any, seed: int) -> None:
-    toy = maker(seed, 2)
-    if toy is None or len(toy.points) > 40:
-        return
-    data, schema = toy.data, toy.schema
-    # At most three rows: every world is written down.
-    keep = 3 if len(toy.points) < 20 else 2
-    toy = replace(toy, truth=toy.truth[:keep], y=toy.y[:keep])
-    counts = np.zeros_like(data.counts)
-    for (g, c), m in toy.counts.items():
-        counts[g, c] = m
-    data = replace(data, counts=counts)
-    rows = [toy.of(g) for g in toy.group[toy.truth]]
-    worlds = list(itertools.product(*rows))
-    assert data.n_worlds == len(worlds)
-    text = np.nan_to_num(toy.points, nan=-1e300)
-    for known in ([*schema.attributes], [schema.attributes[-1]]):
-        columns = [c for a in known for c in a.columns]
-        at = [schema.columns.index(c) for c in columns]
-        records = toy.table(np.arange(len(toy.points)))[columns]
-        same = (text[:, None, at] == text[None, :, at]).all(axis=2)
-        for label in (None, 0, 1):
-            hit = same[:, np.array(worlds)]  # records x worlds x rows
-            if label is not None:
-                hit = hit & (toy.y == label)
-            said = data.membership(records, None if label is None else [label] * len(records))
-            np.testing.assert_allclose(said["probability"], hit.any(axis=2).mean(axis=1), atol=1e-9)
-            assert said["possible"].tolist() == hit.any(axis=(1, 2)).tolist()
 
 
 def cost_of(toy: Toy, rows: np.ndarray, labels: Sequence[int] | None) -> float:
@@ -350,54 +318,6 @@ def test_a_changed_row_is_in_no_world() -> None:
 
 def toy_groups(toy: Toy) -> list[int]:
     return toy.group[toy.truth].tolist()
-
-
-# Gambs' measures, with sets and row by row.
-
-
-def sets_of(toy: Toy) -> list[list[set[tuple[float, ...]]]]:
-    return [[toy.possible(g, a) for a in toy.schema.attributes] for g in sorted(toy_groups(toy))]
-
-
-def domain_bits(schema: Schema) -> list[float]:
-    return [math.log2(len(values_of(a))) for a in schema.attributes]
-
-
-def measure(schema: Schema, one: Any, two: Any, combine: Any) -> float:
-    terms = [
-        math.log2(max(len(combine(a, b)), 1)) / h
-        for a, b, h in zip(one, two, domain_bits(schema), strict=True)
-        if h
-    ]
-    return float(np.mean(terms)) if terms else 0.0
-
-
-def matrix(schema: Schema, one: Any, two: Any, combine: Any) -> np.ndarray:
-    return np.array([[measure(schema, r, s, combine) for s in two] for r in one])
-
-
-def with_rows(toy: Toy, n: int) -> Toy:
-    """The same model with ``n`` rows: the first ones, over and over."""
-    truth, y = np.resize(toy.truth, n), np.resize(toy.y, n)
-    counts = np.zeros_like(toy.data.counts)
-    np.add.at(counts, (toy.group[truth], y), 1)
-    return replace(toy, truth=truth, y=y, data=replace(toy.data, counts=counts))
-
-
-@given(makers, makers, seeds)
-@examples(60, fast=8)
-@pytest.mark.slow
-def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
-    schema = random_schema(np.random.default_rng(seed), 3)
-    a, b = maker(seed, 3, schema), other(seed + 1, 3, schema)
-    if a is None or b is None or len(a.points) > 500:
-        return
-    a, b = with_rows(a, len(a.y)), with_rows(b, len(a.y))
-    rows = [[cells(b.schema, b.points[[p]], x) for x in b.schema.attributes] for p in b.truth]
-    certain = matrix(a.schema, sets_of(a), rows, set.union)
-    least = certain[linear_sum_assignment(certain)].mean()
-    assert a.data.dist(b.table(b.truth)) == pytest.approx(least, abs=1e-7)
-    assert a.data.dist(a.table(a.truth)) == pytest.approx(a.data.dist(), abs=1e-7)
 
 
 @given(makers, seeds)

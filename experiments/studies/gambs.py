@@ -59,7 +59,7 @@ def trees_on_more_and_more(parameters: Parameters) -> Record:
     rebuilt = {n: _rebuilt(X[:n], y[:n], schema, learner) for n in sizes}
     return {
         "trained_on": sizes,
-        "dist": [d.filled(n_rows).dist(X) for d in rebuilt.values()],
+        "dist": [(n * d.dist() + n_rows - n) / n_rows for n, d in rebuilt.items()],
         "own": [d.dist() for d in rebuilt.values()],
         "joint": [d.dist_g() for d in rebuilt.values()],
         "worlds": [d.contains(X[:n], y[:n].tolist()) for n, d in rebuilt.items()],
