@@ -16,10 +16,10 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from treeleak.auditing.assessors.in_order import measure_in_order
 from treeleak.auditing.assessors.measurement import Measurement
-from treeleak.auditing.assessors.pace import time_needed, time_words
 from treeleak.auditing.assessors.standing import LEVEL, standing_of
 from treeleak.auditing.assessors.yardsticks import Yardstick, held_against, try_all
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.rows_finding import time_needed, time_words
 from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.auditing.policy import Policy
 from treeleak.core.clock import Incumbent

@@ -12,7 +12,6 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import time_needed, time_words
 from treeleak.auditing.assessors.standing import (
     LEVEL,
     MATERIAL,
@@ -24,6 +23,7 @@ from treeleak.auditing.assessors.standing import (
 from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.score_words import in_full, in_short
+from treeleak.core.clock import Incumbent
 from treeleak.core.message import Message, Of
 from treeleak.formats.said import Verdict
 from treeleak.metrics.margin import FEWEST_PEOPLE
@@ -33,6 +33,13 @@ from treeleak.schema import Numeric, Ordinal
 
 M = TypeVar("M", Measurement, Compared)
 _MEASURED_FIX = ("counts", "leaves", "noise")
+_FEWEST = 3
+_FLAT = 0.1
+"""Least power of the time by which the misfit must fall to speak of a pace."""
+_MOST = 100.0
+"""Factor over the time that was spent, beyond which nothing is foretold."""
+_LEFT = 0.5
+"""Misfit at which every count is met."""
 
 
 def of_rows(
@@ -342,3 +349,31 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     if needed is None or not np.isfinite(needed):
         return [found] if rebuilt.interrupted else [found, wording.NO_PACE()]
     return [found, wording.PACE(time=time_words(needed))]
+
+
+def time_needed(trace: Sequence[Incumbent]) -> float | None:
+    """Estimate the seconds after which every count would be met, at the pace so far.
+
+    The misfit is taken to fall as a power of the time, fitted to the later half of the trace: a
+    rough guess that is out by a factor of a few.
+
+    Returns None where there is no pace to speak of, or it would take a hundred times as long.
+    """
+    seconds = np.array([max(i.seconds, 1e-3) for i in trace])
+    misfit = np.array([float(i.misfit) for i in trace])
+    late = (seconds >= seconds.max(initial=0.0) / 4) & (misfit > 0)
+    if late.sum() < _FEWEST or np.ptp(np.log(seconds[late])) == 0:
+        return None
+    slope, _ = np.polyfit(np.log(seconds[late]), np.log(misfit[late]), 1)
+    if slope > -_FLAT:
+        return None
+    factor = (misfit[late][-1] / _LEFT) ** (-1 / slope)
+    return float(seconds[late][-1] * factor) if factor <= _MOST else None
+
+
+def time_words(seconds: float) -> str:
+    """Say a time in the unit that fits."""
+    for unit, size in (("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} seconds"
