@@ -125,7 +125,6 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m experiments run informed --seeds 10-19
 	$(BIN)/python -m experiments run worlds
 	$(BIN)/python -m experiments run interpretable
-	$(BIN)/python -m experiments run rule_counting
 	$(BIN)/python -m experiments run twins
 
 # How long a browser takes to open 40,000 rows.

@@ -35,7 +35,7 @@ write_release <- function(fit, X, y, path) {
                forest$nodes, forest$leaves, draws)
   package <- class(fit)[1]
   release <- list(
-    format = "treeleak-release", version = 1L,
+    format = "treeleak-release", version = 2L,
     origin = paste(package, as.character(utils::packageVersion(package))),
     columns = I(names(X)), classes = I(levels(y)), n_rows = nrow(X),
     counts_are = if (all_rows) "rows" else "draws", sampling = sampling,

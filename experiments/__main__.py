@@ -59,8 +59,6 @@ QuickRun = Annotated[bool, typer.Option("--quick", help="Some runs of each kind.
 AnyVersion = Annotated[
     bool, typer.Option("--any-version", help="Runs of other results versions count as done.")
 ]
-AnyCode = Annotated[bool, typer.Option("--any-code", hidden=True)]
-"""What it was called in treeleak 0.1."""
 
 
 @app.command("list")
@@ -97,15 +95,14 @@ def run(
         ),
     ] = None,
     any_version: AnyVersion = False,
-    any_code: AnyCode = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing, and show the table. Stopped studies go on where they stopped."""
     if name == ALL:
-        _run_all(out, quick, jobs, cluster, any_version or any_code)
+        _run_all(out, quick, jobs, cluster, any_version)
         return
     study, store = find_study(name), Store(store_file(out))
-    todo = plan(study, store, quick, any_version or any_code)
+    todo = plan(study, store, quick, any_version)
     if not quiet:
         say(_announced(todo, jobs))
     try:
@@ -120,7 +117,7 @@ def run(
     if outcome.interrupted:
         say(f"treeleak: interrupted; {outcome.finished} runs were kept, the same command goes on")
         raise typer.Exit(INTERRUPTED)
-    show(name, quick, out, any_version or any_code)
+    show(name, quick, out, any_version)
     if outcome.failed:
         raise typer.Exit(FAILED)
 
@@ -144,12 +141,10 @@ def show(
     quick: QuickRun = False,
     out: Folder = FOLDER,
     any_version: AnyVersion = False,
-    any_code: AnyCode = False,
 ) -> None:
     """Show the tables so far, and write them and the figures to the folder of the store."""
     study = find_study(name)
     store, total = _made(out, f"; `python -m experiments run {name}` does"), len(study.grid(quick))
-    any_version |= any_code
     runs = runs_of(study, store, quick, any_version)
     if not runs:
         which = "" if any_version else f" of results version {study.version}; try --any-version"

@@ -45,7 +45,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "growth": "seconds and memory of each attack against sizes of the data",
         "interpretable": "trees on COMPAS, seed by seed beside the published runs",
         "worlds": "what one tree or rule list allows, at scale",
-        "rule_counting": "counting what each of 200 ordered rules takes",
         "verdicts": "audits of models of which it is known whether they leak",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",

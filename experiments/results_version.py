@@ -19,8 +19,6 @@ VERSION = "results_version"
 """Name of the version among the figures of a run."""
 EVERY: tuple[str, ...] = ()
 """Stands for every experiment, where a line names none."""
-UNKNOWN = 0
-"""Version of runs that were stored before there was one: they never count unless asked for."""
 
 CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
@@ -364,6 +362,6 @@ def results_version(experiment: str) -> int:
 
 
 def say_versions(versions: Iterable[int]) -> str:
-    """Say of which versions runs are: "results version 1", "results versions unknown, 1"."""
-    names = ["unknown" if v == UNKNOWN else str(v) for v in sorted(set(versions))]
+    """Say of which versions runs are: "results version 1", "results versions 1, 2"."""
+    names = [str(v) for v in sorted(set(versions))]
     return f"results version{'s' * (len(names) > 1)} {', '.join(names)}"

@@ -3,9 +3,6 @@
 A run is a study's name, its parameters and the results version that it ran with. The store is one
 SQLite file: several processes may write at once, a process that is killed takes only its own
 unfinished runs with it, and every record carries a checksum.
-
-treeleak 0.1 named a hash of its sources where runs now have a version. Its stores and files are
-read: the version of their runs is unknown, and the hash is kept in the record as "code".
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.results_version import UNKNOWN
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
@@ -44,10 +40,6 @@ CREATE TABLE IF NOT EXISTS results (
     PRIMARY KEY (study, parameters, version)
 ) WITHOUT ROWID
 """
-_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-_OLD = "SELECT study, parameters, code, record, checksum, at FROM runs"
-"""The table of treeleak 0.1."""
-
 _KEEP = "INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)"
 _REPLACE = "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)"
 _LATEST = """
@@ -105,8 +97,7 @@ class Store:
         except OSError as error:
             raise BadInput(f"{self.path}: {error.strerror or error}") from error
         with self._open() as base:
-            if base.execute(_THERE, ("results",)).fetchone() is None:
-                self._begin(base)
+            base.execute(_TABLE)
             (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 raise BadInput(self._damaged(found))
@@ -175,18 +166,6 @@ class Store:
             base.executemany(_LATEST, lines)
             return base.total_changes - before
 
-    def _begin(self, base: sqlite3.Connection) -> None:
-        """Make the table, and take over what treeleak 0.1 kept; its table stays as it is."""
-        # All at once: a process that is killed leaves no table behind that lacks runs. Others that
-        # opened the file meanwhile do the same again, which changes nothing.
-        base.execute("BEGIN IMMEDIATE")
-        base.execute(_TABLE)
-        if base.execute(_THERE, ("runs",)).fetchone() is not None:
-            for study, parameters, code, record, checksum, at in base.execute(_OLD):
-                self._check(study, parameters, record, checksum)
-                run = _of_0_1(study, json.loads(parameters), code, json.loads(record))
-                base.execute(_LATEST, _line(run, at))
-
     def _dated(self, study: str, version: int | None) -> list[tuple[Run, float]]:
         """Runs, and when each was made."""
         query = "SELECT parameters, version, record, checksum, at FROM results WHERE study = ?"
@@ -251,16 +230,9 @@ def _dated_run(line: Any) -> tuple[Run, float]:
         case [str(study), dict(parameters), int(version), dict(record), float(at)]:
             # To JSON, lone surrogates are text and any whole number will do; not to a store.
             _ = study.encode()
-            if 0 <= version < _MOST_VERSIONS:
+            if 1 <= version < _MOST_VERSIONS:
                 return Run(study, parameters, version, record), at
-        case [str(study), dict(parameters), str(code), dict(record), float(at)]:
-            _ = study.encode()
-            return _of_0_1(study, parameters, code, record), at
     raise ValueError(f"not a run: {str(line)[:60]}")
-
-
-def _of_0_1(study: str, parameters: Record, code: str, record: Record) -> Run:
-    return Run(study, parameters, UNKNOWN, {**record, "code": code})
 
 
 def _text(value: Any) -> str:

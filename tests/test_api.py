@@ -40,7 +40,7 @@ def test_an_audit_writes_itself_to_files(audited, tmp_path, edition):
 def test_the_page_is_that_of_the_command_line(audited, tmp_path):
     assert "rebuilt rows" in audited.to_html()
     assert len(audited.to_html(edition="internal")) > len(audited.to_html())
-    assert json.loads(audited.to_json("internal"))["edition"] == "internal"
+    assert json.loads(audited.to_json(edition="internal"))["edition"] == "internal"
     with pytest.raises(BadInput, match="edition must be one of releasable, internal"):
         audited.to_html(tmp_path / "a.html", "secret")
     assert not list(tmp_path.iterdir())
@@ -58,7 +58,7 @@ def test_other_results_write_themselves_too(tmp_path):
         assert json.loads(path.read_text()) == json.loads(without)
         with_rows = result.to_json(path, include_rows=True)
         assert len(with_rows) > len(without)
-        assert result.to_json(True) == with_rows
+        assert result.to_json(include_rows=True) == with_rows
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077
     skops.io.dump(forest, tmp_path / "m.skops")
     hardened = treeleak.harden(tmp_path / "m.skops", tmp_path / "h.skops", "seeds", time_limit=2)

@@ -908,7 +908,7 @@ def test_both_kinds_of_evidence_are_told_and_measured(behind):
     (variant,) = found.variants
     assert variant.what == "drawn counts only"
     assert variant.reconstruction is found.reconstruction.without_distinct
-    told = valid(json.loads(found.to_json("internal")))
+    told = valid(json.loads(found.to_json(edition="internal")))
     assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
     assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
     (advice,) = (a for a in found.advice if "With n_node_samples deleted" in a)
@@ -924,7 +924,7 @@ def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):
     assert found.variants == ()
     assert "20 rows. They are probabilistic: it proves none" in found.headline
     assert found.reconstruction.evidence.endswith("drawn counts only")
-    valid(json.loads(found.to_json("internal")))
+    valid(json.loads(found.to_json(edition="internal")))
 
 
 def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind):
@@ -1047,7 +1047,7 @@ def test_with_and_without_the_population(data):
         "drawn counts only, without the population",
     ]
     assert all(v.measurement is not None for v in found.variants)
-    valid(json.loads(found.to_json("internal")))
+    valid(json.loads(found.to_json(edition="internal")))
 
 
 def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
@@ -1068,7 +1068,7 @@ def test_an_earlier_model_is_told(data):
     earlier = bare_forest(X[:8], y[:8], n_estimators=10)
     found = treeleak.audit(model, X, y, schema=schema, earlier=earlier, **HIDDEN)
     assert found.reconstruction.in_earlier.sum() == 8
-    told = valid(json.loads(found.to_json("internal")))
+    told = valid(json.loads(found.to_json(edition="internal")))
     assert sum(told["reconstruction"]["rows"]["in_earlier"]) == 8
 
 
@@ -1122,7 +1122,7 @@ def test_rows_that_no_tree_drew_are_remarked(data):
 def test_json_follows_its_schema(audited):
     document = valid(json.loads(audited.to_json()))
     assert "rows" not in document["reconstruction"]
-    with_rows = valid(json.loads(audited.to_json("internal")))
+    with_rows = valid(json.loads(audited.to_json(edition="internal")))
     assert len(with_rows["reconstruction"]["rows"]["values"]) == 60
 
 

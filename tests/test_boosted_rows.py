@@ -229,7 +229,7 @@ def test_audits_of_all_kinds(name, tmp_path):
     for beside in ({}, given_rows):
         audit = treeleak.audit(model, schema=BITS, time_limit=8, **beside)
         for edition in ("internal", "releasable"):
-            valid(json.loads(audit.to_json(edition)))
+            valid(json.loads(audit.to_json(edition=edition)))
         assert audit.reconstruction.n_rows == len(X)
         told = " ".join(f.text for f in audit.findings if f.part == "reconstruction")
         labelled = audit.reconstruction.y is not None
@@ -329,7 +329,7 @@ def test_an_audit_counts_the_targets_that_leaves_store():
     assert f"Leaves store the targets of {told} of 24 rebuilt rows" in str(
         [f.text for f in audit.findings]
     )
-    shown = json.loads(audit.to_json("internal"))
+    shown = json.loads(audit.to_json(edition="internal"))
     assert valid(shown)["reconstruction"]["status"] == audit.reconstruction.status
 
 
@@ -342,7 +342,7 @@ def test_targets_are_measured_beside_their_rows():
     assert f"The target of {found.measurement.targets:.0%}"[:-1] in str(
         [f.text for f in found.findings]
     )
-    assert valid(json.loads(found.to_json("releasable")))["measurement"]["targets"] > 0
+    assert valid(json.loads(found.to_json(edition="releasable")))["measurement"]["targets"] > 0
     share, what = found.measurement.targets, "rebuilt with their exact target"
     checks = {c.key: c for c in judge(found, Policy("p", {"exact_targets": 0.0})).checks}
     assert checks["exact_targets"].state == "violated"

@@ -249,7 +249,7 @@ def test_what_was_found_until_an_audit_is_cut_off_is_reported(
     assert found.counts is not None
     assert found.inventory
     assert found.verdict == ended.verdict == "not assessed"
-    assert found.to_json("releasable")
+    assert found.to_json(edition="releasable")
 
 
 @pytest.mark.slow
@@ -352,7 +352,7 @@ def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
     assert (part, "the time limit of 60 s was reached") in found.not_assessed
     assert found.inventory
     assert (found.counts is None) == (stage == "count_leaves")
-    assert found.to_json("releasable")
+    assert found.to_json(edition="releasable")
 
 
 def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeypatch):

@@ -276,7 +276,7 @@ def test_a_column_of_categories_and_one_within_it():
     found = {(g["column"], g["group"]) for g in document["exposure"]["groups"]}
     assert not {("region", "N"), ("city", "A")} <= found
     assert ("city", "T") not in found
-    internal = json.loads(audit.to_json("internal"))
+    internal = json.loads(audit.to_json(edition="internal"))
     assert len(internal["exposure"]["groups"]) == 2 + 2 + 4
     assert "behind" not in internal["exposure"]
 

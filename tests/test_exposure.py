@@ -72,7 +72,7 @@ def test_a_releasable_edition_holds_no_canary(kind, trees, told):
     assert document["edition"] == "releasable"
     text = found.to_json()
     assert not [c for c in canaries if c in text]
-    internal = valid(json.loads(found.to_json("internal")))
+    internal = valid(json.loads(found.to_json(edition="internal")))
     assert internal["edition"] == "internal"
     assert len(internal["reconstruction"]["rows"]["values"]) == 40
     if kind == "one-hot":

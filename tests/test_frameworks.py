@@ -31,7 +31,7 @@ def test_each_question_names_figures_that_there_are():
 
 @pytest.mark.slow
 def test_figures_are_those_of_the_audit(audited):
-    told = valid(json.loads(audited.to_json("internal")))["frameworks"]
+    told = valid(json.loads(audited.to_json(edition="internal")))["frameworks"]
     assert len(told) == len(QUESTIONS)
     found = {f["key"]: f for q in told for f in q["figures"]}
     assert found["exact_rows"]["found"] == LIMITS["exact_rows"].said(audited.measurement.exact_rows)

@@ -1,28 +1,19 @@
-"""What importing costs, where names are, and where those of treeleak 0.1 went."""
+"""What importing costs, and where names are."""
 
 from __future__ import annotations
 
 import importlib
-import pickle
 import pkgutil
 import subprocess
 import sys
 from ast import literal_eval
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-import skops.io
 
 import treeleak
 from treeleak.core import errors as core_errors
-from treeleak.core.moved import MOVED
-from treeleak.core.on_demand import load
-from treeleak.learn import DPForestClassifier
-from treeleak.release import to_release
-from treeleak.release.noise.laws import DiscreteLaplace
 
-MODELS = Path(__file__).parent / "models"
 HEAVY = (
     "joblib", "matplotlib", "msgspec", "numba", "numpy", "ortools", "pandas", "scipy",
     "scipy.stats", "skops", "sklearn",
@@ -94,7 +85,7 @@ def test_no_name_hides_a_module(package):
 @pytest.mark.slow
 def test_every_room_is_an_attribute():
     rooms = {m.name for m in pkgutil.iter_modules(treeleak.__path__) if m.ispkg}
-    rooms -= {"cli", "studies"}
+    rooms -= {"cli"}
     code = f"""
 import sys
 for room in {sorted(rooms)}:
@@ -123,50 +114,6 @@ def test_names_are_listed_and_others_are_no_names():
         _ = treeleak.nothing
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = treeleak.report.nothing
-
-
-@pytest.mark.parametrize("old", MOVED)
-def test_old_modules_warn_and_give_the_same(old):
-    now, names = MOVED[old]
-    module = importlib.import_module(old)
-    for name in names.split():
-        with pytest.warns(DeprecationWarning, match=rf"{old}\.{name} is now {now}\.{name}"):
-            assert getattr(module, name) is load(f"{now}:{name}")
-    assert dir(module) == sorted(names.split())
-    with pytest.raises(AttributeError):
-        _ = module.nothing
-
-
-def test_old_modules_hide_no_function():
-    with pytest.warns(DeprecationWarning, match=r"is now treeleak\.auditing\.Audit"):
-        from treeleak.audit import Audit  # type: ignore[import-not-found]
-    assert Audit is treeleak.Audit
-    assert all(callable(getattr(treeleak, f)) for f in ("audit", "harden", "informed"))
-    assert treeleak.plots is importlib.import_module("treeleak.report.plots")
-    with pytest.warns(DeprecationWarning, match=r"is now treeleak\.uncertainty\.from_tree"):
-        assert treeleak.probabilistic.from_tree is treeleak.uncertainty.from_tree
-
-
-def test_old_modules_load_nothing():
-    assert loaded_by("import treeleak.noise, treeleak.plots, treeleak.probabilistic") == []
-
-
-def test_a_forest_pickled_by_0_1_is_read():
-    with pytest.warns(DeprecationWarning, match=r"treeleak\.noise\.DiscreteLaplace is now"):
-        forest = pickle.loads((MODELS / "dp-forest-0.1.pkl").read_bytes())
-    assert isinstance(forest, DPForestClassifier)
-    assert isinstance(forest.noise_, DiscreteLaplace)
-    trusted = to_release(MODELS / "dp-forest-0.1.pkl", trust_pickle=True)
-    assert trusted.noise == to_release(forest).noise
-
-
-def test_a_forest_saved_by_0_1_is_read():
-    path = MODELS / "dp-forest-0.1.skops"
-    names = skops.io.get_untrusted_types(file=path)
-    assert "treeleak.noise.DiscreteLaplace" in names
-    with pytest.warns(DeprecationWarning, match=r"treeleak\.noise\.DiscreteLaplace is now"):
-        forest = skops.io.load(path, trusted=names)
-    assert to_release(path).noise == to_release(forest).noise
 
 
 @pytest.mark.slow

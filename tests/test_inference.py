@@ -253,7 +253,7 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     assert [i["column"] for i in told["article29"]["inference"]] == ["ill"]
     assert "rare" not in [c["column"] for c in told["exposure"]["columns"]]
     assert told["exposure"]["columns_left_out"] == 1
-    internal = valid(json.loads(found.to_json("internal")))
+    internal = valid(json.loads(found.to_json(edition="internal")))
     assert [i["column"] for i in internal["article29"]["inference"]] == ["ill", "rare"]
 
 

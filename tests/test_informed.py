@@ -417,9 +417,11 @@ def test_results_are_written_without_rows_unless_they_are_asked_for():
         assert set(hidden) <= set(long) - set(short)
         FORMAT.validate(short)
         FORMAT.validate(long)
-    assert json.loads(audit.to_json(True))["targets"][0]["row"] == audit.targets.index[0]
+    assert (
+        json.loads(audit.to_json(include_rows=True))["targets"][0]["row"] == audit.targets.index[0]
+    )
     assert json.loads(audit.to_json())["individual"]["all"]["n_rows"] == 3
-    assert json.loads(guess.to_json(True))["row"] == guess.row.to_dict()
+    assert json.loads(guess.to_json(include_rows=True))["row"] == guess.row.to_dict()
 
 
 def test_missing_values_are_values():

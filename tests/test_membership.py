@@ -178,7 +178,7 @@ def test_rows_of_others_tell_nobody(audited, data):
 @pytest.mark.slow
 def test_it_stands_in_the_documents_and_reports(audited):
     for edition in ("releasable", "internal"):
-        told = valid(json.loads(audited.to_json(edition)))["membership"]
+        told = valid(json.loads(audited.to_json(edition=edition)))["membership"]
         assert told["auc"]["value"] == audited.membership.auc.value
         assert told["at"][1]["true_positives"]["n"] == 100
     assert "Members recognised at 0.1% false positives" in render_html(audited)

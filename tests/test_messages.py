@@ -126,7 +126,9 @@ def found():
 
 
 def test_findings_are_codes_with_figures_evidence_and_fix(found):
-    internal, out = (valid(json.loads(found.to_json(e))) for e in ("internal", "releasable"))
+    internal, out = (
+        valid(json.loads(found.to_json(edition=e))) for e in ("internal", "releasable")
+    )
     assert internal["version"] == 2
     by_code = {f["code"]: f for f in internal["findings"]}
     small = by_code["small_leaves"]

@@ -35,7 +35,7 @@ y = data.y[X.index]
 model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
 result = treeleak.reconstruct(model, data.schema, time_limit=1)
 treeleak.metrics.reconstruction_error(result.X, X, data.schema)
-treeleak.audit(model, X, y, schema=data.schema, time_limit=1).to_json("internal")
+treeleak.audit(model, X, y, schema=data.schema, time_limit=1).to_json(edition="internal")
 """
 
 

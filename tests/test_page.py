@@ -80,7 +80,7 @@ def test_a_page_with_nothing_worse_says_no_more(reasons):
 
 def test_the_page_shows_the_same_runs_wherever_it_is_made(monkeypatch):
     monkeypatch.delenv(gambs.WEKA, raising=False)
-    without = STUDIES["gambs-merging"]
+    without = STUDIES["gambs-figure-1"]
     assert {p["learner"] for p in without.whole} == {gambs.C45, gambs.CART}
     assert {p["learner"] for p in without.grid(quick=False)} == {gambs.CART}
 

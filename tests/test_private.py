@@ -66,7 +66,7 @@ def test_every_class_that_may_hold_rows_shows_no_value():
         if HARMLESS.sub("", told) and name not in OWN_WORDS and cls.__repr__ is not _line:
             bare.append(name)
     # It says itself of how many rows it is.
-    assert bare == ["uncertainty.groups.Groups"], (
+    assert bare == ["uncertainty.dataset.ProbabilisticDataset"], (
         "make it with treeleak.core.private.dataclass, or decorate it with shows_no_value"
     )
 

@@ -1,6 +1,5 @@
 """Studies: a store that loses nothing and repeats nothing, runs side by side, what is shown."""
 
-import hashlib
 import lzma
 import os
 import re
@@ -10,8 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -295,9 +292,7 @@ def test_the_history_of_versions_names_experiments_that_there_are():
 
 def test_versions_are_said():
     assert results_version.say_versions([1, 1]) == "results version 1"
-    assert results_version.say_versions([2, results_version.UNKNOWN]) == (
-        "results versions unknown, 2"
-    )
+    assert results_version.say_versions([2, 1]) == "results versions 1, 2"
 
 
 def test_the_runs_behind_the_page_have_versions_and_hashes(tmp_path):
@@ -316,87 +311,6 @@ def test_the_runs_behind_the_page_have_versions_and_hashes(tmp_path):
     assert lzma.decompress((tmp_path / "again.xz").read_bytes()) == lzma.decompress(
         path.read_bytes()
     )
-
-
-OLD_TABLE = """
-CREATE TABLE runs (
-    key TEXT PRIMARY KEY, study TEXT NOT NULL, parameters TEXT NOT NULL, code TEXT NOT NULL,
-    record TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
-) WITHOUT ROWID
-"""
-
-
-def old_store(path, runs):
-    """Keep runs as treeleak 0.1 did, each later than the one before."""
-    with closing(sqlite3.connect(path)) as base, base:
-        base.execute(OLD_TABLE)
-        for at, (x, code) in enumerate(runs):
-            parameters, record = f'{{"wait":0.0,"x":{x}}}', f'{{"square":{at}}}'
-            checksum = hashlib.sha256(record.encode()).hexdigest()[:16]
-            key = f"{999 - at}"
-            base.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key, "toy", parameters, code, record, checksum, float(at)),
-            )
-
-
-def old_run(x, code, at):
-    return Run("toy", {"x": x, "wait": 0.0}, 0, {"square": at, "code": code})
-
-
-def test_a_store_of_0_1_is_taken_over_once_as_of_an_unknown_version(tmp_path):
-    path = tmp_path / "runs.sqlite"
-    old_store(path, [(0, "0.1.0+a"), (1, "0.1.0+a"), (1, "0.1.0+b")])
-    with ThreadPoolExecutor(4) as threads:
-        stores = list(threads.map(Store, [path] * 4))
-    both = [old_run(0, "0.1.0+a", 0), old_run(1, "0.1.0+b", 2)]
-    assert all(store.runs("toy") == both for store in stores)
-    assert plan(study(5), stores[0]).done == 0
-    assert plan(study(5), stores[0], any_version=True).done == 2
-    assert carry_out(plan(study(5), stores[0]), stores[0]).finished == 5
-    again = Store(path)
-    assert plan(study(5), again).done == 5
-    assert {run.version for run in again.runs("toy")} == {1}
-    # Another process may have looked for the table before it was there.
-    with again._open() as base:
-        again._begin(base)
-    assert again.runs("toy", 0) == both
-    assert plan(study(5), again).done == 5
-    with closing(sqlite3.connect(path)) as base:
-        assert base.execute("SELECT count(*) FROM runs").fetchone() == (3,)
-
-
-def test_a_store_of_0_1_in_which_a_record_was_changed_is_left_as_it_is(tmp_path):
-    path = tmp_path / "runs.sqlite"
-    old_store(path, [(0, "0.1.0+a")])
-    with closing(sqlite3.connect(path)) as base, base:
-        base.execute("""UPDATE runs SET record = '{"square":10}'""")
-    before = path.read_bytes()
-    for _ in range(2):
-        with pytest.raises(BadInput, match=r'the run toy {"wait":0.0,"x":0} was changed'):
-            Store(path)
-    assert path.read_bytes() == before
-
-
-def test_a_file_of_0_1_is_read_as_of_an_unknown_version(toy, tmp_path):
-    lines = [f'["toy",{{"wait":0.0,"x":{x}}},"0.1.0+a",{{"square":{x}}},{x}.5]' for x in (0, 5)]
-    (tmp_path / "old.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
-    assert run("import", tmp_path / "old.xz", "--out", tmp_path).exit_code == 0
-    assert Store(tmp_path / "runs.sqlite").runs("toy") == [
-        old_run(0, "0.1.0+a", 0),
-        old_run(5, "0.1.0+a", 5),
-    ]
-    none = run("show", "toy", "--out", tmp_path)
-    assert none.exit_code == 2
-    assert "nothing was run of results version 1; try --any-version" in none.stderr
-    for option in ("--any-version", "--any-code"):
-        shown = run("show", "toy", "--out", tmp_path, option)
-        assert shown.exit_code == 0
-        assert "2 of 20 runs are done" in shown.stderr
-    assert "--any-code" not in run("show", "--help").stdout
-    run("export", tmp_path / "new.xz", "--out", tmp_path)
-    run("import", tmp_path / "new.xz", "--out", tmp_path / "other")
-    assert {r.version for r in Store(tmp_path / "other" / "runs.sqlite").runs("toy")} == {0}
 
 
 # ------------------------------------------------------------------------------------- running

@@ -121,8 +121,8 @@ def _audit_of_base(threshold: int) -> Audit:
 
 def _shown(audit: Audit) -> None:
     """Write an audit in all ways, as a command does."""
-    audit.to_json("releasable")
-    audit.to_json("internal")
+    audit.to_json(edition="releasable")
+    audit.to_json(edition="internal")
     render_html(audit, "releasable")
 
 

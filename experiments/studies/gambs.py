@@ -2,9 +2,9 @@
 
 200 records, 14 raw attributes, each a domain of whole numbers or of categories as in the whole
 table. Trees are trained on the first 1 to 200 of the records; the distance is that of the rebuilt
-dataset, filled up with unknown rows, to all 200. Then two releases are merged: one on the first
-records, one on all. The paper's trees are C4.5's, as WEKA's J48; scikit-learn's split on the gain
-of information as well, but cut the codes of categories where C4.5 gives each a branch.
+dataset, filled up with unknown rows, to all 200. The paper's trees are C4.5's, as WEKA's J48;
+scikit-learn's split on the gain of information as well, but cut the codes of categories where C4.5
+gives each a branch.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
 from experiments.claims import falls
-from experiments.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
-from experiments.studies.published import read_published
+from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
@@ -42,12 +41,10 @@ C45, CART = "C4.5", "CART"
 SEEDS = range(50)
 N_ROWS = 200
 TRAINED_ON = (1, 2, 5, *range(10, N_ROWS + 1, 10))
-EARLIER = (50, 100, 150, 180, 190)
-ALIGNMENTS: tuple[Literal["gambs", "consistent"], ...] = ("gambs", "consistent")
 
 
 def trees_on_more_and_more(parameters: Parameters) -> Record:
-    """Train trees on more and more of the records, and merge each earlier one with the last.
+    """Train trees on more and more of the records.
 
     Parameters
     ----------
@@ -60,22 +57,12 @@ def trees_on_more_and_more(parameters: Parameters) -> Record:
     X, y = table.iloc[chosen].reset_index(drop=True), y.iloc[chosen].reset_index(drop=True)
     sizes = [n for n in TRAINED_ON if n <= n_rows]
     rebuilt = {n: _rebuilt(X[:n], y[:n], schema, learner) for n in sizes}
-    last = rebuilt[sizes[-1]]
-    alone = last.dist(X)
     return {
         "trained_on": sizes,
-        "dist": [d.filled(n_rows).dist(X) for d in rebuilt.values()],
+        "dist": [(n * d.dist() + n_rows - n) / n_rows for n, d in rebuilt.items()],
         "own": [d.dist() for d in rebuilt.values()],
         "joint": [d.dist_g() for d in rebuilt.values()],
         "worlds": [d.contains(X[:n], y[:n].tolist()) for n, d in rebuilt.items()],
-        "gain": {
-            alignment: {
-                str(n): alone - rebuilt[n].merge(last, alignment).dist(X)
-                for n in EARLIER
-                if n in rebuilt
-            }
-            for alignment in ALIGNMENTS
-        },
     }
 
 
@@ -231,63 +218,6 @@ def _distances_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
     return {"gambs-figure-1": figure}
 
 
-# ----------------------------------------------------------------------------------- merging
-
-
-def _gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """By how much merging lowers the distance; a line for each run and earlier release."""
-    columns = zip(runs.learner, runs.gain, strict=True)
-    return pd.DataFrame(
-        [
-            {"learner": learner, "alignment": alignment, "earlier": int(n), "gain": gain}
-            for learner, alignments in columns
-            for alignment, gains in alignments.items()
-            for n, gain in gains.items()
-        ]
-    )
-
-
-def _merged(runs: pd.DataFrame) -> list[Table]:
-    least, most = read_published("gambs_2012")[["least", "most"]].iloc[0]
-    frame = (
-        _gains(runs)
-        .groupby(["learner", "alignment", "earlier"])
-        .gain.agg(treeleak="mean", sd="std")
-        .round(6)
-        .reset_index()
-    )
-    frame.insert(3, "published", f"{least:g} to {most:g}")
-    frame["verdict"] = np.where(frame.treeleak >= least / 2, AGREES, DIFFERS)
-    note = (
-        f"By how much the distance to the {N_ROWS} records falls when the tree on all of them is "
-        "merged with one on the first (earlier). The paper gives the order of the gain, and not "
-        "how many records the earlier trees had; half of its smaller figure counts as that order. "
-        'Alignment "gambs" is the paper\'s, "consistent" avoids pairs that contradict each other.'
-    )
-    return [Table("gambs-merging", "Gambs 2012: what merging two releases gains", frame, note)]
-
-
-def _gains_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    least, most = read_published("gambs_2012")[["least", "most"]].iloc[0]
-    gains = _gains(runs)
-    learners = list(gains.learner.unique())
-    with styled():
-        figure, axes = panels(1, len(learners), width=3.4 * len(learners), height=2.4)
-        for ax, learner in zip(axes[0], learners, strict=True):
-            own = gains[gains.learner == learner]
-            ax.axhspan(least, most, color="#DDDDDD", label="published")
-            ax.axhline(least / 2, color="black", ls=":", label="half of the least published")
-            for k, alignment in enumerate(ALIGNMENTS):
-                mean = own[own.alignment == alignment].groupby("earlier").gain.mean()
-                ax.plot(mean.index, mean, ("-", "--")[k], color=COLOURS[k], marker=MARKERS[k],
-                        label=f"alignment {alignment}")  # fmt: skip
-            ax.set(title=learner, xlabel="records of the earlier tree")
-        axes[0, 0].set_ylabel("fall of Dist")
-        from_zero(axes)
-        legend_below(figure, axes[0, 0])
-    return {"gambs-merging": figure}
-
-
 def _study(
     name: str,
     what: str,
@@ -315,5 +245,4 @@ def _study(
 STUDIES: Sequence[Study] = (
     _study("gambs-figure-1", "figure 1: distance by records trained on", _distances,
            _distances_drawn),
-    _study("gambs-merging", "section 4: what merging two releases gains", _merged, _gains_drawn),
 )  # fmt: skip

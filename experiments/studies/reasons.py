@@ -162,13 +162,6 @@ REASONS: tuple[Reason, ...] = (
         "Of equally accurate lists, treeleak takes the shortest: where more rules gain nothing, a "
         "list stays below the most. Why CORELS went on there is not explained yet.",
     ),
-    Reason(
-        "gambs-merging",
-        [{"earlier": 50}],
-        "The paper does not say how many records the earlier tree had. A tree on 50 of the 200 "
-        "tells so little that merging gains less; from 100 records on, the gain is of the "
-        "published order.",
-    ),
 )
 
 

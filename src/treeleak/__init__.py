@@ -5,13 +5,10 @@ Nothing is imported before it is asked for: what a program does not use costs it
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from treeleak._version import __version__
-from treeleak.core.moved import keep_old_names
-from treeleak.core.on_demand import draw_with
 
 if TYPE_CHECKING:
     from treeleak import datasets, errors, learn, metrics, release, schema, uncertainty
@@ -115,18 +112,12 @@ _MODULES = {"plots": "treeleak.report.plots"} | {
     )
 }  # fmt: skip
 
-keep_old_names()
-draw_with("audit", "treeleak.report.page:render_piece")
-draw_with("page", "treeleak.report.page:render_html")
-
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         value = getattr(import_module(_PLACES[name]), name)
     elif name in _MODULES:
         value = import_module(_MODULES[name])
-    elif (old := f"{__name__}.{name}") in sys.modules:
-        return sys.modules[old]
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

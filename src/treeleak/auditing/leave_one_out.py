@@ -89,7 +89,7 @@ class InformedAudit:
         )
         return described
 
-    def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
+    def to_json(self, path: Place | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""
         return written(self.to_dict, path, include_rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +34,7 @@ from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.errors import BadInput
 from treeleak.core.given import Place
 from treeleak.core.message import Message, Of, Reader, message_of
-from treeleak.core.on_demand import html_of
+from treeleak.core.on_demand import load
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.formats.said import Edition, Verdict
@@ -258,12 +259,30 @@ class Audit(Found):
             Rows that a group must have to appear in the releasable edition; unless given, as the
             policy says that the audit was held against, else those of a leaf that is not small.
         """
+        return deepcopy(self.document(edition, threshold))
+
+    def document(
+        self, edition: Edition = "releasable", threshold: int | None = None
+    ) -> dict[str, Any]:
+        """Give what :meth:`to_dict` gives, made once for all that show it: not to be changed."""
         if edition == "internal":
-            return self._document(None)
-        if threshold is None and self.ruling is not None:
+            threshold = None
+        elif threshold is None and self.ruling is not None:
             threshold = self.ruling.policy.threshold
         elif threshold is None:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
+        if threshold not in self._documents:
+            self._documents[threshold] = self._written(threshold)
+        return self._documents[threshold]
+
+    @cached_property
+    def _documents(self) -> dict[int | None, dict[str, Any]]:
+        """Documents so far: releasable ones by their threshold, the internal one under None."""
+        return {}
+
+    def _written(self, threshold: int | None) -> dict[str, Any]:
+        if threshold is None:
+            return self._document(None)
         kept = self._kept(threshold)
         reader = Reader(threshold, kept.named - kept.hidden)
         return releasable(self._document(reader), kept, reader)
@@ -282,7 +301,7 @@ class Audit(Found):
             ``part`` of the audit, ``figure`` (its name, with the column or group that it is of)
             and ``value``.
         """
-        document = self.to_dict(edition)
+        document = self.document(edition)
         lines = [("verdict", "verdict", self.verdict)]
         for part in _FIGURES:
             told = document[part] or {}
@@ -390,7 +409,7 @@ class Audit(Found):
 
     def _repr_html_(self) -> str:
         """Show the beginning of the releasable report in a notebook."""
-        return html_of("audit", self)
+        return str(load("treeleak.report.page:render_piece")(self))
 
     def to_json(
         self,
@@ -400,14 +419,10 @@ class Audit(Found):
     ) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named.
 
-        In the place of the path, the name of an edition is taken for the edition. A file of the
-        internal edition can be read by its owner only.
+        A file of the internal edition can be read by its owner only.
         """
-        for known in get_args(Edition):
-            if path == known:
-                path, edition = None, known
         _check_edition(edition)
-        document = self.to_dict(edition, threshold)
+        document = self.document(edition, threshold)
         return written(lambda _: document, path, include_rows=edition == "internal")
 
     def to_html(
@@ -428,7 +443,7 @@ class Audit(Found):
             What to type to get the audit again.
         """
         _check_edition(edition)
-        page = html_of("page", self, edition, command)
+        page = str(load("treeleak.report.page:render_html")(self, edition, command))
         if path is not None:
             write_file(path, page, private=edition == "internal")
         return page

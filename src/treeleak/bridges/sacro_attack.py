@@ -80,12 +80,12 @@ class TreeleakAttack(Attack):  # type: ignore[misc]
     def _construct_metadata(self) -> None:
         super()._construct_metadata()
         if self.result is not None:
-            self.metadata["global_metrics"] = global_metrics(self.result.to_dict())
+            self.metadata["global_metrics"] = global_metrics(self.result.document())
 
     def _get_attack_metrics_instances(self) -> dict[str, Any]:
         if self.result is None:
             return {}
-        told = self.result.to_dict()
+        told = self.result.document()
         self.attack_metrics = global_metrics(told) | structural(told)
         return {"attack_instance_logger": {"instance_0": self.attack_metrics}}
 

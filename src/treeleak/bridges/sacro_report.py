@@ -42,7 +42,7 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
     dict
         ``log_id``, ``log_time``, ``metadata`` and ``attack_experiment_logger``.
     """
-    told = audit.to_dict("releasable")
+    told = audit.document("releasable")
     own = about or {}
     return {
         "log_id": str(uuid.uuid4()),

@@ -12,7 +12,6 @@ from treeleak.cli import (  # noqa: F401
     informed,
     reconstruct,
     schema,
-    study,
     warm_up,
 )
 from treeleak.cli.application import app, main

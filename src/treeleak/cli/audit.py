@@ -246,7 +246,7 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
 
 def _named(result: Audit) -> frozenset[str]:
     """Columns asked for that the releasable edition tells of."""
-    document = result.to_dict()
+    document = result.document()
     told = [*(document["exposure"] or {}).get("groups", ())]
     told += (document["exposure"] or {}).get("columns", ())
     told += (document["article29"] or {}).get("inference", ())

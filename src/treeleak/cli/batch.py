@@ -73,8 +73,8 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
                 told = f"{models[k]}: {verdict_of(own)} ({end.seconds:.0f} s)"
                 say(f"treeleak: [{done}/{len(todo)}] {told}")
     _write(folder, [*entries.values()], internal)
-    typer.echo(headline(sorted(entries.values(), key=index.severity)))
-    typer.echo(f"They are listed in {folder / 'index.html'}")
+    say(headline(sorted(entries.values(), key=index.severity)), err=False)
+    say(f"They are listed in {folder / 'index.html'}", err=False)
     return index.worst(entry["status"] for entry in entries.values())
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from treeleak.cli.application import app
+from treeleak.cli.files import say
 from treeleak.core.errors import BadInput
-from treeleak.core.plain import plain
 
 
 @app.command()
@@ -28,16 +28,13 @@ def check(
     from treeleak.hardening.before_training import check as checked
 
     found = checked(model, n_rows=rows, n_columns=columns, params=dict(map(_setting, param or ())))
-    typer.echo(f"{plain(found.kind)}, before training:")
+    lines = [f"{found.kind}, before training:"]
     for point in found.points:
-        typer.echo(
-            f"\n{'!' if point.leaks else '-'} {plain(point.setting)}\n    {plain(point.says)}"
-        )
-        if point.change:
-            typer.echo(f"    Change: {point.change}")
-    if found.figure:
-        typer.echo(f"\n{found.figure}")
-    typer.echo("\nThis is not an audit. Train, then: treeleak audit, treeleak harden.")
+        lines += ["", f"{'!' if point.leaks else '-'} {point.setting}", f"    {point.says}"]
+        lines += [f"    Change: {point.change}"] * bool(point.change)
+    lines += ["", found.figure] * bool(found.figure)
+    for line in [*lines, "", "This is not an audit. Train, then: treeleak audit, treeleak harden."]:
+        say(line, err=False)
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -75,9 +75,9 @@ def check_free(path: Path, force: bool, *inputs: Path | None) -> None:
         raise BadInput(f"{path}: exists already; --force overwrites it")
 
 
-def say(text: str) -> None:
-    """Print a line to the error stream."""
-    typer.echo(plain(text), err=True)
+def say(text: str, err: bool = True) -> None:
+    """Print a line, to the error stream unless it is a result."""
+    typer.echo(plain(text), err=err)
 
 
 def console(stderr: bool = False) -> Console:

@@ -196,10 +196,10 @@ class Release(Published, frozen=True, kw_only=True):
     """Trees and counts of a released tree model, whatever library made it."""
 
     schema_id: ClassVar[str] = "treeleak:release:2"
-    title: ClassVar[str] = "treeleak release file, versions 1 and 2"
+    title: ClassVar[str] = "treeleak release file, version 2"
 
     format: Literal["treeleak-release"]
-    version: Literal[1, 2]
+    version: Literal[2]
     origin: Annotated[str, says("Library, its version, and the kind of model.")] = ""
     columns: Annotated[Names, says("The model's columns, in order.")]
     classes: Annotated[

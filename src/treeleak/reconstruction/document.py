@@ -34,18 +34,15 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 def written(
-    document: Callable[[bool], Mapping[str, Any]], path: Place | bool | None, include_rows: bool
+    document: Callable[[bool], Mapping[str, Any]], path: Place | None, include_rows: bool
 ) -> str:
     """Write a document as JSON, to a file too where one is named.
 
-    ``path``: a truth value stands for ``include_rows``, which came first in treeleak 0.1. A file
-    with rows can be read by its owner only.
+    A file with rows can be read by its owner only.
     """
-    place = None if isinstance(path, bool) else path
-    include_rows = path if isinstance(path, bool) else include_rows
     text = as_json(document(include_rows))
-    if place is not None:
-        write_file(place, text + "\n", private=include_rows)
+    if path is not None:
+        write_file(path, text + "\n", private=include_rows)
     return text
 
 

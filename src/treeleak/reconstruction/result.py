@@ -387,7 +387,7 @@ class Reconstruction:
             for name, own in each.items()
         }
 
-    def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
+    def to_json(self, path: Place | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""
         return written(self.to_dict, path, include_rows)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -297,11 +296,3 @@ class Tree:
 
 def _first(mask: BoolArray) -> int:
     return int(np.flatnonzero(mask)[0])
-
-
-def __getattr__(name: str) -> Any:
-    """Find what stood here in 0.1: pickles name it."""
-    for module in () if name.startswith("_") else ("release", "sampling"):
-        if hasattr(found := import_module(f"treeleak.release.{module}"), name):
-            return getattr(found, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

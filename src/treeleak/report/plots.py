@@ -234,7 +234,7 @@ def plot_trace(reconstruction: Reconstruction, ax: Axes | None = None) -> Axes:
 
 
 def _exposure(audit: Audit, edition: Edition = "releasable") -> dict[str, Any]:
-    found: dict[str, Any] | None = audit.to_dict(edition)["exposure"]
+    found: dict[str, Any] | None = audit.document(edition)["exposure"]
     if found is None:
         raise NotCovered(audit.reason("reconstruction", "no rows were rebuilt"))
     return found

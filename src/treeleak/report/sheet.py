@@ -32,7 +32,7 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
     ``command``: what to type to get the audit again; whoever writes the releasable edition leaves
     folders out of it.
     """
-    found = audit.to_dict(edition)
+    found = audit.document(edition)
     parts = [
         sections.ruling(found),
         sections.verdict(found),

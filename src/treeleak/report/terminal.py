@@ -41,7 +41,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     small groups. Without it all that is printed is that of the releasable edition.
     """
     edition: Edition = "internal" if include_rows else "releasable"
-    told = audit.to_dict(edition)
+    told = audit.document(edition)
     style = STYLE.get(audit.verdict, "bold")
     with plainly(console):
         console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))

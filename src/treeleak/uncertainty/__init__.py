@@ -1,7 +1,6 @@
 """Probabilistic datasets: all datasets that one tree or one rule list allows."""
 
-from treeleak.uncertainty.dataset import Expected, ProbabilisticDataset
-from treeleak.uncertainty.rule_sources import from_rule_list
-from treeleak.uncertainty.sources import from_rows, from_tree
+from treeleak.uncertainty.dataset import ProbabilisticDataset
+from treeleak.uncertainty.sources import from_rule_list, from_tree
 
-__all__ = ["Expected", "ProbabilisticDataset", "from_rows", "from_rule_list", "from_tree"]
+__all__ = ["ProbabilisticDataset", "from_rule_list", "from_tree"]

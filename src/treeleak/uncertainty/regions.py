@@ -1,193 +1,234 @@
-"""Where a row may lie: a box, less the boxes of those that were served before."""
+"""Regions of a grid of attributes: boxes less other boxes, counted exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.uncertainty.counting import (
-    Search,
-    Tests,
-    count_outside,
-    inhabited,
-    relevant,
-    whole_of,
-)
 
-# Draw and refuse as long as one of so many points is kept; beyond, split first.
-REFUSED = 30
+Tests = Mapping[int, BoolArray]
+"""A box by the axes that it restricts, and the atoms that it leaves of each."""
+
+MOST_STEPS = 1 << 21
+"""Edges of a decision diagram: some seconds of counting."""
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
-    """Points of ``box`` that lie in no box of ``outside``; with ``inside``, in one of these."""
+class _Layer:
+    """The decision on one axis.
 
-    sizes: tuple[IntArray, ...]
-    """Of each axis, how many values its atoms hold."""
-    box: tuple[BoolArray, ...]
-    """Of each axis, the atoms that are possible."""
-    outside: tuple[Tests, ...] = ()
-    inside: tuple[Tests, ...] = ()
-    """Empty if there is no such condition."""
+    ``kinds``: which atoms no box tells apart. ``allow``: for each kind, the boxes that hold it, as
+    bits. ``weight``: how many values it has. ``last``: boxes that restrict no later axis.
+    """
+
+    axis: int
+    kinds: tuple[IntArray, ...]
+    allow: tuple[int, ...]
+    weight: tuple[int, ...]
+    last: int
+
+    def after(self, node: int, allow: int) -> int:
+        """Follow an edge."""
+        node &= allow
+        if held := node & self.last:
+            node &= ((held & -held) << 1) - 1
+        return node
+
+
+class FirstMatch:
+    """Which points of a grid the first of several boxes takes.
+
+    A multi-valued decision diagram over the axes, built layer by layer. A node is the set of boxes
+    that may take its points, as the bits of a whole number. The highest bit is a box that holds
+    them for certain, or no box at all; boxes behind it do not count. A node of one bit is a leaf.
+
+    Parameters
+    ----------
+    sizes : sequence of int array
+        For each axis, how many values its atoms hold.
+    box : sequence of bool array
+        For each axis, the atoms that are possible.
+    boxes : sequence of Tests
+        In order: a point belongs to the first that holds it.
+    """
+
+    def __init__(
+        self, sizes: Sequence[IntArray], box: Sequence[BoolArray], boxes: Sequence[Tests]
+    ) -> None:
+        self.box = tuple(m & (s > 0) for s, m in zip(sizes, box, strict=True))
+        self.whole = math.prod(int(s[m].sum()) for s, m in zip(sizes, box, strict=True))
+        self.n_boxes = len(boxes)
+        self.taking: list[int] = []
+        """Boxes that hold some point, down to one that holds every point; last, no box."""
+        tests: list[Tests] = []
+        for j, one in enumerate(boxes if self.whole else ()):
+            left = {k: mask & self.box[k] for k, mask in one.items()}
+            if not all(mask.any() for mask in left.values()):
+                continue
+            self.taking.append(j)
+            left = {k: mask for k, mask in left.items() if (mask != self.box[k]).any()}
+            if not left:
+                break
+            tests.append(left)
+        else:
+            self.taking.append(self.n_boxes)
+        self.root = (1 << len(self.taking)) - 1
+        order = _axis_order(tests)
+        last = {j: max(order.index(k) for k in one) for j, one in enumerate(tests)}
+        self.layers = [
+            self._layer(k, sizes[k], tests, sum(1 << j for j, q in last.items() if q == p))
+            for p, k in enumerate(order)
+        ]
+
+    def _layer(self, axis: int, size: IntArray, tests: Sequence[Tests], last: int) -> _Layer:
+        atoms = np.flatnonzero(self.box[axis])
+        allowed = np.ones((len(self.taking), len(atoms)), dtype=bool)
+        for j, one in enumerate(tests):
+            if axis in one:
+                allowed[j] = one[axis][atoms]
+        columns, kind = np.unique(
+            np.packbits(allowed, axis=0, bitorder="little"), axis=1, return_inverse=True
+        )
+        kinds = tuple(atoms[kind.ravel() == c] for c in range(columns.shape[1]))
+        return _Layer(
+            axis,
+            kinds,
+            tuple(int.from_bytes(column.tobytes(), "little") for column in columns.T),
+            tuple(int(size[own].sum()) for own in kinds),
+            last,
+        )
 
     @cached_property
-    def size(self) -> int:
-        """How many points there are."""
-        n = count_outside(self.sizes, self.box, self.outside)
-        if self.inside and n:
-            n -= count_outside(self.sizes, self.box, (*self.outside, *self.inside))
-        return n
+    def counts(self) -> tuple[int, ...]:
+        """How many points each box takes, and last how many lie in none.
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is no point at all."""
-        if self.inside:
-            return self.size == 0
-        return not count_outside(self.sizes, self.box, self.outside, exists=True)
-
-    @property
-    def is_box(self) -> bool:
-        """Whether the axes are independent."""
-        return not (self.inside or relevant(self.box, self.outside))
-
-    def restricted(self, tests: Tests) -> Region:
-        """The part that lies in another box as well."""
-        box = tuple(m & tests[k] if k in tests else m for k, m in enumerate(self.box))
-        return replace(self, box=box)
-
-    def possible(self) -> tuple[BoolArray, ...]:
-        """Atoms of each axis that some point of the region has."""
-        seen = [np.zeros(len(m), dtype=bool) for m in self.box]
-        if self.empty:
-            return tuple(seen)
-        if self.is_box:
-            return self.box
-        rng = np.random.default_rng(0)
-        some = _points(self.sizes, self.box, 500, rng)
-        some = some[self.holds(some)]
-        for k, mask in enumerate(seen):
-            mask[some[:, k]] = True
-        box = inhabited(self.sizes, self.box)
-        boxes = relevant(box, self.outside)
-        search = Search(self.sizes, box, boxes, True) if boxes and not self.inside else None
-        tested = {k for t in (*boxes, *self.inside) for k in t}
-        for k, mask in enumerate(seen):
-            if k not in tested:
-                # Nothing ties it to the others.
-                mask[:] = self.box[k]
-                continue
-            for atoms in self._alike(k, (*boxes, *self.inside)):
-                if mask[atoms].any():
-                    mask[atoms] = True
-                elif search is None:
-                    mask[atoms] = not self.restricted({k: atoms}).empty
-                else:
-                    mask[atoms] = search.count(len(boxes), {k: atoms}) > 0
-        return tuple(seen)
-
-    def holds(self, atoms: IntArray) -> BoolArray:
-        """Say which points, shape (n_points, n_axes) of atoms, lie in the region."""
-        held = np.ones(len(atoms), dtype=bool)
-        for k, mask in enumerate(self.box):
-            if not mask.all():
-                held &= mask[atoms[:, k]]
-        for tests in self.outside:
-            held &= ~lies_in(tests, atoms)
-        if self.inside:
-            held &= np.logical_or.reduce([lies_in(tests, atoms) for tests in self.inside])
-        return held & (atoms >= 0).all(axis=1)
-
-    def draw(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Draw points, all alike; shape (n, n_axes)."""
-        whole = whole_of(self.sizes, self.box)
-        if n and whole > REFUSED * self.size:
-            return self._split(n, rng)
-        out: list[IntArray] = [np.zeros((0, len(self.box)), dtype=np.int64)]
-        short = n
-        while short:
-            share = max(self.size / whole, 1e-3)
-            points = _points(self.sizes, self.box, int(short / share * 1.1) + 10, rng)
-            out.append(points[self.holds(points)][:short])
-            short -= len(out[-1])
-        return np.concatenate(out)
-
-    def changes_to(self, atoms: IntArray) -> int:
-        """Least number of axes that must change to bring a point (atoms) into the region.
-
-        One more than there are, if the region is empty.
+        Raises
+        ------
+        NotCovered
+            If the boxes overlap in too many ways.
         """
-        if self.inside:
-            parts = (replace(self.restricted(tests), inside=()) for tests in self.inside)
-            return min(part.changes_to(atoms) for part in parts)
-        if self.empty:
-            return len(self.box) + 1
-        must = frozenset(k for k, m in enumerate(self.box) if atoms[k] < 0 or not m[atoms[k]])
-        more = 0
-        while not self._reached(atoms, must, more):
-            more += 1
-        return len(must) + more
+        out = [0] * (self.n_boxes + 1)
+        if not self.whole:
+            return tuple(out)
+        rest = self.whole
+        nodes = {self.root: 1}
+        if not self.layers:
+            out[self.taking[0]] = rest
+        steps = 0
+        for layer in self.layers:
+            rest //= sum(layer.weight)
+            steps = self._checked(steps + len(nodes) * len(layer.allow))
+            below: dict[int, int] = {}
+            for node, ways in nodes.items():
+                for allow, weight in zip(layer.allow, layer.weight, strict=True):
+                    child = layer.after(node, allow)
+                    if child & (child - 1):
+                        below[child] = below.get(child, 0) + ways * weight
+                    else:
+                        out[self.taking[child.bit_length() - 1]] += ways * weight * rest
+            nodes = below
+        return tuple(out)
 
-    def _reached(self, atoms: IntArray, free: frozenset[int], more: int) -> bool:
-        """Say whether changes of the axes ``free``, and of so many more, lead into the region."""
-        held = []
-        for tests in self.outside:
-            kept = tests.keys() - free
-            if all(tests[k][atoms[k]] for k in kept):
-                held.append((kept, len(kept) == len(tests)))
-        certain = [kept for kept, whole in held if whole]
-        if not certain:
-            same = {k: np.arange(len(m)) == atoms[k]
-                    for k, m in enumerate(self.box) if k not in free}  # fmt: skip
-            if not held or not self.restricted(same).empty:
-                return True
-        if not more:
-            return False
-        # A box that holds the point must be left; other changes than these leave none.
-        ways = min(certain, key=len) if certain else set().union(*(kept for kept, _ in held))
-        return any(self._reached(atoms, free | {k}, more - 1) for k in sorted(ways))
-
-    def _split(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Share ``n`` points among the parts along the axis that most boxes restrict."""
-        boxes = relevant(self.box, self.outside) or list(self.inside)
-        load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
-        alike = [self._alike(k, (*self.outside, *self.inside)) for k in range(len(self.box))]
-        k = int(np.where([len(kinds) > 1 for kinds in alike], load, -1).argmax())
-        parts = [self.restricted({k: atoms}) for atoms in alike[k]]
-        share = np.array([part.size / self.size for part in parts])
-        drawn = rng.multinomial(n, share / share.sum())
-        points = np.concatenate(
-            [part.draw(int(m), rng) for part, m in zip(parts, drawn, strict=True) if m]
-        )
-        return points[rng.permutation(n)]
-
-    def _alike(self, k: int, boxes: Sequence[Tests]) -> list[BoolArray]:
-        """Atoms of an axis that hold values, and that no box tells apart."""
-        own = [t[k] for t in boxes if k in t]
-        at = np.flatnonzero(self.box[k] & (self.sizes[k] > 0))
-        if not len(at) or not own:
-            return [self.box[k]]
-        kind = np.unique(np.array(own)[:, at], axis=1, return_inverse=True)[1].ravel()
+    @cached_property
+    def _through(self) -> list[list[int]]:
+        """For each layer and kind, the boxes that take some point there, as bits."""
+        levels, steps, leaves = [{self.root}], 0, [0]
+        for layer in self.layers:
+            steps = self._checked(steps + len(levels[-1]) * len(layer.allow))
+            below = {layer.after(node, allow) for node in levels[-1] for allow in layer.allow}
+            levels.append({node for node in below if node & (node - 1)})
+            leaves.append(leaves[-1] | sum(below - levels[-1]))
+        takers: dict[int, int] = {}
         out = []
-        for c in range(kind.max() + 1):
-            mask = np.zeros(len(self.box[k]), dtype=bool)
-            mask[at[kind == c]] = True
-            out.append(mask)
-        return out
+        for layer, nodes, decided in zip(
+            self.layers[::-1], levels[-2::-1], leaves[-2::-1], strict=True
+        ):
+            above: dict[int, int] = dict.fromkeys(nodes, 0)
+            # Points that a box took before may have any value here.
+            through = [decided] * len(layer.allow)
+            for node in nodes:
+                for i, allow in enumerate(layer.allow):
+                    child = layer.after(node, allow)
+                    found = takers.get(child, child)
+                    through[i] |= found
+                    above[node] |= found
+            takers = above
+            out.append(through)
+        return out[::-1]
+
+    def possible(self, boxes: Iterable[int]) -> tuple[BoolArray, ...]:
+        """Atoms of each axis that some point has which one of these boxes takes."""
+        chosen = {*boxes}
+        if not any(self.counts[j] for j in chosen):
+            return tuple(np.zeros_like(mask) for mask in self.box)
+        bits = sum(1 << i for i, j in enumerate(self.taking) if j in chosen)
+        out = [mask.copy() for mask in self.box]
+        for layer, through in zip(self.layers, self._through, strict=True):
+            for atoms, takers in zip(layer.kinds, through, strict=True):
+                out[layer.axis][atoms] = bool(takers & bits)
+        return tuple(out)
+
+    def changes_to(self, atoms: IntArray, boxes: Iterable[int]) -> int:
+        """Least number of axes that must change for one of these boxes to take a point (atoms).
+
+        One more than there are, if none can.
+        """
+        chosen, best = {*boxes}, len(self.box) + 1
+        if not any(self.counts[j] for j in chosen):
+            return best
+        out = [int(a < 0 or not mask[a]) for a, mask in zip(atoms, self.box, strict=True)]
+        rest = sum(out)
+        if not self.layers:
+            return rest
+        nodes = {self.root: rest}
+        for layer in self.layers:
+            below: dict[int, int] = {}
+            stay = [atoms[layer.axis] in own for own in layer.kinds]
+            for node, changes in nodes.items():
+                for allow, same in zip(layer.allow, stay, strict=True):
+                    child = layer.after(node, allow)
+                    n = changes + (not same and not out[layer.axis])
+                    if child & (child - 1):
+                        below[child] = min(n, below.get(child, n))
+                    elif self.taking[child.bit_length() - 1] in chosen:
+                        best = min(best, n)
+            nodes = below
+        return best
+
+    def _checked(self, steps: int) -> int:
+        if steps > MOST_STEPS:
+            raise NotCovered(
+                f"not counted: {self.n_boxes} rules overlap in too many ways "
+                f"({MOST_STEPS:,} steps are not enough)"
+            )
+        return steps
 
 
-def _points(
-    sizes: Sequence[IntArray], box: Sequence[BoolArray], n: int, rng: np.random.Generator
-) -> IntArray:
-    out = np.empty((n, len(box)), dtype=np.int64)
-    for k, (size, mask) in enumerate(zip(sizes, box, strict=True)):
-        weight = np.where(mask, size, 0).astype(float)
-        ends = np.cumsum(weight)
-        out[:, k] = np.searchsorted(ends, rng.random(n) * ends[-1], side="right")
+def _axis_order(tests: Sequence[Tests]) -> list[int]:
+    """Order the axes such that few boxes are decided in part at any time."""
+    testing: dict[int, list[int]] = {}
+    for j, one in enumerate(tests):
+        for k in one:
+            testing.setdefault(k, []).append(j)
+    left = [len(one) for one in tests]
+    out: list[int] = []
+
+    def opened(k: int) -> tuple[int, int, int]:
+        begun = sum(left[j] == len(tests[j]) > 1 for j in testing[k])
+        ended = sum(1 == left[j] < len(tests[j]) for j in testing[k])
+        return begun - ended, -len(testing[k]), k
+
+    while testing:
+        k = min(testing, key=opened)
+        for j in testing.pop(k):
+            left[j] -= 1
+        out.append(k)
     return out
 
 

@@ -1,34 +1,34 @@
-"""Probabilistic datasets from what was released: a tree, a rule list, rows themselves."""
+"""Probabilistic datasets of one tree, one rule list or one rule set."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.core.given import Place
-from treeleak.release import Model, Release, Tree, to_release
+from treeleak.core.message import own_words
+from treeleak.release import Model, Release, RuleList, Tree, read_model, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
-from treeleak.uncertainty.axes import NUMERIC_STEPS
-from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.dataset import ProbabilisticDataset
+from treeleak.uncertainty.regions import FirstMatch, Tests, lies_in
 from treeleak.uncertainty.space import Space, space_of
-from treeleak.verification.columns import columns_by_name
 from treeleak.verification.training_rows import counted
 
 MOST_ENTRIES = 2**26
 """Of a table that says of each node which set of values it leaves of each attribute, or of each set
 which values are in it; 0.5 GB."""
+MOST_RULES = 2000
+"""What a rule leaves depends on all before it."""
 
 
 def from_tree(
@@ -107,57 +107,6 @@ def from_tree(
         return _reachable(dataset)
     check_room(dataset, "the tests on the way to it contradict each other or the schema")
     return dataset
-
-
-def from_rows(
-    X: pd.DataFrame | NDArray[Any], schema: Schema, y: Sequence[Any] | None = None
-) -> ProbabilisticDataset:
-    """The dataset of which everything is known: these rows, one group each.
-
-    Numeric columns are cut beside each value, so that it is known to one step. An array has the
-    schema's columns.
-
-    Raises
-    ------
-    BadInput
-        If a value lies outside of its domain, naming row and attribute; if a column appears twice.
-    BadSchema
-        If a column has no bounds.
-    """
-    schema = checked_schema(schema)
-    columns = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else schema.columns
-    table, _ = columns_by_name(columns, X)
-    schema.for_model(columns)
-    cuts = {}
-    for attribute in schema.attributes:
-        if attribute.kind in ("numeric", "ordinal"):
-            own = np.unique(pd.to_numeric(table[attribute.name], errors="coerce").dropna())
-            low, high = attribute.bounds
-            if attribute.kind == "ordinal":
-                cuts[attribute.name] = np.union1d(own - 0.5, own + 0.5)
-            elif 0 < high - low < np.inf:
-                # Ends of whole steps: on either side of the one that is nearest.
-                step = (high - low) / NUMERIC_STEPS
-                near = np.clip(np.rint((own - low) / step), 1, NUMERIC_STEPS - 1)
-                ends = np.unique(np.add.outer(near, [-1, 0, 1]))
-                inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
-                cuts[attribute.name] = low + step * inner
-    space = space_of(schema, columns, cuts, "float64")
-    atoms = space.locate_all(table)
-    if y is not None and len(y) != len(table):
-        raise BadInput(f"{len(table)} rows have {len(y)} labels")
-    label, classes = pd.factorize(pd.Series([None] * len(table) if y is None else y), sort=True)
-    counts = np.zeros((len(table), len(classes) + 1), dtype=np.int64)
-    counts[np.arange(len(table)), label] = 1  # The last column is that of unknown classes.
-    own_tests = [
-        {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
-    ]
-    sets, boxes = boxes_of(own_tests, space)
-    none = ((),) * len(table)
-    names = tuple(f"row {i}" for i in range(len(table)))
-    return ProbabilisticDataset(
-        space, tuple(classes.tolist()), names, sets, boxes, none, none, counts
-    )
 
 
 def checked_schema(schema: Any) -> Schema:
@@ -273,13 +222,152 @@ def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
 
 def check_room(dataset: ProbabilisticDataset, why: str) -> None:
     """Raise an error for rows that have nowhere to lie."""
-    bits = None
-    if dataset.ordered or dataset.boxed.all():
-        # What cannot be counted may still be found to be possible.
-        with suppress(NotCovered):
-            bits = dataset.group_bits
     for g in np.flatnonzero(dataset.support).tolist():
-        if dataset.region(g).empty if bits is None else bits[g] == -np.inf:
+        if dataset.group_bits[g] == -np.inf:
             raise BadModel(
                 f"infeasible: {dataset.names[g]} holds {dataset.support[g]} rows, but {why}"
+            )
+
+
+def from_rule_list(
+    rules: Any,
+    schema: Schema | Place | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> ProbabilisticDataset:
+    """All datasets that one rule list, or one rule set, allows.
+
+    Each rule is a group: its rows meet its conditions, and those of no rule before it (Ferry 2024,
+    section IV-C). In a rule set, rules with counts of their own must not overlap; without, the
+    rows that any rule covers are one group.
+
+    Parameters
+    ----------
+    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
+    schema : Schema or path, optional
+        What a row can be; every column is 0 or 1, unless given.
+    X, y : optional
+        Rows and labels to count instead of what the rules say: for rules without counts.
+
+    Raises
+    ------
+    BadModel
+        If rules of a set overlap, or a rule captures rows though nothing is left for it.
+    BadSchema
+        If the schema does not fit the rules, or a column has no bounds.
+    NotCovered
+        If there are no counts.
+    """
+    found = getattr(rules, "rule_list_", rules)
+    if isinstance(found, (str, os.PathLike)):
+        found = read_model(found)
+    if not isinstance(found, RuleList):
+        raise NotCovered(f"{type(found).__name__} is not a rule list that treeleak knows")
+    if len(found.rules) > MOST_RULES:
+        raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
+    if (X is None) != (y is None):
+        raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
+    if found.default.counts is None and X is None:
+        raise NotCovered(
+            own_words("the rules do not say how many training rows they capture; give X and y")
+        )
+    schema = Schema.from_columns(found.columns) if schema is None else checked_schema(schema)
+    schema.for_model(found.columns)
+    space = space_of(schema, found.columns, _cuts_of(found), "float64")
+    tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
+    if X is not None and y is not None:
+        found = _counted(found, tests, space, X, y)
+    every = (*found.rules, found.default)
+    joint = not found.ordered and found.covered is not None
+    if joint:
+        names: tuple[str, ...] = ("covered", "default")
+        own: list[Tests] = [{}, {}]
+        # Without rules there is nothing that one of them could cover.
+        outside: tuple[tuple[Tests, ...], ...] = (() if tests else ({},), tuple(tests))
+        inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
+        rows = [found.covered, found.default.counts]
+    else:
+        if not found.ordered:
+            _check_apart(tests, space)
+        names = (*(f"rule {j + 1}" for j in range(len(found.rules))), "default")
+        own = [*tests, {}]
+        before = [tuple(tests[:j]) if found.ordered else () for j in range(len(tests))]
+        outside, inside = (*before, tuple(tests)), ((),) * len(names)
+        rows = [rule.counts for rule in every]
+    counts = np.array([(*(r or ()), 0) for r in rows], dtype=np.int64)
+    sets, boxes = boxes_of(own, space)
+    dataset = ProbabilisticDataset(
+        space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
+        found.notes, found.ordered,
+    )  # fmt: skip
+    check_room(dataset, "earlier rules and the schema exclude it")
+    return dataset
+
+
+def _cuts_of(rules: RuleList) -> dict[str, FloatArray]:
+    ends: dict[str, list[float]] = {}
+    for rule in rules.rules:
+        for condition in rule.conditions:
+            own = ends.setdefault(condition.column, [])
+            own += [condition.above, condition.upto]
+            # A whole number by itself lies above the one before it.
+            numbers = [v for v in condition.values or () if not isinstance(v, str)]
+            own += [end for v in numbers for end in (v - 1, v)]
+    known = {c: np.array(e, dtype=float) for c, e in ends.items()}
+    return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
+
+
+def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, BoolArray]:
+    """The box of a rule, as the atoms that it leaves of the axes that it tests."""
+    tests: dict[int, BoolArray] = {}
+    for condition in conditions:
+        k = space.owner[condition.column]
+        met = space.axes[k].meeting(condition)
+        if met.all() or not met.any():
+            raise BadSchema(
+                f"rule {j + 1}: {condition} is met by {'every' if met.all() else 'no'} value that "
+                f"the schema allows of {condition.column!r}"
+            )
+        tests[k] = tests[k] & met if k in tests else met
+        if not tests[k].any():
+            raise BadModel(f"rule {j + 1} contradicts itself in {condition.column!r}")
+    return tests
+
+
+def _counted(
+    rules: RuleList, tests: Sequence[Tests], space: Space, X: pd.DataFrame, y: Sequence[Any]
+) -> RuleList:
+    """The rules with the counts of rows; those of a set together, for they may overlap.
+
+    By the schema, in which codes and the texts that they stand for are one.
+    """
+    atoms = space.locate(X)
+    if (atoms < 0).any():
+        row, k = np.argwhere(atoms < 0)[0]
+        name = space.axes[k].attribute.name
+        raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
+    at = np.full(len(atoms), len(tests), dtype=np.int64)
+    for j in reversed(range(len(tests))):
+        at[lies_in(tests[j], atoms)] = j
+    found = rules.counted(X, y, at)
+    if found.ordered:
+        return found
+    own = np.array([rule.counts for rule in found.rules], dtype=np.int64)
+    covered = tuple(own.reshape(-1, len(found.classes)).sum(axis=0).tolist())
+    bare = tuple(replace(rule, counts=None) for rule in found.rules)
+    return replace(found, rules=bare, covered=covered)
+
+
+def _check_apart(tests: Sequence[Tests], space: Space) -> None:
+    meet = np.triu(np.ones((len(tests), len(tests)), dtype=bool), 1)
+    for k, axis in enumerate(space.axes):
+        everything = np.ones(len(axis), dtype=bool)
+        masks = np.array([t.get(k, everything) for t in tests], dtype=np.float32)
+        meet &= masks @ masks.T > 0
+    for i, j in np.argwhere(meet).tolist():
+        both = [tests[i].get(k, m) & tests[j].get(k, m) for k, m in enumerate(space.everything)]
+        if FirstMatch(space.sizes, both, space.forbidden).counts[-1]:
+            raise BadModel(
+                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: some "
+                "would count twice"
             )

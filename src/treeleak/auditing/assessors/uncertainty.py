@@ -20,7 +20,7 @@ from treeleak.release import Release, RuleList
 from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untested_binary
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
-from treeleak.uncertainty.axes import NUMERIC_STEPS
+from treeleak.uncertainty.space import NUMERIC_STEPS
 from treeleak.verification.columns import in_model_columns
 
 if TYPE_CHECKING:

@@ -42,7 +42,6 @@ from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
 
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 2
-READ_VERSIONS = (1, 2)
 
 
 def write_release(release: Release, path: str | Path, *, overwrite: bool = True) -> None:
@@ -123,9 +122,9 @@ def release_from_dict(data: Any) -> Release:
             f'neither "{FORMAT}" nor "treeleak-rules": {HOW_TO_SAVE}'
         )
     version = data.get("version")
-    if type(version) is not int or version not in READ_VERSIONS:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise BadModel(
-            f"release format version {version!r:.40}; this program reads versions 1 and 2"
+            f"release format version {version!r:.40}; this program reads version {FORMAT_VERSION}"
         )
     for key, most in (("columns", MOST_COLUMNS), ("trees", MOST_TREES), ("classes", MOST_CLASSES)):
         if isinstance(data.get(key), list):
