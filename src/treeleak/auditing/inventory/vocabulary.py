@@ -19,7 +19,7 @@ HIDDEN = "…"
 _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
     "diffprivlib": "diffprivlib", "pystreed": "pystreed", "pydl8.5": "pydl8.5",
-    "pydl85": "pydl8.5", "WEKA": "WEKA", "CORELS": "CORELS", "xgboost": "xgboost",
+    "pydl85": "pydl8.5", "WEKA": "WEKA", "xgboost": "xgboost",
     "lightgbm": "lightgbm", "catboost": "catboost", "imblearn": "imbalanced-learn",
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
