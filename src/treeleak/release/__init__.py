@@ -8,7 +8,6 @@ from treeleak.release.adapters import (  # noqa: F401
     diffprivlib,
     learned,
     lightgbm,
-    optimal,
     sklearn,
     xgboost,
 )

@@ -46,12 +46,12 @@ def from_tree(
     Parameters
     ----------
     model : fitted tree, path, StoredObject or Release
-        Of scikit-learn (regression trees as well), STreeD or DL8.5, the text of a J48 tree, a
-        release file, a forest of one tree that was trained on every row once.
+        Of scikit-learn (regression trees as well), the text of a J48 tree, a release file, a forest
+        of one tree that was trained on every row once.
     schema : Schema or path, optional
         What a row can be; what the model says itself, unless given. Numeric columns need bounds.
     X, y : optional
-        Rows and labels to count instead of what the tree says: for trees without counts (DL8.5).
+        Rows and labels to count instead of what the tree says: for trees without counts.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
 
