@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
@@ -16,13 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak.learn.subcubes as subcubes
 from helpers.examples import examples
-from helpers.releases import assert_same
 from helpers.tables import Rows, errors, random_table, shared_file, tables
-from treeleak.core.errors import BadInput, BadModel, NotProvedWarning
+from treeleak.core.errors import BadInput, NotProvedWarning
 from treeleak.learn import OptimalTreeClassifier
-from treeleak.release import snapshot, to_release
-from treeleak.release.sampling import AllRows
-from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
 pytestmark = pytest.mark.slow  # The search has loops of its own, which take long to compile.
@@ -137,40 +131,6 @@ def test_a_search_that_is_ended_hands_over_its_best_and_says_so(
     assert cart.score(X, y) <= model.score(X, y) <= best.score(X, y) <= model.bound_
     assert reach(model.tree_, X).sum(axis=1).min() >= 5
     assert model.tree_.counts[:, 0].sum() > 0
-
-
-def test_a_release_shows_the_tree_and_a_file_says_the_same(tmp_path: Path):
-    X, y = random_table(200, 5)
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    model = OptimalTreeClassifier(3).fit(frame, np.where(y, "yes", "no"))
-    release = to_release(model)
-    assert release.trees[0].n_nodes == model.tree_.n_nodes
-    assert release.feature_names == tuple("abcde")
-    assert release.classes == ("no", "yes")
-    assert release.sampling == AllRows()
-    assert release.counts_are == "rows"
-    assert release.n_rows == 200
-    assert release.noise is None
-    path = tmp_path / "tree.skops"
-    skops.io.dump(model, path)
-    assert_same(to_release(path), release)
-
-
-def test_damaged_trees_are_refused():
-    model = OptimalTreeClassifier(2).fit(*random_table(50, 4))
-    stored = snapshot(model)
-    for tree, says in (
-        (None, "tree 0 is not a tree"),
-        (StoredObject("x.Tree", {**stored.get("tree_").state, "counts": None}), "counts is no"),
-        (
-            StoredObject(
-                "x.Tree", {**stored.get("tree_").state, "counts": np.ones((model.tree_.n_nodes, 3))}
-            ),
-            "counts 3 classes",
-        ),
-    ):
-        with pytest.raises(BadModel, match=says):
-            to_release(StoredObject(stored.type, {**stored.state, "tree_": tree}))
 
 
 @pytest.mark.parametrize(

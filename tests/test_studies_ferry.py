@@ -15,6 +15,7 @@ from experiments.studies import ferry, gambs
 from experiments.study import AGREES, DIFFERS
 from treeleak.core.errors import BadInput
 from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
+from treeleak.release import AllRows, Release
 from treeleak.schema import Schema
 from treeleak.uncertainty import from_rule_list, from_tree
 
@@ -67,7 +68,11 @@ def test_records_are_what_models_leave_open(runs, tables, method):
         model = OptimalTreeClassifier(10, min_support=0.1, full=True).path(X, y)[2]
     else:
         model = OptimalRuleList(10, min_support=0.1).path(X, y)[2]
-    direct = (from_tree if method in ferry.TREES else from_rule_list)(model, schema)
+    if method == "optimal tree":
+        learnt = Release((model.tree_,), tuple("abcde"), (0, 1), AllRows(), None)
+    else:
+        learnt = model if method == "CART" else model.rule_list_
+    direct = (from_tree if method in ferry.TREES else from_rule_list)(learnt, schema)
     assert (record.left[2], record.dist[2]) == (direct.dist_g(), direct.dist())
     assert record.train[2] == (model.predict(X) == y).mean()
     assert record.test[2] == (model.predict(X_test) == y_test).mean()

@@ -100,9 +100,15 @@ def _have_tables() -> None:
 
 
 def _left_open(model: Any, schema: Any) -> Any:
+    from treeleak.release import AllRows, Release
     from treeleak.uncertainty import from_rule_list, from_tree
 
-    return (from_rule_list if hasattr(model, "rule_list_") else from_tree)(model, schema)
+    if hasattr(model, "rule_list_"):
+        return from_rule_list(model.rule_list_, schema)
+    if hasattr(model.tree_, "counts"):
+        names, classes = model.feature_names_in_.tolist(), model.classes_.tolist()
+        model = Release((model.tree_,), tuple(names), tuple(classes), AllRows(), None)
+    return from_tree(model, schema)
 
 
 def _size(model: Any) -> int:

@@ -40,7 +40,7 @@ def from_rule_list(
 
     Parameters
     ----------
-    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
+    rules : RuleList or path of a rule file
     schema : Schema or path, optional
         What a row can be; every column is 0 or 1, unless given.
     X, y : optional
@@ -55,9 +55,7 @@ def from_rule_list(
     NotCovered
         If there are no counts.
     """
-    found = getattr(rules, "rule_list_", rules)
-    if isinstance(found, (str, os.PathLike)):
-        found = read_model(found)
+    found = read_model(rules) if isinstance(rules, (str, os.PathLike)) else rules
     if not isinstance(found, RuleList):
         raise NotCovered(f"{type(found).__name__} is not a rule list that treeleak knows")
     if len(found.rules) > MOST_RULES:

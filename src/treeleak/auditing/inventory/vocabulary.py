@@ -25,11 +25,11 @@ _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?",
 _ORIGIN = re.compile(r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?:, (\w+))?", re.ASCII)
 
 _TEXT = """
-AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer GreedyRuleList
+AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer
 FunctionTransformer GradientBoostingClassifier GradientBoostingRegressor GridSearchCV
 HistGradientBoostingClassifier HistGradientBoostingRegressor IsolationForest J48
 KBinsDiscretizer LabelEncoder LogisticRegression MaxAbsScaler MinMaxScaler OneHotEncoder
-OneVsRestClassifier OptimalRuleList OrdinalEncoder PowerTransformer QuantileTransformer
+OneVsRestClassifier OrdinalEncoder PowerTransformer QuantileTransformer
 RandomizedSearchCV RobustScaler SimpleImputer StackingClassifier StandardScaler TargetEncoder
 TreePredictor VotingClassifier Tree release rules base_estimator
 base_estimator_ best_estimator_ bootstrap bootstrap_features calibrated_classifiers
