@@ -23,10 +23,17 @@ from helpers.older import needs_counted_gaps
 from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.release import AllRows, Condition, DecisionRule, Release, RuleList, Tree, write_rules
+from treeleak.release import (
+    AllRows,
+    Condition,
+    DecisionRule,
+    Release,
+    RuleList,
+    Tree,
+    to_release,
+    write_rules,
+)
 from treeleak.release.infer_schema import infer_schema
-from treeleak.release.readers.arff import read_arff_header
-from treeleak.release.readers.j48 import read_j48
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rows, from_rule_list, from_tree
 
@@ -956,10 +963,10 @@ def test_trees_of_weka() -> None:
 
 def test_trees_of_weka_take_tables_of_texts() -> None:
     lines = (J48 / "loans.arff").read_text().partition("@data\n")[2].splitlines()
-    release = read_j48(J48 / "loans.txt", J48 / "loans.arff")
-    *names, target = read_arff_header(J48 / "loans.arff").attributes
-    rows = pd.DataFrame([line.split(",") for line in lines], columns=[*names, target])
-    X, y = rows[names], rows[target]
+    release = to_release(J48 / "loans.txt")
+    columns = ["job", "age", "income", "town", "loan"]
+    rows = pd.DataFrame([line.split(",") for line in lines], columns=columns)
+    X, y = rows[list(release.feature_names)], rows["loan"]
     schema = Schema(
         replace(a, low=0, high=1000) if isinstance(a, Numeric) else a
         for a in infer_schema(release).attributes
@@ -968,7 +975,7 @@ def test_trees_of_weka_take_tables_of_texts() -> None:
     told = data.membership(X, y)
     assert data.contains(X.iloc[::-1], y[::-1])
     assert told["possible"].all()
-    texts = [c for c in names if c in release.levels]
+    texts = [c for c in X if c in release.levels]
     coded = X.assign(**{c: [release.levels[c].index(v) for v in X[c]] for c in texts})
     assert texts
     assert data.membership(coded, y).equals(told)

@@ -267,7 +267,7 @@ def test_trees_of_c45_are_run_where_weka_is(tmp_path, monkeypatch):
 def test_what_weka_prints_is_read(tmp_path, monkeypatch):
     """A tree of one leaf, from a program in java's place that prints one."""
     java = tmp_path / "java"
-    tree = "J48 pruned tree\n------------------\n: 0 (20.0/4.0)\n"
+    tree = "J48 pruned tree\n------------------\n: 0 (20.0/4.0)\n\n 16 0 | a = 0\n 4 0 | b = 1\n"
     java.write_text(f"#!/bin/sh\ncat <<'END'\n{tree}END\n")
     java.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")

@@ -49,7 +49,7 @@ MOVED: dict[str, tuple[str, str]] = {
     ),
     "treeleak.release.j48": (
         "treeleak.release.readers.j48",
-        "ARFFHeader read_arff_header read_j48",
+        "read_j48",
     ),
 }
 """For each old module, the new one, and what is found there."""
