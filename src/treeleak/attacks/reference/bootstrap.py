@@ -22,14 +22,8 @@ import numpy as np
 
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model
 from treeleak.attacks.solvers.literals import encodings_of
-from treeleak.attacks.solvers.program import (
-    Program,
-    RowVariables,
-    built_rows,
-    check_size,
-    paths_of,
-    whole_logs,
-)
+from treeleak.attacks.solvers.program import Program, built_rows, check_size, whole_logs
+from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry

@@ -21,14 +21,8 @@ import numpy as np
 from scipy import optimize, sparse
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.solvers.program import (
-    check_size,
-    contradicted,
-    node_tests,
-    refuse,
-    unproved,
-    values_at,
-)
+from treeleak.attacks.solvers.program import check_size, contradicted, refuse, unproved, values_at
+from treeleak.attacks.solvers.row_variables import node_tests
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_watched

@@ -23,16 +23,15 @@ from treeleak.attacks.solvers.literals import encodings_of
 from treeleak.attacks.solvers.program import (
     STAGE,
     Program,
-    RowVariables,
     built_rows,
     check_parts,
     check_size,
-    paths_of,
     refuse,
     unproved,
     whole_logs,
     widened,
 )
+from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
