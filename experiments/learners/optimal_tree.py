@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from experiments.learners.binary_table import BinaryTable, read_columns
+from experiments.learners.optimal import OptimalModel, best_literal, errors_of
+from experiments.learners.subcube_kernels import Search
+from experiments.learners.subcubes import Subcubes
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.learn.binary_table import BinaryTable, read_columns
 from treeleak.learn.checks import flag
-from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
-from treeleak.learn.subcube_kernels import Search
-from treeleak.learn.subcubes import Subcubes
 from treeleak.release.growing import GrowingTree
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree

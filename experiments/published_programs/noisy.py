@@ -17,10 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.attacks.answer import Answer
-from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
-from treeleak.attacks.solvers.literals import encodings_of
-from treeleak.attacks.solvers.program import (
+from experiments.published_programs.program import (
     STAGE,
     Program,
     built_rows,
@@ -31,6 +28,9 @@ from treeleak.attacks.solvers.program import (
     whole_logs,
     widened,
 )
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
+from treeleak.attacks.solvers.literals import encodings_of
 from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.draft_tables import draft_schema
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.datasets.draft import draft_schema
 from treeleak.release.noise.laws import Laplace
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows

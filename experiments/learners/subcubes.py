@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import IntArray
-from treeleak.core.clock import Clock
-from treeleak.core.private import dataclass
-from treeleak.learn.binary_table import BinaryTable
-from treeleak.learn.subcube_kernels import (
+from experiments.learners.binary_table import BinaryTable
+from experiments.learners.subcube_kernels import (
     LITERALS_PER_WORD,
     Points,
     Search,
@@ -30,6 +27,9 @@ from treeleak.learn.subcube_kernels import (
     least_errors,
     lower_bounds,
 )
+from treeleak.core.arrays import IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 
 FIRST_ROOM = 1 << 14
 # Word operations between two looks at the clock: a fraction of a second.

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from experiments.learners.binary_table import BinaryTable, read_columns, read_table
+from experiments.learners.optimal import OptimalModel, best_literal, errors_of
+from experiments.learners.subcube_kernels import Search, best_rule
+from experiments.learners.subcubes import Subcubes
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.learn.binary_table import BinaryTable, read_columns, read_table
 from treeleak.learn.checks import flag, rows_of, share, whole
-from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
-from treeleak.learn.subcube_kernels import Search, best_rule
-from treeleak.learn.subcubes import Subcubes
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
 # A literal is twice its column, plus one where it asks for 0.

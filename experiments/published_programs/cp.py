@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.attacks.answer import Answer, Status
-from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
-from treeleak.attacks.reference.placed import placed_program
-from treeleak.attacks.solvers.cp_sat import Run
-from treeleak.attacks.solvers.program import (
+from experiments.published_programs.bootstrap import bootstrap_program, most_draws
+from experiments.published_programs.placed import placed_program
+from experiments.published_programs.program import (
     STAGE,
     Program,
     check_parts,
@@ -24,6 +22,8 @@ from treeleak.attacks.solvers.program import (
     unproved,
     widened,
 )
+from treeleak.attacks.answer import Answer, Status
+from treeleak.attacks.solvers.cp_sat import Run
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from experiments.learners.binary_table import BinaryTable, read_table
+from experiments.learners.subcube_kernels import Search
+from experiments.learners.subcubes import Subcubes, enumerate_subcubes
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotProvedWarning
-from treeleak.learn.binary_table import BinaryTable, read_table
 from treeleak.learn.checks import seconds, share, whole
-from treeleak.learn.subcube_kernels import Search
-from treeleak.learn.subcubes import Subcubes, enumerate_subcubes
 
 
 class OptimalModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

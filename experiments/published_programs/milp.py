@@ -20,8 +20,14 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
+from experiments.published_programs.program import (
+    check_size,
+    contradicted,
+    refuse,
+    unproved,
+    values_at,
+)
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.solvers.program import check_size, contradicted, refuse, unproved, values_at
 from treeleak.attacks.solvers.row_variables import node_tests
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
