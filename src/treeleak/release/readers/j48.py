@@ -19,6 +19,7 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.listed import listed
 from treeleak.core.message import own_words
+from treeleak.core.private import shows_no_value
 from treeleak.core.text_files import read_text
 from treeleak.release import bounds
 from treeleak.release.growing import GrowingTree
@@ -76,6 +77,7 @@ _REPORT = (
 )
 
 
+@shows_no_value
 class _Branch(NamedTuple):
     where: str
     column: str
