@@ -1,4 +1,4 @@
-"""Compiled loops over rows in bits: counting, subcubes, rules."""
+"""Compiled loops over rows in bits: counting, subcubes."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _add_edge(states: Any, literal: int, one: int, other: int) -> None:
 
 @njit()
 def least_errors(states: Any, expanded: int, errors: Any) -> None:
-    """Fill in, for the states that were split, the least error with each number of steps.
+    """Fill in the least error of each state with each number of steps.
 
     ``expanded``: the states before this one were split. ``errors``, shape (n_states, n_steps + 1):
     filled in for 0 and 1 steps, and for states that were not split.
@@ -245,82 +245,3 @@ def least_errors(states: Any, expanded: int, errors: Any) -> None:
                 sum_ += -b - 1 if b < 0 else errors[b, k - 1]
                 least = min(least, sum_)
             errors[s, k] = least
-
-
-@njit()
-def lower_bounds(points: Any, states: Any, first: int, bounds: Any) -> None:
-    """Fill in what no number of steps beats, for the states from ``first`` that may be split."""
-    for s in range(first, states.used[0]):
-        if states.more[s]:
-            bounds[s, 2:] = _lower_bound(points, states.keys[s])
-
-
-@njit()
-def best_rule(
-    literals: Any,
-    bits: Any,
-    word_class: Any,
-    total: Any,
-    width: int,
-    least: int,
-    to_beat: float,
-) -> Any:
-    """Find the first of the best rules of exactly ``width`` literals.
-
-    Parameters
-    ----------
-    literals : uint64 array, shape (2 * n_columns, n_words)
-        Rows that meet each; those of one column side by side, all zero for one not to be used.
-    bits : uint64 array, shape (n_words,)
-        The rows that are left.
-    word_class : int array, shape (n_words,)
-    total : int array, shape (n_classes,)
-        Of the rows left.
-
-    Returns
-    -------
-    score : float
-        ``to_beat``, if no rule is better.
-    chosen : int array, shape (width,)
-    """
-    n_literals, n_words = literals.shape
-    stack = np.empty((width + 1, n_words), dtype=np.uint64)
-    put(stack[0], bits)
-    at = np.zeros(width, dtype=np.int64)
-    chosen = np.full(width, -1, dtype=np.int64)
-    count = np.empty(len(total), dtype=np.int64)
-    depth = 0
-    while depth >= 0:
-        if at[depth] == n_literals:
-            depth -= 1
-            if depth >= 0:
-                at[depth] += 1
-            continue
-        literal = literals[at[depth]]
-        count[:] = 0
-        for w in range(n_words):
-            x = stack[depth, w] & literal[w]
-            stack[depth + 1, w] = x
-            count[word_class[w]] += count_bits(x)
-        n = count.sum()
-        if n < least:
-            at[depth] += 1
-            continue
-        if depth + 1 < width:
-            depth += 1
-            # A second literal of one column would say nothing, or nothing that can be.
-            at[depth] = (at[depth - 1] // 2 + 1) * 2
-            continue
-        score = 0.0
-        for c in range(len(total)):
-            score += count[c] ** 2 / n
-        rest = total.sum() - n
-        if rest:
-            for c in range(len(total)):
-                score += (total[c] - count[c]) ** 2 / rest
-        # Less than rounding may do is a tie.
-        if score > to_beat * (1 + 1e-12):
-            to_beat = score
-            put(chosen, at)
-        at[depth] += 1
-    return to_beat, chosen

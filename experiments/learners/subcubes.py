@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.learners.binary_table import BinaryTable
-from experiments.learners.subcube_kernels import (
+from experiments.learners.kernels import (
     LITERALS_PER_WORD,
     Points,
     Search,
@@ -25,15 +25,10 @@ from experiments.learners.subcube_kernels import (
     expand,
     insert_all,
     least_errors,
-    lower_bounds,
 )
-from treeleak.core.arrays import IntArray
-from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
 FIRST_ROOM = 1 << 14
-# Word operations between two looks at the clock: a fraction of a second.
-WORK = 1 << 28
 
 _BY_STATE = ("keys", "leaf", "best", "more", "start")
 _BY_SPLIT = ("literal", "one", "other")
@@ -47,12 +42,10 @@ class Subcubes:
     root: int
     """State of all rows, or minus their error, less one."""
     expanded: int
-    """States of which all splits are known."""
+    """States of which all splits were looked for."""
     errors: NDArray[np.int32]
-    """Shape (n_states, n_steps + 1). Least error found with up to so many rules, or with a tree of
-    that depth."""
-    bounds: IntArray
-    """Shape (n_steps + 1,). What the error of all rows cannot fall below."""
+    """Shape (n_states, n_steps + 1). Least error with up to so many rules, or with a tree of that
+    depth."""
 
     @property
     def n_states(self) -> int:
@@ -60,7 +53,7 @@ class Subcubes:
         return int(self.states.used[0])
 
     def error(self, state: int, steps: int) -> int:
-        """Least error found of a state, or of what stands for one."""
+        """Least error of a state, or of what stands for one."""
         return -state - 1 if state < 0 else int(self.errors[state, steps])
 
     def step(self, state: int, steps: int) -> tuple[int, int, int] | None:
@@ -79,50 +72,29 @@ class Subcubes:
         return None
 
 
-def enumerate_subcubes(
-    table: BinaryTable, search: Search, steps: int, max_states: int, clock: Clock
-) -> Subcubes:
+def enumerate_subcubes(table: BinaryTable, search: Search, steps: int) -> Subcubes:
     """Find the subcubes that up to ``steps`` rules or splits reach, and the least errors.
 
-    ``steps``: rules, or splits on each path. ``clock``: when it stops, what was found so far
-    counts.
+    ``steps``: rules, or splits on each path.
     """
     n_columns = table.values.shape[1]
     points = _points(table)
     states = _room(FIRST_ROOM, n_columns, points.keys.shape[1])
-    rows = table.packed
     everyone = table.counts(np.ones(table.n_rows, dtype=bool))
     ones = np.array([table.counts(column) for column in table.values.T])
     root = int(add_state(ones, everyone, search, points, states))
-    at, complete = 0, True
-    batch = min(max(1, WORK // (n_columns**2 * len(rows.everyone))), 4096)
+    at = 0
     # The best single split of a state is known once it is found: two steps before the end.
     for _ in range(steps - 1):
         last = int(states.used[0])
-        while at < last and not clock.stopped and states.used[0] < max_states:
-            at = expand(at, min(at + batch, last), search, rows, points, states)
+        while at < last:
+            at = expand(at, last, search, table.packed, points, states)
             states = _grown(states, 2 * n_columns)
-        if at < last:
-            complete = False
-            break
-    return _solved(states, root, at, steps, complete, points)
-
-
-def _solved(
-    states: States, root: int, expanded: int, steps: int, complete: bool, points: Points
-) -> Subcubes:
     n = int(states.used[0])
     errors = np.repeat(states.best[:n, None], steps + 1, axis=1)
     errors[:, 0] = states.leaf[:n]
-    least_errors(states, expanded, errors)
-    if root < 0:
-        return Subcubes(states, root, expanded, errors, np.full(steps + 1, -root - 1))
-    bounds = errors
-    if not complete:
-        bounds = errors.copy()
-        lower_bounds(points, states, expanded, bounds)
-        least_errors(states, expanded, bounds)
-    return Subcubes(states, root, expanded, errors, bounds[root].astype(np.int64))
+    least_errors(states, at, errors)
+    return Subcubes(states, root, at, errors)
 
 
 def _points(table: BinaryTable) -> Points:
