@@ -17,7 +17,7 @@ ALL := [dev,browser,docs]
 # that it loads anew: many tests start one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
+.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-boosted test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -67,10 +67,6 @@ test-cores: kernels
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
 	$(VENV)-diffprivlib/bin/python -m pytest tests/test_diffprivlib.py
-
-# pystreed and pydl8.5 are large, and pystreed's solvers get in the way of OR-Tools if loaded first.
-test-optimal: $(VENV)-optimal/.installed
-	$(VENV)-optimal/bin/python -m pytest tests/test_optimal_readers.py
 
 # Each model held against the library that made it; none of the three is needed for the other tests.
 test-boosted: $(VENV)-boosted/.installed
@@ -168,9 +164,9 @@ $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python $(VENV)-wheel/bin/python $(VENV)-lowest/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python $(VENV)-wheel/bin/python $(VENV)-lowest/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-boosted $(VENV)-cluster $(VENV)-wheel $(VENV)-lowest docs/_build dist demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-boosted $(VENV)-cluster $(VENV)-wheel $(VENV)-lowest docs/_build dist demo

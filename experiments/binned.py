@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.datasets import load_iris, load_wine
 
-from treeleak.datasets import load_draft
+from experiments.draft_tables import load_draft
 from treeleak.datasets.dataset import Dataset
 from treeleak.schema import Binary, Schema
 

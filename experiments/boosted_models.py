@@ -16,8 +16,9 @@ import treeleak
 from experiments import attempt
 from experiments.attempt import Record
 from experiments.binned import table
+from experiments.draft_tables import draft_sample
 from treeleak.core.arrays import IntArray
-from treeleak.datasets import draft_sample, load_adult
+from treeleak.datasets import load_adult
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
 from treeleak.reconstruction import Reconstruction

@@ -6,8 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+from experiments.draft_tables import load_draft
 from treeleak.core.errors import BadInput
-from treeleak.datasets import load_draft
 
 NAMES = {"compas": "COMPAS", "adult": "Adult", "default_credit": "Default credit"}
 """DRAFT's three tables, on which DRAFT-DP's experiments run, too: as figures call them."""

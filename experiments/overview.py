@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from experiments.shown import as_markdown, said
+from experiments.shown import as_markdown
 from experiments.standing import Standing
 from experiments.studies.reasons import reason_for, worse_lines
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, OWN, Table
@@ -22,32 +22,17 @@ def overview(stand: Sequence[Standing]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def with_reasons(table: Table) -> Table:
-    """Number the verdicts of lines that are worse, and say the reasons below the table."""
-    worse = worse_lines(table.frame)
-    if not worse:
-        return table
-    reasons = [reason_for(table.name, line) for line in worse.values()]
-    numbers = {why: k for k, why in enumerate(dict.fromkeys(reasons), 1)}
-    verdicts = table.frame["verdict"].tolist()
-    for place, why in zip(worse, reasons, strict=True):
-        verdicts[place] += f" ({numbers[why]})"
-    frame = table.frame.assign(verdict=verdicts)
-    below = "\n".join(f"- ({k}) {why}" for why, k in numbers.items())
-    note = f"Why lines are {BEHIND}, or differ:\n\n{below}"
-    return replace(table, frame=frame, note="\n\n".join(filter(None, [note, table.note])))
-
-
 def _papers(stand: Sequence[Standing]) -> Table:
     """Count the lines of each paper's tables, by verdict."""
-    groups = {paper: [s for s in stand if s.study.paper == paper] for paper in _in_order(stand)}
-    lines = [_counted(_headed(paper), own) for paper, own in groups.items()]
+    groups = {paper: [s for s in stand if s.study.paper == paper] for paper in in_order(stand)}
+    lines = [_counted(headed(paper), own) for paper, own in groups.items()]
     if len(lines) > 1:
         lines.append(_counted("all", stand))
     return Table("papers", "", pd.DataFrame(lines, dtype=object))
 
 
-def _headed(paper: str) -> str:
+def headed(paper: str) -> str:
+    """Name a paper, or say that there is none."""
     return f"{OWN}, no paper" if paper == OWN else paper
 
 
@@ -63,7 +48,7 @@ def _counted(name: str, own: Sequence[Standing]) -> dict[str, Any]:
     }
 
 
-def _in_order(stand: Sequence[Standing]) -> list[str]:
+def in_order(stand: Sequence[Standing]) -> list[str]:
     """Name the papers, the oldest first; before them what has none."""
     papers = {s.study.paper for s in stand}
     return sorted(papers, key=lambda paper: (paper != OWN, paper.split()[-1], paper))
@@ -75,35 +60,17 @@ def _not_run(stand: Sequence[Standing]) -> str:
 
 
 def _worse(stand: Sequence[Standing]) -> str:
-    """All lines that are behind or differ, those of one reason together."""
-    found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    """Count the lines that are behind or differ, those of one reason together."""
+    found: dict[tuple[str, str, str], Counter[str]] = {}
     for own in stand:
-        for table, line in _worse_of(own) if own.shown else ():
-            key = (own.study.paper, line["verdict"], reason_for(table.name, line))
-            found.setdefault(key, {}).setdefault(own.study.name, []).append(_named(line))
+        for table in own.tables if own.shown else ():
+            for line in worse_lines(table.frame).values():
+                key = (own.study.paper, line["verdict"], reason_for(table.name, line))
+                found.setdefault(key, Counter())[own.study.name] += 1
     lines = [
         f"- {paper}, {verdict}: "
-        + "; ".join(f"[`{study}`](#{study}): {', '.join(names)}" for study, names in where.items())
+        + ", ".join(f"[`{study}`](#{study}) ({n})" for study, n in where.items())
         + f". *Why:* {why}\n"
         for (paper, verdict, why), where in found.items()
     ]
-    return (
-        f"All lines that are {BEHIND} or that differ, and why:\n\n{''.join(lines)}" if lines else ""
-    )
-
-
-def _worse_of(own: Standing) -> Iterator[tuple[Table, Mapping[Any, Any]]]:
-    for table in own.tables:
-        for line in worse_lines(table.frame).values():
-            yield table, line
-
-
-def _named(line: Mapping[Any, Any]) -> str:
-    """Name a line by what stands before its figures."""
-    names = []
-    for column, value in line.items():
-        if column == "verdict" or str(column).startswith(("published", "treeleak", "cells")):
-            break
-        text = isinstance(value, str)
-        names.append(said(value) if text else f"{column} {said(value)}")
-    return f"({', '.join(names)})" if len(names) > 1 else "".join(names)
+    return f"Lines that are {BEHIND} or that differ, and why:\n\n{''.join(lines)}" if lines else ""

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.overview import overview, with_reasons
+from experiments.overview import headed, in_order, overview
 from experiments.results_version import say_versions
 from experiments.runner import as_frame
-from experiments.shown import as_markdown, write_figures
+from experiments.shown import write_figures
 from experiments.standing import Standing, runs_of, standing
 from experiments.store import Store
+from experiments.studies.reasons import reason_for, worse_lines
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -22,25 +23,21 @@ _INTRODUCTION = """\
 # The papers' experiments
 
 `python -m experiments page` makes this page from stored runs; no figure is typed by hand. It counts
-the lines of the tables below. *Ahead* and *BEHIND* compare with the figures that a paper prints;
-*agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that are *only
-drawn* have nothing to compare: their papers print no figures, or there is no paper. treeleak's own
-studies, of boosted models and of default forests, come first. Studies *not run* lack half of their
-runs or more.
-"""
-_ALL_STUDIES = """\
-## All studies
+lines of tables, which are CSV files beside it. *Ahead* and *BEHIND* compare with the figures that a
+paper prints; *agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that
+are *only drawn* have nothing to compare: their papers print no figures, or there is no paper.
+Studies *not run* lack half of their runs or more.
 
 Each study is one table or figure of a paper, or treeleak's own: `python -m experiments run NAME`
-runs what is missing, with `--quick` a part that takes two minutes. A study has its part below once
-more than half of its runs are done. Published figures are the means printed in the papers. Runs
-that the papers count as unanswered are in no mean of theirs. Runs have a results version, which is
-raised when answers change.
+runs what is missing. Published figures are the means printed in the papers; runs that the papers
+count as unanswered are in no mean of theirs. Runs have a results version, which is raised when
+answers change. In the tables, the column *why* has the reason of a line that is behind or differs;
+[tables.csv]({folder}/tables.csv) has the title of each table, and what a reader should know of it.
 """
 
 
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
-    """Write the page, and the figures into a folder beside it; say where.
+    """Write the page, and its tables and figures into a folder beside it; say where.
 
     A study of which not more than half is done is counted, and not shown: others may have made its
     runs for a part of what it draws.
@@ -51,9 +48,8 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         If there is no study to show.
     """
     folder = page.parent / page.stem
-    parts: list[str] = []
-    written: list[Path] = []
     stand: list[Standing] = []
+    files: dict[str, list[Path]] = {}
     for study in studies:
         runs = runs_of(study, store, quick=False, any_version=True)
         own = standing(study, runs)
@@ -61,34 +57,41 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         if not own.shown:
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        figures = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
-        written += figures
-        parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
-    if not parts:
+        drawn = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
+        files[study.name] = [*(_write_table(table, folder) for table in own.tables), *drawn]
+    if not files:
         raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
-    text = "\n".join([_INTRODUCTION, overview(stand), _ALL_STUDIES, _summary(stand), *parts])
-    write_file(page, text)
-    return [page, *written]
+    index = folder / "tables.csv"
+    every = [(t.name, t.title, t.note) for s in stand if s.shown for t in s.tables]
+    write_file(index, pd.DataFrame(every, columns=["table", "title", "note"]).to_csv(index=False))
+    parts = [_INTRODUCTION.format(folder=page.stem), overview(stand)]
+    for paper in in_order(stand):
+        parts.append(f"## {headed(paper)}\n")
+        parts += [_section(s, page, files[s.study.name]) for s in stand
+                  if s.shown and s.study.paper == paper]  # fmt: skip
+    write_file(page, "\n".join(parts))
+    return [page, index, *(path for own in files.values() for path in own)]
 
 
-def _summary(stand: Sequence[Standing]) -> str:
-    lines = [
-        {
-            "study": f"[`{s.study.name}`](#{s.study.name})" if s.shown else f"`{s.study.name}`",
-            "paper": s.study.paper,
-            "what": s.study.what,
-            "runs": f"{s.done:,} of {s.total:,}",
-            **{v: s.lines(v) if s.shown else None for v in (AHEAD, BEHIND, AGREES, DIFFERS)},
-        }
-        for s in stand
-    ]
-    return as_markdown(Table("summary", "", pd.DataFrame(lines, dtype=object)))
+def _write_table(table: Table, folder: Path) -> Path:
+    """Write a table as CSV, with the reasons of lines that are worse."""
+    path, frame = folder / f"{table.name}.csv", table.frame
+    if worse := worse_lines(frame):
+        why = {place: reason_for(table.name, line) for place, line in worse.items()}
+        frame = frame.assign(why=[why.get(place, "") for place in range(len(frame))])
+    write_file(path, frame.to_csv(index=False, float_format="%.4g"))
+    return path
 
 
-def _section(own: Standing, figures: Sequence[str]) -> str:
-    out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
-    out.append(f"{own.done:,} of {own.total:,} runs, {say_versions(own.versions)}.\n")
-    out += [f"### {table.title}\n\n{as_markdown(with_reasons(table))}" for table in own.tables]
-    told = f"{own.study.paper}, {own.study.what}; tables above have most of its points as numbers"
-    out += [f"![{told}]({path})\n" for path in figures]
-    return "\n".join(out)
+def _section(own: Standing, page: Path, files: Sequence[Path]) -> str:
+    counts = [f"{n} {v}" for v in (AGREES, AHEAD, BEHIND, DIFFERS) if (n := own.lines(v))]
+    paths = {p: os.path.relpath(p, page.parent) for p in files}
+    links = [f"[{p.name}]({at})" for p, at in paths.items() if p.suffix == ".csv"]
+    told = (
+        f"{own.study.paper}, {own.study.what}; tables beside it have most of its points as numbers"
+    )
+    pictures = [f"\n![{told}]({at})\n" for p, at in paths.items() if p.suffix == ".svg"]
+    return (
+        f"### {own.study.name}\n\n{own.study.what}. {own.done:,} of {own.total:,} runs, "
+        f"{say_versions(own.versions)}. {', '.join([*counts, *links])}\n{''.join(pictures)}"
+    )

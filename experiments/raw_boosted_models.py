@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 import treeleak
 from experiments.attempt import Case, Record, attempt
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
-from treeleak.datasets import draft_sample
+from experiments.draft_tables import draft_sample
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Ordinal, Schema

@@ -11,13 +11,13 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.releases import one_rule_each
 from treeleak.auditing import run
 from treeleak.auditing.case import Assessor, Given
 from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.auditing.result import Found
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, message_of, own_words
-from treeleak.learn import GreedyRuleList
 
 pytestmark = pytest.mark.usefixtures("short_walks")
 
@@ -168,7 +168,8 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, monkeypatc
     X = pd.DataFrame({f"x{k}": rng.integers(0, 2, 60) for k in range(4)})
     y = rng.choice(["no", "yes"], 60)
     schema = treeleak.Schema.from_columns(X.columns)
-    model = GreedyRuleList(3) if rules else DecisionTreeClassifier(max_depth=3, random_state=0)
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    model = one_rule_each(X, y, "x0", "x1") if rules else tree.fit(X, y)
     seen = []
 
     def watched(assessor):
@@ -183,7 +184,7 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, monkeypatc
         return replace(assessor, assess=assess)
 
     monkeypatch.setattr(run, "ASSESSORS", tuple(map(watched, run.ASSESSORS)))
-    audit = treeleak.audit(model.fit(X, y), X, y, schema=schema, time_limit=20)
+    audit = treeleak.audit(model, X, y, schema=schema, time_limit=20)
     assert audit.counts is not None
     assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)
     assert ("exposure" in seen) != rules

@@ -26,6 +26,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.partial_error import partial_error
 from helpers.documents import valid
 from helpers.models import without_seeds
 from helpers.releases import counted_as
@@ -1005,9 +1006,7 @@ def test_what_was_given_is_neither_proved_nor_measured(data):
     )
     known = found.reconstruction.known
     assert known.to_numpy().sum() == 20 + 4 * 7
-    assert found.measurement.error == treeleak.metrics.partial_error(
-        found.reconstruction.X, X, known, schema
-    )
+    assert found.measurement.error == partial_error(found.reconstruction.X, X, known, schema)
     assert "of the values, of what was not given" in found.headline
     whole = treeleak.audit(model, X, y, schema=schema, known_columns=X.assign(label=y), **HIDDEN)
     assert whole.verdict == OPEN

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -23,7 +22,7 @@ from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli.tables import Tables
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
-from treeleak.learn import DPForestClassifier, GreedyRuleList
+from treeleak.learn import DPForestClassifier
 from treeleak.release import Condition, DecisionRule, RuleList, to_release, write_rules
 from treeleak.release.infer_schema import infer_rule_schema
 from treeleak.release.readers.release_file import write_release
@@ -322,16 +321,6 @@ def test_a_rule_set_counts_its_cover():
         match_rules(cover, X, y[::-1])
 
 
-def test_learners_of_rule_lists_are_audited_as_what_they_learnt():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (80, 5)), columns=list("abcde"))
-    y = (X["a"] & X["b"]).to_numpy()
-    model = GreedyRuleList(max_rules=3, min_support=0.05).fit(X, y)
-    audit = treeleak.audit(model, X, y)
-    assert audit.uncertainty.contains is True
-    assert audit.uncertainty.dist_g == left_by_rules(model.rule_list_).dist_g
-
-
 def test_rules_without_counts():
     rules, X, y = mixed()
     alone = treeleak.audit(rules)
@@ -430,16 +419,6 @@ def test_a_schema_is_written_for_rules(tmp_path):
     X.to_csv(tmp_path / "train.csv", index=False)
     result = run("schema", tmp_path / "mixed.json", "--train", tmp_path / "train.csv")
     assert '"pilot"' in result.stdout
-
-
-def test_estimators_with_rules_say_how_to_get_to_a_file(tmp_path):
-    X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (40, 3)), columns=list("abc"))
-    model = GreedyRuleList(max_rules=2).fit(X, X["a"])
-    with pytest.raises(NotCovered, match=r"write_rules\(model.rule_list_, path\)"):
-        from_tree(model)
-    skops.io.dump(model, tmp_path / "model.skops")
-    result = run("audit", tmp_path / "model.skops")
-    assert "write_rules(model.rule_list_, path)" in " ".join(result.output.split())
 
 
 def test_the_two_schemas_of_one_audit_are_told_apart():

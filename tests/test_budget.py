@@ -16,6 +16,8 @@ from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from experiments.dp_forests import load_dp_forest
+from experiments.draft_tables import load_draft
 from helpers.documents import valid
 from helpers.releases import counted_as
 from treeleak.auditing.assessors.budget import budget_of
@@ -25,7 +27,6 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
-from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.learn import DPForestClassifier
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snapshot, to_release
 from treeleak.release.n_rows import RowCount

@@ -41,7 +41,6 @@ LONG = {
     "boosted",
     "bootstrap",
     "dp-forests",
-    "learners",
     "quickstart",
     "raw-data",
 }

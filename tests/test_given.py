@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from experiments.draft_tables import draft_sample, load_draft
+from experiments.partial_error import partial_error
 from helpers.brute_force import as_multiset, datasets, stands_in
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
@@ -35,9 +37,7 @@ from treeleak import (
 )
 from treeleak.attacks.exact.run import exact
 from treeleak.core.clock import Clock
-from treeleak.datasets import draft_sample, load_draft
 from treeleak.evidence import evidence_for
-from treeleak.metrics import partial_error
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.side_information.density import taken_apart

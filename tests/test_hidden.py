@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from experiments.draft_tables import draft_sample, load_draft
 from helpers.brute_force import equations_of, rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
@@ -30,7 +31,7 @@ from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
-from treeleak.datasets import draft_sample, load_compas, load_draft
+from treeleak.datasets import load_compas
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_in

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 
+from experiments.partial_error import partial_error
 from helpers.examples import examples
 from treeleak.core.errors import BadInput
-from treeleak.metrics import exact_row_share, individual_errors, partial_error, reconstruction_error
+from treeleak.metrics import exact_row_share, individual_errors, reconstruction_error
 from treeleak.metrics.individual import Group, Individual, find_outliers
 from treeleak.schema import Binary, Numeric, Schema
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest, loggamma
 
+from experiments.partial_error import partial_error
 from helpers.brute_force import as_multiset, datasets
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for
@@ -44,7 +45,6 @@ from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
-from treeleak.metrics import partial_error
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace

@@ -1,4 +1,4 @@
-"""Nothing but ``load_draft`` opens a socket: a model under audit stays on the machine."""
+"""Nothing opens a socket: a model under audit stays on the machine."""
 
 import pickle
 import subprocess

@@ -209,7 +209,6 @@ def test_reports_for_other_consoles_are_plain(folder):
         ("scikit-learn Hans, RandomForestClassifier", "scikit-learn, RandomForestClassifier"),
         ("treeleak, DPForestClassifier", "treeleak, DPForestClassifier"),
         ("WEKA, J48", "WEKA, J48"),
-        ("CORELS", "CORELS"),
         ("sklearn.svm._classes.LogisticRegression", "scikit-learn, LogisticRegression"),
         ("sklearn.svm._classes.HansHasIt", "scikit-learn"),
         ("hans.has.It", UNSTATED),

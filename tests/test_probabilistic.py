@@ -34,8 +34,6 @@ from treeleak.release import (
     write_rules,
 )
 from treeleak.release.infer_schema import infer_schema
-from treeleak.release.readers.arff import read_arff_header
-from treeleak.release.readers.j48 import read_j48
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 
@@ -701,17 +699,17 @@ def test_trees_of_weka() -> None:
 
 def test_trees_of_weka_take_tables_of_texts() -> None:
     lines = (J48 / "loans.arff").read_text().partition("@data\n")[2].splitlines()
-    release = read_j48(J48 / "loans.txt", J48 / "loans.arff")
-    *names, target = read_arff_header(J48 / "loans.arff").attributes
-    rows = pd.DataFrame([line.split(",") for line in lines], columns=[*names, target])
-    X, y = rows[names], rows[target]
+    release = to_release(J48 / "loans.txt")
+    columns = ["job", "age", "income", "town", "loan"]
+    rows = pd.DataFrame([line.split(",") for line in lines], columns=columns)
+    X, y = rows[list(release.feature_names)], rows["loan"]
     schema = Schema(
         replace(a, low=0, high=1000) if isinstance(a, Numeric) else a
         for a in infer_schema(release).attributes
     )
     data = from_tree(release, schema)
     assert data.contains(X.iloc[::-1], y[::-1])
-    texts = [c for c in names if c in release.levels]
+    texts = [c for c in X if c in release.levels]
     coded = X.assign(**{c: [release.levels[c].index(v) for v in X[c]] for c in texts})
     assert texts
     assert data.contains(coded, y)

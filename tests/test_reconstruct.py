@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from experiments.draft_tables import draft_sample, load_draft
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
@@ -43,7 +44,7 @@ from treeleak import (
 from treeleak.attacks import attack_for
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.clock import Clock
-from treeleak.datasets import draft_sample, load_adult, load_compas, load_draft, load_german_credit
+from treeleak.datasets import load_adult, load_compas, load_german_credit
 from treeleak.evidence import KnownDraws
 from treeleak.metrics import exact_row_share
 from treeleak.partition import Geometry

@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 from scipy.stats import binom
 
+from experiments.dp_forests import load_dp_forest
+from experiments.draft_tables import load_draft
+from experiments.published_programs import program
+from experiments.published_programs.bootstrap import draw_weights
+from experiments.published_programs.noisy import noise_bound
 from helpers.brute_force import datasets, ordered_datasets
 from helpers.examples import examples, seeds
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
-from helpers.older import constants
 from helpers.releases import (
     bootstrap_draws,
     counted,
-    counted_as,
     drawn,
     leaves_of,
     random_tree,
@@ -33,22 +36,17 @@ from helpers.releases import (
 )
 from helpers.tables_of import labelled
 from treeleak.attacks import attack_for
-from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
-from treeleak.attacks.reference.noisy import noise_bound
-from treeleak.attacks.solvers import program
 from treeleak.attacks.solvers.literals import Apart, Ascending, encodings_of
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
-from treeleak.metrics import likeliest_draws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import Tree
-from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.given import Given, KnownParts
 from treeleak.verification.counts import check_rows
 
@@ -133,33 +131,6 @@ def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds
     assert verdicts.count(False) >= 0.15 * len(seeds)
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-@seeds(12, fast=3)
-def test_brute_force_over_known_draws_misses_no_table(distinct, seeds):
-    for seed in seeds:
-        rng, schema, names, trees, X, y = forest(seed, n_rows=2, n_trees=3)
-        b = bootstrap_draws(len(trees), len(X), rng)
-        release = drawn(trees, names, X, y, 2, b)
-        points = all_points(schema, names)
-        expected = set()
-        for choice in itertools.product(range(len(points)), repeat=len(X)):
-            for label in itertools.product(range(2), repeat=len(X)):
-                table = points[list(choice)]
-                other = drawn(trees, names, table, np.array(label), 2, b)
-                pairs = list(zip(release.trees, other.trees, strict=True))
-                same = all((p.counts == q.counts).all() for p, q in pairs)
-                if distinct:
-                    same &= all((p.distinct == q.distinct).all() for p, q in pairs)
-                if same:
-                    expected.add(repr(np.column_stack([table, label]).tolist()))
-        worlds = ordered_datasets(release, schema, b, distinct=distinct)
-        assert sorted(repr(w.tolist()) for w in worlds) == sorted(expected)
-        assert repr(np.column_stack([X, y]).tolist()) in expected
-        assert (ordered_datasets(release, schema, b, distinct=distinct, most=0) is None) == (
-            len(expected) > 0
-        )
-
-
 def known_draws(seed):
     """Evidence of known draws, tampered with every second time, and whether it can be met."""
     rng, schema, names, trees, X, y = forest(seed)
@@ -185,34 +156,6 @@ def test_known_draws_the_verdict_is_that_of_brute_force(seeds):
         verdicts.append(feasible)
     assert verdicts.count(True) >= len(seeds) / 2
     assert verdicts.count(False) >= 0.15 * len(seeds)
-
-
-@seeds(200, fast=15)
-def test_known_draws_the_verdict_is_that_of_treeleak(seeds):
-    verdicts = []
-    for seed in seeds:
-        evidence, schema, feasible = known_draws(seed)
-        own = attacked(evidence, "auto", seed)
-        met = ("unique", "feasible", "likely")
-        assert own.status in (met if feasible else ("infeasible",))
-        assert bool(own.rows) == feasible
-        if own.status == "likely":
-            # The rows are between datasets; that one meets every count.
-            (rows,) = own.rows
-            own = replace(own, rows=(replace(rows, values=own.values.first[own.likeliest]),))
-        if feasible:
-            assert_meets_counts(own, evidence.geometry.release, schema, evidence.draws)
-        if own.status == "unique":
-            reference = attacked(evidence, seed=seed)
-            for found, theirs in zip(
-                table_of(own, evidence.geometry.release),
-                table_of(reference, evidence.geometry.release),
-                strict=True,
-            ):
-                np.testing.assert_array_equal(found, theirs)
-        verdicts.append(own.status)
-    assert verdicts.count("unique") >= 0.075 * len(seeds)
-    assert verdicts.count("infeasible") >= 0.15 * len(seeds)
 
 
 def three_classes(schema, seed):
@@ -279,99 +222,6 @@ def once_deep(schema=None, counts_are="rows"):
     return Geometry.of(release, schema or THREE)
 
 
-@pytest.mark.slow
-def test_known_draws_give_the_rows_back_in_their_order():
-    evidence, X, y = drawn_deep()
-    release = evidence.geometry.release
-    assert len(ordered_datasets(release, THREE, evidence.draws, distinct=False)) == 1
-    found, label = table_of(attacked(evidence), release)
-    assert found.tolist() == X.tolist()
-    assert label.tolist() == y.tolist()
-
-
-def of_stump(X, draws, n_classes=1, y=None):
-    """Known draws of a single test of a single binary column."""
-    b = np.array([draws], dtype=np.uint8)
-    X = np.array(X, dtype=float)[:, None]
-    y = np.zeros(len(X), dtype=int) if y is None else np.array(y)
-    return drawn([tree_of((0, 0.5), None, None)], ["a"], X, y, n_classes, b), b
-
-
-def test_rows_that_miss_distinct_counts_are_not_called_feasible():
-    # A leaf with two draws: one row drawn twice, or two rows. The draws alone cannot tell.
-    schema = Schema([Binary("a")])
-    statuses = set()
-    for X in ([0, 1, 1, 0], [1, 0, 0, 0]):
-        release, b = of_stump(X, [2, 1, 1, 0])
-        geometry = Geometry.of(release, schema)
-        assert attacked(KnownDraws(geometry, b, use_distinct=False)).status == "feasible"
-        answer = attacked(KnownDraws(geometry, b))
-        assert_meets_counts(answer, release, schema, b)
-        assert_modest(answer)
-        found, _ = table_of(answer, release)
-        missed = 2 * abs(int(found[:3, 0].sum()) - sum(X[:3]))
-        assert answer.rows[0].misfit == missed
-        assert answer.status == ("unknown" if missed else "feasible")
-        statuses.add(answer.status)
-    # The draws, and so the rows found, are the same both times.
-    assert statuses == {"feasible", "unknown"}
-
-
-def test_a_row_has_no_variable_in_a_tree_that_did_not_draw_it():
-    release, b = of_stump([1, 0, 0, 0], [4, 0, 0, 0])
-    answer = attacked(KnownDraws(Geometry.of(release, Schema([Binary("a")])), b))
-    assert answer.status == "feasible"
-    # One for the column of each row, and one for the leaf with all draws.
-    assert answer.numbers["variables"] == 5 + constants()
-
-
-@pytest.mark.parametrize(
-    # For each row: its column and, at first, a leaf; if not, its class and either leaf.
-    ("draws", "variables"),
-    [([2, 1], 4), ([1, 1], 8)],
-)
-def test_classes_are_fixed_where_the_draws_of_each_class_leave_one_choice(draws, variables):
-    release, b = of_stump([0, 1], draws, 2, [0, 1])
-    schema = Schema([Binary("a")])
-    answer = attacked(KnownDraws(Geometry.of(release, schema), b))
-    assert_meets_counts(answer, release, schema, b)
-    assert answer.numbers["variables"] == variables + constants()
-
-
-@pytest.mark.parametrize("change", [-1, 1])
-@pytest.mark.parametrize("node", [1, 2])
-def test_known_draws_must_add_up_to_the_counts_of_their_tree(node, change):
-    release, b = of_stump([0, 0, 1, 1], [1, 1, 1, 1], 2, [0, 1, 0, 1])
-    schema = Schema([Binary("a")])
-    assert attacked(KnownDraws(Geometry.of(release, schema), b)).status == "feasible"
-    (tree,) = release.trees
-    counts = tree.counts.copy()
-    counts[node, 0] += change
-    wrong = replace(release, trees=(tree.with_counts(counts=counts),))
-    answer = attacked(KnownDraws(Geometry.of(wrong, schema), b, use_distinct=False))
-    assert answer.status == "infeasible"
-
-
-def test_unequal_trees_are_named():
-    _, schema, names, trees, X, y = forest(4, n_rows=3)
-    release = counted(trees, names, X, y, 2)
-    tree = release.trees[2]
-    counts = tree.counts.copy()
-    counts[tree.leaves[0], 0] += 1
-    wrong = (*release.trees[:2], tree.with_counts(counts=counts), release.trees[3])
-    geometry = Geometry.of(replace(release, trees=wrong), schema)
-    answer = attacked(ExactCounts(geometry))
-    assert answer.status == "infeasible"
-    assert answer.contradiction.tree == 2
-
-
-def test_equal_seeds_give_equal_rows():
-    _, schema, names, trees, X, y = forest(8, n_rows=60, n_trees=10)
-    evidence = ExactCounts(Geometry.of(counted(trees, names, X, y, 2), schema))
-    first, again = (attacked(evidence, seed=7).rows[0].values.tolist() for _ in range(2))
-    assert first == again
-
-
 @pytest.mark.parametrize("when", ["before", "while building", "before solving"])
 def test_a_stopped_clock_leaves_the_answer_open(when):
     evidence, X, _ = drawn_deep()
@@ -402,20 +252,6 @@ def test_a_model_that_is_too_large_is_refused(monkeypatch):
         attacked(once)
     monkeypatch.undo()
     assert attacked(once).status == "feasible"
-
-
-def test_rules_are_refused():
-    ruled = Schema(THREE.attributes, rules=[AtMost(("a", "b"), 2)])
-    with pytest.raises(NotCovered, match="rules between columns"):
-        attacked(ExactCounts(once_deep(ruled)))
-
-
-@pytest.mark.parametrize("method", ["reference-cp", "reference-milp"])
-def test_a_population_is_refused(method):
-    evidence = ExactCounts(once_deep())
-    given = Given(population=object())
-    with pytest.raises(NotCovered, match="does not use a population"):
-        attack_for(evidence, method)(evidence, evidence.geometry, Clock(9.0), 0, given)
 
 
 def test_methods_that_do_not_exist_are_refused_with_those_that_do():
@@ -612,100 +448,12 @@ def test_hidden_draws_the_rows_are_the_likeliest_of_all(distinct, seeds):
     assert verdicts.count(False) >= 0.05 * len(seeds)
 
 
-def test_distinct_counts_change_the_answer_only_where_the_evidence_has_them():
-    # Two draws in each leaf of a stump: likeliest is that no row was drawn twice.
-    schema = Schema([Binary("a")])
-    X = [0, 1, 1, 1, 1]
-    release, _ = of_stump(X, [2, 1, 1, 0, 0])
-    counts = {}
-    for distinct in (False, True):
-        evidence = HiddenDraws(Geometry.of(release, schema), 5, use_distinct=distinct)
-        rows, y = table_of(attacked(evidence), release)
-        counts[distinct] = best_draws(release, rows, y, distinct=True) > -np.inf
-        assert best_draws(release, rows, y, distinct=False) > -np.inf
-        assert 2 <= rows[:, 0].sum() <= (3 if not distinct else 4)
-    assert counts[True]
-
-
-def test_more_distinct_rows_than_draws_contradict():
-    schema = Schema([Binary("a")])
-    release, _ = of_stump([0, 0, 1, 1], [1, 1, 1, 1])
-    (tree,) = release.trees
-    counts = tree.counts - [[1.0], [1.0], [0.0]]
-    wrong = replace(release, trees=(tree.with_counts(counts=counts),))
-    for distinct in (False, True):
-        evidence = HiddenDraws(Geometry.of(wrong, schema), 4, use_distinct=distinct)
-        assert attacked(evidence).status == ("infeasible" if distinct else "likely")
-
-
-def test_rows_are_drawn_more_than_seven_times_where_the_counts_force_it():
-    schema = Schema([Binary("a")])
-    for X, b in (([0], [9]), ([0, 1], [9, 1])):
-        release, _ = of_stump(X, b)
-        for distinct in (False, True):
-            evidence = HiddenDraws(Geometry.of(release, schema), len(X), use_distinct=distinct)
-            answer = attacked(evidence)
-            assert answer.status == "likely"
-            rows, y = table_of(answer, release)
-            assert sorted(rows[:, 0]) == sorted(X)
-            assert best_draws(release, rows, y, distinct) > -np.inf
-    assert most_draws(evidence) == 9
-    # Ten draws over two rows: only the second attempt allows nine of one row.
-    once = HiddenDraws(evidence.geometry, 2, use_distinct=False)
-    assert most_draws(once) == MOST_DRAWS
-    # Three leaves of three rows apart cannot come from two rows, however often they are drawn.
-    two = Schema([Binary("a"), Binary("b")])
-    rng = np.random.default_rng(0)
-    while len((tree := random_tree(rng, [[0.5], [0.5]], 2)).leaves) < 3:
-        pass
-    X = all_points(two, ["a", "b"])
-    X = X[np.unique(tree.apply(X), return_index=True)[1]]
-    release = drawn([tree], ["a", "b"], X, np.zeros(len(X), int), 1, np.ones((1, len(X)), int))
-    short = HiddenDraws(Geometry.of(release, two), 2)
-    assert attacked(short).status == "infeasible"
-
-
 def test_the_weights_are_logarithms_of_binomial_probabilities():
     p = [math.comb(6, b) * 0.25**b * 0.75 ** (6 - b) for b in range(5)]
     weights = draw_weights(6, 4, 4)
     np.testing.assert_allclose(
         np.array(weights) / program.SCALE, np.log(p), atol=0.5 / program.SCALE
     )
-
-
-def test_hidden_draws_report_the_first_rows_and_stop_with_the_clock():
-    evidence, _, _ = hidden(0, distinct=False, tamper=False)
-    clock, stages = Clock(60.0), []
-    clock.report = stages.append
-    attack = attack_for(evidence, "reference-cp")
-    assert attack(evidence, evidence.geometry, clock, 0).status == "likely"
-    assert [i.misfit for i in clock.trace] == [0]
-    # Rows are there before the search for the likeliest ends.
-    assert any(s.misfit == 0 and s.done < 1 for s in stages)
-    stopped = Clock(60.0)
-    stopped.stop()
-    answer = attack(evidence, evidence.geometry, stopped, 0)
-    assert answer.status == "unknown"
-    assert answer.rows == ()
-
-
-@pytest.mark.slow
-def test_rows_found_before_the_clock_stops_are_kept():
-    trees, X, y, b = deep(n_rows=12)
-    release = drawn(trees, "abc", X, y, 2, b)
-    evidence = HiddenDraws(Geometry.of(release, THREE), 12, use_distinct=False)
-    clock = Clock(120.0)
-    clock.report = lambda p: clock.stop() if p.misfit == 0 and p.done < 1 else None
-    answer = attack_for(evidence, "reference-cp")(evidence, evidence.geometry, clock, 0)
-    assert answer.status == "likely"
-    rows, label = table_of(answer, release)
-    assert likeliest_draws(release, rows, label).sum() == b.sum()
-
-
-def test_equal_seeds_give_equal_rows_with_hidden_draws():
-    evidence, _, _ = hidden(4, distinct=False, tamper=False)
-    first, again = (attacked(evidence, seed=7).rows[0].values.tolist() for _ in range(2))
-    assert first == again
 
 
 # ----------------------------------------------------------------------------- known parts
@@ -807,18 +555,6 @@ def same_atom(part, point, row):
     ]
     n = len(part.atoms)
     return [any(o) for o in of[:n]] == [any(o) for o in of[n:]]
-
-
-@pytest.mark.parametrize("kind", ["exact", "known", "hidden"])
-def test_parts_of_another_number_of_rows_are_refused(kind):
-    trees, X, y, b = deep()
-    exact = kind == "exact"
-    release = counted(trees, "abc", X, y, 2) if exact else drawn(trees, "abc", X, y, 2, b)
-    geometry = Geometry.of(release, THREE)
-    evidence = evidence_of(kind, geometry, b, len(X))
-    parts = parts_of(geometry, X[:-1], y[:-1], [0], False)
-    with pytest.raises(BadInput, match="7 rows, the model was trained on 8"):
-        attack_for(evidence, "reference-cp")(evidence, geometry, Clock(9.0), 0, Given(parts))
 
 
 # ----------------------------------------------------------------------------- noisy counts
@@ -947,47 +683,6 @@ def test_no_rows_are_likelier_than_those_found_behind_noise(schema, law, seed):
             assert log_noise(release, rows, label) >= log_noise(release, X, y) - 0.01
 
 
-def behind_stump(n_star, n_rows, noise, rows_between=None):
-    """A single test of a single binary column, of one class, with these counts."""
-    release, _ = of_stump([0], [1])
-    counts = np.array([[sum(n_star)], [n_star[0]], [n_star[1]]], dtype=float)
-    release = counted_as(
-        replace(
-            release,
-            trees=(release.trees[0].with_counts(counts=counts, totals=None, distinct=None),),
-            sampling=AllRows(),
-            noise=noise,
-            n_rows=None,
-        ),
-        "rows",
-    )
-    geometry = Geometry.of(release, Schema([Binary("a")]))
-    return NoisyCounts(geometry, n_rows, noise, rows_between or (n_rows, n_rows))
-
-
-@pytest.mark.parametrize(
-    ("n_star", "n_rows", "ones", "misfit"),
-    [
-        ([2, 1], 3, [1], 0),
-        ([0, 10], 3, [3], 7),
-        ([-4, 2], 2, [2], 4),
-        ([3, 3], 3, [0, 1, 2, 3], 3),
-    ],
-)
-def test_noise_that_the_search_interval_excludes_is_found_where_nothing_else_fits(
-    n_star, n_rows, ones, misfit
-):
-    law = Laplace(30.0, "towards zero")
-    assert noise_bound(law) == 1
-    evidence = behind_stump(n_star, n_rows, law)
-    answer = attacked(evidence)
-    assert answer.status == "likely"
-    rows, _ = table_of(answer, evidence.geometry.release)
-    assert len(rows) == n_rows
-    assert rows[:, 0].sum() in ones
-    assert answer.rows[0].misfit == misfit
-
-
 def test_the_search_interval_is_that_of_the_paper():
     for epsilon in (0.1 / 30, 0.1, 0.5, 1.0, 3.0, 5.0, 7.0, 12.0, 30.0):
         assert noise_bound(Laplace(epsilon, "towards zero")) == math.ceil(12 / epsilon)
@@ -999,101 +694,6 @@ def test_the_search_interval_is_that_of_the_paper():
         assert reached <= 1.01 * math.exp(-12)
         more = reached + 2 * np.exp(law.log_prob(bound - 1))
         assert more > math.exp(-12)
-
-
-def test_the_number_of_rows_follows_the_counts():
-    law = Laplace(3.0, "towards zero")
-    for n_star in ([4, 2], [0, 3]):
-        evidence = behind_stump(n_star, 5, law, (1, 9))
-        rows, _ = table_of(attacked(evidence), evidence.geometry.release)
-        assert sorted(rows[:, 0]) == [0.0] * n_star[0] + [1.0] * n_star[1]
-
-
-@pytest.mark.slow
-def test_noisy_counts_keep_known_parts():
-    improved = 0
-    for seed in range(0, 60, 2):
-        evidence, schema, X, y = noisy(seed)
-        geometry, rng = evidence.geometry, np.random.default_rng(seed)
-        release = geometry.release
-        columns = rng.permutation(len(schema.attributes))[: int(rng.integers(1, 3))]
-        knows_label = bool(rng.integers(2))
-        parts = parts_of(geometry, X, y, columns, knows_label)
-        points = all_points(schema, release.feature_names)
-        open_to = [
-            [
-                (p, c)
-                for p, c in itertools.product(range(len(points)), range(2))
-                if (not knows_label or c == y[k])
-                and all(same_atom(geometry.parts[a], points[p], X[k]) for a in columns)
-            ]
-            for k in range(len(X))
-        ]
-        answer = attack_for(evidence, "reference-cp")(
-            evidence, geometry, Clock(60.0), seed, Given(parts)
-        )
-        best = likeliest(release, points, open_to)
-        X_found, y_found = table_of(answer, release)
-        assert answer.status == "likely"
-        assert answer.ordered
-        assert log_noise(release, X_found, y_found) == pytest.approx(best, abs=5e-3)
-        atoms = answer.values.atom_of[answer.rows[0].values]
-        assert parts.allowed[parts.group[:, None], atoms].all()
-        free = likeliest(
-            release, points, [list(itertools.product(range(len(points)), range(2)))] * len(X)
-        )
-        improved += free > best + 0.01
-    # Without the known parts, other rows would often be likelier.
-    assert improved >= 10
-
-
-def test_noisy_counts_of_what_the_paper_does_not_know_are_refused(monkeypatch):
-    evidence, _, X, y = noisy(20)
-    geometry = evidence.geometry
-    attack = attack_for(evidence, "reference-cp")
-    with pytest.raises(NotCovered, match="does not use a population"):
-        attack(evidence, geometry, Clock(9.0), 0, Given(population=object()))
-    with pytest.raises(NotCovered, match="only noise in whole numbers"):
-        attacked(replace(evidence, noise=Laplace(1.0)))
-    ruled = Schema(geometry.schema.attributes, rules=[AtMost(("a", "b"), 2)])
-    with pytest.raises(NotCovered, match="rules between columns"):
-        attacked(replace(evidence, geometry=Geometry.of(geometry.release, ruled)))
-    parts = Given(parts_of(geometry, X[:-1], y[:-1], [0], False))
-    with pytest.raises(BadInput, match=f"{len(X) - 1} rows, the model was trained on {len(X)}"):
-        attack(evidence, geometry, Clock(9.0), 0, parts)
-    between = replace(evidence, rows_between=(1, len(X)))
-    with pytest.raises(NotCovered, match="unknown number"):
-        attack(between, geometry, Clock(9.0), 0, parts)
-    size = attacked(evidence).numbers["terms"]
-    monkeypatch.setattr(program, "MAX_TERMS", size - 1)
-    with pytest.raises(NotCovered, match=rf"{len(X)} rows and {len(geometry.release.trees)} trees"):
-        attacked(evidence)
-
-
-def test_noisy_counts_stop_with_the_clock_and_keep_the_rows_found():
-    evidence, _, _, _ = noisy(20)
-    attack = attack_for(evidence, "reference-cp")
-    stopped = Clock(60.0)
-    stopped.stop()
-    answer = attack(evidence, evidence.geometry, stopped, 0)
-    assert (answer.status, answer.rows) == ("unknown", ())
-    clock = Clock(60.0)
-    clock.report = lambda p: clock.stop() if "solving" in p.stage and p.misfit is None else None
-    answer = attack(evidence, evidence.geometry, clock, 0)
-    assert (answer.status, answer.rows) == ("unknown", ())
-    clock, found = Clock(120.0), []
-
-    def report(progress):
-        if progress.misfit is not None and progress.done < 1:
-            found.append(progress.misfit)
-            clock.stop()
-
-    clock.report = report
-    answer = attack(evidence, evidence.geometry, clock, 0)
-    assert answer.status == "likely"
-    assert found
-    assert answer.rows[0].misfit == found[-1]
-    assert clock.trace[-1].misfit == min(found)
 
 
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -1166,55 +766,3 @@ def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, se
     answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
     assert answer.status == "feasible"
     assert_meets_counts(answer, release, schema)
-
-
-def test_rows_of_more_columns_than_have_digits_meet_their_counts():
-    schema = Schema([Binary(f"c{i}") for i in range(40)])
-    rng = np.random.default_rng(2)
-    X, y = rng.integers(2, size=(6, 40)).astype(float), rng.integers(2, size=6)
-    trees = [random_tree(rng, [[0.5]] * 40, 4) for _ in range(8)]
-    release = counted(trees, list(schema.columns), X, y, 2)
-    answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
-    assert answer.status == "feasible"
-    assert_meets_counts(answer, release, schema)
-
-
-@pytest.mark.slow
-def test_the_integer_program_refuses_what_it_does_not_know(monkeypatch):
-    geometry = once_deep()
-    evidence = ExactCounts(geometry)
-    _, X, y, _ = deep()
-    parts = Given(parts_of(geometry, X, y, [0], True))
-    with pytest.raises(NotCovered, match="integer program does not use known"):
-        attack_for(evidence, "reference-milp")(evidence, geometry, Clock(9.0), 0, parts)
-    ruled = Schema(THREE.attributes, rules=[AtMost(("a", "b"), 2)])
-    with pytest.raises(NotCovered, match="integer program does not cover rules"):
-        attacked(ExactCounts(once_deep(ruled)), "reference-milp")
-    size = attacked(evidence, "reference-milp").numbers["terms"]
-    monkeypatch.setattr(program, "MAX_TERMS", size - 1)
-    with pytest.raises(NotCovered, match=r"integer program has about .* 8 rows and 12 trees"):
-        attacked(evidence, "reference-milp")
-
-
-@pytest.mark.parametrize("when", ["before", "before solving"])
-def test_the_integer_program_stops_with_the_clock(when):
-    evidence = ExactCounts(once_deep())
-    clock = Clock(60.0)
-    clock.report = lambda _: clock.stop()
-    if when == "before":
-        clock.stop()
-    answer = attack_for(evidence, "reference-milp")(evidence, evidence.geometry, clock, 0)
-    assert answer.status == "unknown"
-    assert answer.rows == ()
-
-
-def test_the_integer_program_names_unequal_trees():
-    geometry = once_deep()
-    tree = geometry.release.trees[2]
-    counts = tree.counts.copy()
-    counts[tree.leaves[0], 0] += 1
-    trees = (*geometry.release.trees[:2], tree.with_counts(counts=counts))
-    wrong = ExactCounts(Geometry.of(replace(geometry.release, trees=trees), THREE))
-    answer = attacked(wrong, "reference-milp")
-    assert answer.status == "infeasible"
-    assert answer.contradiction.tree == 2

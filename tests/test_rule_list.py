@@ -6,7 +6,6 @@ import json
 import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -22,8 +21,6 @@ from treeleak.release import (
     Condition,
     DecisionRule,
     RuleList,
-    from_corels,
-    read_corels,
     read_model,
     read_rules,
     to_release,
@@ -440,128 +437,3 @@ def test_the_rule_file_is_known_by_its_content(tmp_path: Path, start: str):
     assert_same(read, rules_from_dict(example()))
     with pytest.raises(NotCovered, match=r"model\.dat: rules.*uncertainty\.from_rule_list"):
         to_release(path)
-
-
-PYCORELS = """RULELIST:
-if [young && not sex:Male]:
-  recid = True
-else if [priors:>3]:
-  recid = False
-else
-  recid = True
-All features: (['sex:Male', 'young', 'priors:>3'])""".replace("else\n", "else \n")
-PROGRAM = """some log: 12
-OPTIMAL RULE LIST
-if ({young,priors:>3}) then ({recid:Yes})
-else if ({sex:Male}) then ({recid:No})
-else ({recid:Yes})
-
-writing optimal rule list to: x.txt
-"""
-ONE_LINE = """if [Age=18-20] then [true]
-else if [not male] then [false]
-else [true]"""
-
-
-def said(rules: RuleList) -> list[tuple[str, Any]]:
-    return [(str(r), r.prediction) for r in (*rules.rules, rules.default)]
-
-
-def test_what_pycorels_prints_is_read():
-    rules = read_corels(PYCORELS)
-    assert rules.columns == ("sex:Male", "young", "priors:>3")
-    assert rules.classes == (False, True)
-    assert said(rules) == [
-        ("young is 1 and sex:Male is 0", True),
-        ("priors:>3 is 1", False),
-        ("anything", True),
-    ]
-    assert rules.notes == ()
-    bare = read_corels(PYCORELS.rpartition("\n")[0], classes=("no", "yes"))
-    assert bare.columns == ("young", "sex:Male", "priors:>3")
-    assert [r.prediction for r in bare.rules] == ["yes", "no"]
-    assert len(bare.notes) == 1
-    assert said(read_corels("RULELIST:\nrecid:2 years = False")) == [("anything", False)]
-
-
-def test_what_the_program_corels_prints_is_read():
-    rules = read_corels(PROGRAM, columns=["sex:Male", "young", "priors:>3"])
-    assert rules.columns == ("sex:Male", "young", "priors:>3")
-    assert rules.classes == ("No", "Yes")
-    assert said(rules) == [
-        ("young is 1 and priors:>3 is 1", "Yes"),
-        ("sex:Male is 1", "No"),
-        ("anything", "Yes"),
-    ]
-    numbered = read_corels(PROGRAM.replace("Yes", "1").replace("No", "0"), classes=(0, 1))
-    assert [r.prediction for r in numbered.rules] == [1, 0]
-    assert said(read_corels(ONE_LINE)) == [
-        ("Age=18-20 is 1", True),
-        ("male is 0", False),
-        ("anything", True),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "''"),
-        ("hello", "'hello'"),
-        ("RULELIST:\n", "neither a rule nor a default"),
-        ("RULELIST:\nif [a]:\n  y = True\n", "neither a rule nor a default"),
-        ("RULELIST:\nif [a]:\n  y = True\nelse\n  y = 7", "classes are"),
-        (PYCORELS.replace("['sex:Male'", "[open('x')"), "list of all features"),
-    ],
-)
-def test_text_that_is_no_rule_list_is_refused(text: str, says: str):
-    with pytest.raises(BadModel, match=re.escape(says)):
-        read_corels(text, classes=("no", "yes"))
-
-
-def learnt(**more: Any) -> SimpleNamespace:
-    return SimpleNamespace(
-        features=["a", "b"],
-        prediction_name="y",
-        rules=[
-            {"antecedents": [1, -2], "prediction": True, "train_labels": [np.int64(1), 4]},
-            {"antecedents": [0], "prediction": 0, "train_labels": [3, 2]},
-        ],
-        **more,
-    )
-
-
-def test_the_list_of_pycorels_is_taken_over_with_its_counts():
-    rules = from_corels(SimpleNamespace(rl_=learnt()))
-    assert rules.columns == ("a", "b")
-    assert said(rules) == [("a is 1 and b is 0", True), ("anything", False)]
-    assert [r.counts for r in (*rules.rules, rules.default)] == [(1, 4), (3, 2)]
-    X = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
-    assert rules.predict(X).tolist() == [False, False, True, False]
-    for rule in (bare := learnt()).rules:
-        del rule["train_labels"]
-    named = from_corels(bare, classes=("no", "yes"))
-    assert named.rules[0] == DecisionRule(rules.rules[0].conditions, "yes")
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"antecedents": [3]}, "rule 1 tests column 3 of 2"),
-        ({"antecedents": None}, "not a rule list of CORELS"),
-        ({"antecedents": ["a"]}, "not a rule list of CORELS"),
-        ({"antecedents": [1, -1]}, "rule 1 contradicts itself"),
-        ({"train_labels": None}, "some rules have counts"),
-        ({"train_labels": [1]}, "rule 1 counts 1 classes"),
-        ({"train_labels": ["x", 1]}, "not a rule list of CORELS"),
-    ],
-)
-def test_a_list_that_is_none_is_refused(change: dict, says: str):
-    model = learnt()
-    model.rules[0] |= change
-    with pytest.raises(BadModel, match=says):
-        from_corels(model)
-    model.rules.clear()
-    with pytest.raises(BadModel, match="the last rule is not a default"):
-        from_corels(model)
-    with pytest.raises(BadModel, match="AttributeError"):
-        from_corels(object())

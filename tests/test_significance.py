@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from experiments.draft_tables import load_draft
 from treeleak.core.errors import BadInput
-from treeleak.datasets import load_draft
 from treeleak.metrics import Significance, reconstruction_error, same_size, significance
 from treeleak.metrics.matching import best_matching, part_errors, row_distances
 from treeleak.schema import Binary, Numeric, Schema

@@ -630,13 +630,14 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     done = run("page", tmp_path / "r.md", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r.md").read_text()
-    assert "| [`toy`](#toy) | none | squares | 19 of 20 |" in text
-    assert "19 of 20 runs, results version 1." in text
-    assert "| 15 | 225 |" in text
+    assert "### toy\n\nsquares. 19 of 20 runs, results version 1." in text
     assert (
-        "![none, squares; tables above have most of its points as numbers](r/toy-figure.svg)"
+        "![none, squares; tables beside it have most of its points as numbers](r/toy-figure.svg)"
         in text
     )
+    (csv,) = (path for path in (tmp_path / "r").glob("*.csv") if path.name != "tables.csv")
+    assert f"[{csv.name}](r/{csv.name})" in text
+    assert "15,225" in csv.read_text()
     assert (tmp_path / "r" / "toy-figure.svg").exists()
 
 

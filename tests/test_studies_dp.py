@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import treeleak
+from experiments.draft_tables import draft_sample, draft_schema, load_draft
 from experiments.studies import dp_cells, dp_runs
 from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
@@ -35,7 +36,6 @@ from experiments.studies.published import read_published
 from helpers.releases import tree_of
 from helpers.tables import shared_file, small_table
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.datasets.draft import draft_schema
 from treeleak.release import AllRows, Release
 from treeleak.release.noise.laws import Laplace
 
@@ -229,9 +229,9 @@ def test_rows_trained_on_are_drawn_by_the_seed_and_are_not_tested_on(data, monke
         return {"train": 1.0, "test": 1.0}
 
     monkeypatch.setattr(dp_runs, "_accuracy", scored)
-    table = treeleak.datasets.load_draft("compas")
+    table = load_draft("compas")
     TABLE_7.run(point(n_trees=1, depth=2, forest="trained", n_rows=30, seed=3, time_limit=1.0))
-    X, _ = treeleak.datasets.draft_sample(table, 30, 3)
+    X, _ = draft_sample(table, 30, 3)
     assert table.X.iloc[seen["chosen"]].to_numpy().tolist() == X.to_numpy().tolist()
 
 

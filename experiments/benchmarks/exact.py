@@ -26,7 +26,7 @@ from experiments.benchmarks.tables import (
     verdict,
 )
 from experiments.data import DATASETS, draft
-from treeleak.datasets import draft_sample
+from experiments.draft_tables import draft_sample
 
 DEPTHS = (2, 3, 4, 5, 10, None)
 

@@ -20,8 +20,8 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, statuses, verdict
 from experiments.data import draft
+from experiments.draft_tables import draft_sample
 from experiments.studies.draft import exponent
-from treeleak.datasets import draft_sample
 from treeleak.schema import Schema
 
 FLOOR = 0.7

@@ -41,8 +41,10 @@ from experiments.benchmarks.tables import (
     verdict,
 )
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
+from experiments.partial_error import partial_error
 from experiments.studies.dp_runs import known_names
-from treeleak.datasets import Dataset, draft_sample
+from treeleak.datasets import Dataset
 
 GRID_TREES = (1, 5, *range(10, 101, 10))
 GRID_DEPTHS = (2, 3, 4, 5, 10, None)
@@ -232,7 +234,7 @@ def run(case: Case) -> Record:
         outcome["others"] = result.membership(other).round(4).tolist()
     return outcome | {
         "first": result.trace[0].seconds if result.trace else seconds,
-        "error": treeleak.metrics.partial_error(result.X, X, known, data.schema),
+        "error": partial_error(result.X, X, known, data.schema),
         "exact_rows": treeleak.metrics.exact_row_share(
             result.X.assign(label=result.y), X.assign(label=y)
         ),

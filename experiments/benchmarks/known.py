@@ -26,8 +26,8 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, statuses, verdict
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
 from experiments.results_version import say_versions
-from treeleak.datasets import draft_sample
 from treeleak.release import to_release
 
 N_SMALL = 200

@@ -23,6 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, statuses
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
 from experiments.results_version import say_versions
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
@@ -32,7 +33,6 @@ from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import listed
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
-from treeleak.datasets import draft_sample
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable
 from treeleak.release import to_release

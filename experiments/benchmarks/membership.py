@@ -30,10 +30,10 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, title, verdict
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
 from experiments.lira import confidence, lira
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import PrivacyWarning
-from treeleak.datasets import draft_sample
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.membership import FALSE_POSITIVES, advantage, auc, calibration, caught
 

@@ -16,7 +16,6 @@ from typing import Any
 import treeleak
 from experiments.benchmarks.mutate import Mutator, of_archive, of_bytes, of_json, of_text
 from experiments.benchmarks.mutation_seeds import (
-    J48,
     POLICIES,
     SCHEMAS,
     archives,
@@ -35,10 +34,9 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.cli.tables import Beside, Tables, training_rows
 from treeleak.core.errors import NotCovered
-from treeleak.release import Release, RuleList, StoredObject, read_j48, read_model, to_release
+from treeleak.release import Release, RuleList, StoredObject, read_model, to_release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.infer_schema import infer_rule_schema, suggest_schema
-from treeleak.release.readers.arff import read_arff_header
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.unpickling import __main__ as worker
 from treeleak.report import render_html
@@ -171,14 +169,8 @@ def _pickle(path: Path, rng: random.Random) -> Callable[[], None]:
     return _checked(read_model(out), out, rng)
 
 
-def _arff(path: Path, rng: random.Random) -> Callable[[], None]:
-    read_arff_header(path)
-    release = read_j48(J48 / rng.choice(("loans.txt", "three.txt", "quoted.txt")), path)
-    return _checked(release, release, rng)  # type: ignore[arg-type]
-
-
 def _j48(path: Path, rng: random.Random) -> Callable[[], None]:
-    release = read_j48(path)
+    release = to_release(path)
     return _checked(release, release, rng)  # type: ignore[arg-type]
 
 
@@ -238,8 +230,7 @@ FORMATS: dict[str, Format] = {
     "catboost": Format(".json", partial(boosted, "catboost", "json"), of_json, _model),
     "catboost cbm": Format(".cbm", partial(boosted, "catboost", "cbm"), of_bytes, _model),
     "rules": Format(".json", rules, of_json, _model),
-    "j48": Format(".txt", lambda: texts(".txt"), of_text, _j48),
-    "arff": Format(".arff", lambda: texts(".arff"), of_text, _arff),
+    "j48": Format(".txt", texts, of_text, _j48),
     "schema": Format(".toml", lambda: [s.encode() for s in SCHEMAS], of_text, _schema),
     "schema as JSON": Format(
         ".json",

@@ -209,6 +209,6 @@ def marginals() -> tuple[bytes, ...]:
     return (json.dumps(shares).encode(), json.dumps({"age": shares["age"]}).encode())
 
 
-def texts(suffix: str) -> tuple[bytes, ...]:
-    """The texts of J48 trees and the ARFF files beside them."""
-    return tuple(p.read_bytes() for p in sorted(J48.glob(f"*{suffix}")))
+def texts() -> tuple[bytes, ...]:
+    """The texts of J48 trees."""
+    return tuple(p.read_bytes() for p in sorted(J48.glob("*.txt")))

@@ -22,10 +22,10 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from experiments.data import DATASETS
+from experiments.dp_forests import load_dp_forest
+from experiments.draft_tables import draft_schema
 from experiments.studies.dp_cells import DEPTHS, EPSILONS, TREES
 from experiments.studies.dp_runs import TREE_SEEDS, forest_path, with_noise
-from treeleak.datasets import load_dp_forest
-from treeleak.datasets.draft import draft_schema
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.release.n_rows import count_rows, rows_behind_noise
 from treeleak.release.release import Release

@@ -40,10 +40,11 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
 from experiments.results_version import say_versions
 from experiments.studies.gambs import raw_adult
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
-from treeleak.datasets import Dataset, draft_sample
+from treeleak.datasets import Dataset
 from treeleak.metrics.encoding import table_columns
 from treeleak.metrics.matching import Matching, best_matching
 from treeleak.reconstruction.result import Reconstruction

@@ -15,8 +15,8 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from experiments.data import DATASETS, draft
+from experiments.draft_tables import draft_sample
 from treeleak.core.errors import NotCovered
-from treeleak.datasets import draft_sample
 from treeleak.release import Release, to_release
 from treeleak.release.draws.seeds import known_draws
 

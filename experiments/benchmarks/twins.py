@@ -25,8 +25,8 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table
 from experiments.binned import table
 from experiments.boosted_models import MODELS, Case, cells_of
+from experiments.draft_tables import draft_sample
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.datasets import draft_sample
 from treeleak.release import to_release
 from treeleak.schema import Schema
 

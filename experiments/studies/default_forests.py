@@ -14,8 +14,8 @@ import pandas as pd
 import treeleak
 from experiments.attempt import attempt
 from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.draft_tables import draft_sample
 from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
-from treeleak.datasets import draft_sample
 
 SEEDS = range(5)
 TREELEAK, PROGRAM = "auto", "reference-cp"

@@ -18,11 +18,14 @@ import pandas as pd
 
 import treeleak
 from experiments.data import data_file, draft
+from experiments.dp_forests import load_dp_forest
+from experiments.draft_tables import draft_sample
+from experiments.partial_error import partial_error
 from experiments.study import Parameters, Record
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.core.private import dataclass
-from treeleak.datasets import Dataset, draft_sample, load_dp_forest
+from treeleak.datasets import Dataset
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.reconstruction import Reconstruction
@@ -293,7 +296,7 @@ def _error(
 ) -> float | None:
     """None if there are too many different rows to match them."""
     try:
-        return treeleak.metrics.partial_error(rows, X, known, schema)
+        return partial_error(rows, X, known, schema)
     except BadInput:
         if len(X) <= MATCH_LIMIT:
             raise

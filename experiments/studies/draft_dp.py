@@ -243,7 +243,7 @@ FIGURE_10 = dp_study(
 
 def _known(seeds: Sequence[int], parts: int | None, limit: float) -> list[dict[str, Any]]:
     """Run with every number of known attributes, or so many of these."""
-    from treeleak.datasets.draft import draft_schema
+    from experiments.draft_tables import draft_schema
 
     out = []
     for dataset in DATASETS:

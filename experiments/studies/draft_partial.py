@@ -19,6 +19,7 @@ from experiments.drawing import (
     panels,
     styled,
 )
+from experiments.partial_error import partial_error
 from experiments.studies.dp_runs import known_names
 from experiments.studies.draft_claims import of_known_columns, of_known_rows
 from experiments.studies.draft_runs import (
@@ -50,8 +51,7 @@ def attack_knowing(parameters: Parameters) -> Record:
     """
     from sklearn.ensemble import RandomForestClassifier
 
-    import treeleak
-    from treeleak.datasets import draft_sample
+    from experiments.draft_tables import draft_sample
 
     p = parameters
     data = draft(p["dataset"])
@@ -75,7 +75,7 @@ def attack_knowing(parameters: Parameters) -> Record:
     if result.X is not None:
         known = mask if p["what"] == "attributes" else result.known
         given = mask if known is None else known
-        error = treeleak.metrics.partial_error(result.X, X, given, data.schema)
+        error = partial_error(result.X, X, given, data.schema)
     return {"seconds": seconds, "status": result.status, "error": error}
 
 

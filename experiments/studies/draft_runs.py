@@ -41,7 +41,7 @@ def attack(parameters: Parameters) -> Record:
     from sklearn.ensemble import RandomForestClassifier
 
     import treeleak
-    from treeleak.datasets import draft_sample
+    from experiments.draft_tables import draft_sample
 
     p = parameters
     data = draft(p["dataset"])

@@ -64,9 +64,9 @@ def path_of_models(parameters: Parameters) -> Record:
         "left": [d.dist_g() for d in left],
         "dist": [d.dist() for d in left],
         "size": [_size(m) for m in models],
-        "train": [float((m.predict(X) == y).mean()) for m in models],
-        "test": [float((m.predict(X_test) == y_test).mean()) for m in models],
-        "proved": [bool(getattr(m, "optimal_", True)) for m in models],
+        "train": [_accuracy(m, X, y) for m in models],
+        "test": [_accuracy(m, X_test, y_test) for m in models],
+        "proved": [True] * len(models),
         "row_shares": shares.tolist(),
         "row_counts": rows.tolist(),
         "seconds_learning": seconds,
@@ -100,34 +100,44 @@ def _have_tables() -> None:
 
 
 def _left_open(model: Any, schema: Any) -> Any:
+    from treeleak.release import RuleList
     from treeleak.uncertainty import from_rule_list, from_tree
 
-    return (from_rule_list if hasattr(model, "rule_list_") else from_tree)(model, schema)
+    return (from_rule_list if isinstance(model, RuleList) else from_tree)(model, schema)
 
 
 def _size(model: Any) -> int:
     """Splits of a tree, rules of a list."""
-    if hasattr(model, "rule_list_"):
-        return len(model.rule_list_.rules)
-    tree = model.tree_
-    inner = (tree.children_left if hasattr(tree, "children_left") else tree.left) >= 0
-    return int(inner.sum())
+    from treeleak.release import RuleList, to_release
+
+    if isinstance(model, RuleList):
+        return len(model.rules)
+    return int((~to_release(model).trees[0].is_leaf).sum())
+
+
+def _accuracy(model: Any, X: pd.DataFrame, y: pd.Series[Any]) -> float:
+    from treeleak.release import Release
+
+    if not isinstance(model, Release):
+        return float((model.predict(X) == y).mean())
+    (tree,) = model.trees
+    assert tree.counts is not None  # noqa: S101
+    at = tree.apply(X.to_numpy(dtype=np.float64))
+    return float((np.array(model.classes)[tree.counts.argmax(axis=1)[at]] == y).mean())
 
 
 def _models(p: Parameters, X: pd.DataFrame, y: pd.Series[Any]) -> list[Any]:
     """Train one model of each size limit."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
+    from experiments.learners import greedy_lists, optimal_lists, optimal_trees
 
     method, support = p["method"], p["support"]
     if method == "optimal tree":
-        # DL8.5 splits also where that lowers no error.
-        return OptimalTreeClassifier(SIZES[-1], min_support=support, full=True).path(X, y)
-    if method == "optimal list":
-        return OptimalRuleList(SIZES[-1], min_support=support).path(X, y)
-    if method == "greedy list":
-        return [GreedyRuleList(d, min_support=support).fit(X, y) for d in SIZES]
+        return list(optimal_trees(X, y, SIZES[-1], support))
+    if method != "CART":
+        learn = optimal_lists if method == "optimal list" else greedy_lists
+        return list(learn(X, y, SIZES[-1], support))
     # The authors' parameters.
     chosen = {"min_samples_leaf": max(1, int(support * len(X))), "random_state": 1 + p["seed"]}
     return [DecisionTreeClassifier(max_depth=d, **chosen).fit(X, y) for d in SIZES]

@@ -109,7 +109,12 @@ def _c45(X: pd.DataFrame, y: pd.Series[Any], schema: Schema) -> Release:
         command = ["java", "-cp", os.environ[WEKA], "weka.classifiers.trees.J48"]
         command += ["-t", str(records), "-no-cv"]
         done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603
-        return read_j48(done.stdout.decode(), records)
+    release, names = read_j48(done.stdout.decode()), schema.columns
+    (tree,) = release.trees
+    # The text names only the columns that are tested; -1 stands for none, at a leaf.
+    at = np.array([*(names.index(c) for c in release.feature_names), -1])
+    tree = replace(tree, feature=at[tree.feature])
+    return replace(release, trees=(tree,), feature_names=tuple(names))
 
 
 def arff(X: pd.DataFrame, y: pd.Series[Any], schema: Schema) -> str:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from treeleak.partition import Geometry
 from treeleak.release.categories import CategorySets
 from treeleak.release.readers.release_nodes import totals_are
 from treeleak.release.release import Release
+from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling
 from treeleak.release.statistics import COUNTS, QUANTITIES, ROWS, Statistics
 from treeleak.release.tree import Tree
@@ -243,6 +245,14 @@ def stumps(sums, noise, sampling=None, n_leaves=2, **options):
     return Release(
         tuple(trees), ("a",), (0, 1), sampling or AllRows(), None, noise=noise, **options
     )
+
+
+def one_rule_each(X: pd.DataFrame, y: Sequence[Any], *columns: str) -> RuleList:
+    """A rule list that asks one column after the other for a 1, with the counts of these rows."""
+    classes = tuple(np.unique(y).tolist())
+    rules = tuple(DecisionRule((Condition(column, (1,)),), classes[0]) for column in columns)
+    listed = RuleList(tuple(X.columns), classes, rules, DecisionRule((), classes[-1]))
+    return listed.counted(X, y)
 
 
 def rows_at(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:

@@ -39,16 +39,13 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),
         ("posterior.prior_only:prior_only", "without-counts", (NoisyCounts, LeafLabels)),
-        ("reference.cp:reference_cp", "reference-cp", (ExactCounts, KnownDraws, HiddenDraws)),
-        ("reference.noisy:reference_noisy", "reference-cp", (NoisyCounts,)),
-        ("reference.milp:reference_milp", "reference-milp", (ExactCounts,)),
     )
     for kind in kinds
 }
 """By kind of evidence and method; by name ("module:function") until it is asked for."""
 
 
-def attack(kind: str, function: Attack, method: str = "auto") -> None:
+def attack(kind: str, function: Attack | str, method: str = "auto") -> None:
     """Register an attack on a kind of evidence; "auto" is the one taken unless another is named."""
     _ATTACKS[kind, method] = function
 

@@ -51,9 +51,8 @@ def opened(
         model = Opened.read(model, trust_pickle)
     if isinstance(model, Opened):
         return model.file, model.sha256, model.content
-    rules = getattr(model, "rule_list_", model)
-    if isinstance(rules, (StoredObject, Release, RuleList)):
-        return None, None, rules
+    if isinstance(model, (StoredObject, Release, RuleList)):
+        return None, None, model
     return None, None, snapshot(model)
 
 

@@ -87,7 +87,6 @@ def audit(
     Parameters
     ----------
     model : fitted estimator, path, StoredObject, Release or RuleList
-        If an estimator learned a rule list (``rule_list_``), the audit covers the list.
     X : DataFrame or array, optional
         The training rows, in the columns that enter the trees or its pipeline. If the trees drew
         rows, give them in the order of training. They only measure the finished reconstruction, and

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from treeleak.reconstruction import Reconstruction
 
-METHODS = ("auto", "reference-cp", "reference-milp")
-
 
 @app.command()
 def reconstruct(
@@ -36,13 +34,6 @@ def reconstruct(
     seed: opt.Seed = 0,
     bootstrap: opt.Bootstrap = "auto",
     seed_search: opt.SeedSearch = 1_000_000,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(METHODS),
-            help="treeleak's own attack, or the constraint or integer program published in 2024.",
-        ),
-    ] = "auto",
     n_rows: opt.NRows = None,
     drawn_counts_only: opt.DrawnCountsOnly = False,
     known_rows: opt.KnownRows = None,
@@ -77,8 +68,6 @@ def reconstruct(
     import treeleak
     from treeleak.reconstruction import Space
 
-    if method not in METHODS:
-        raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
     if space not in get_args(Space):
         raise BadInput(f"--space must be one of {', '.join(get_args(Space))}, not {space!r}")
     if (members is None) != (members_out is None):
@@ -97,7 +86,7 @@ def reconstruct(
     shown = progress_shown(quiet)
     with in_bounds(clock), shown as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
-            source, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
+            source, known, bootstrap, clock, seed, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
             use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
         )  # fmt: skip

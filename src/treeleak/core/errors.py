@@ -51,10 +51,6 @@ class PrivacyWarning(UserWarning):
     """A model promises less privacy than it may seem to."""
 
 
-class NotProvedWarning(UserWarning):
-    """The best was asked for, and what was found is not proved to be it."""
-
-
 _WHAT_NEXT = {
     errno.ENOENT: "check the name, and the folder that it starts from",
     errno.EISDIR: "name a file in it",

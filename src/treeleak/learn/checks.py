@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,36 +22,6 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
         bounds = f"at least {least}" if most is None else f"from {least} to {most}"
         raise BadInput(f"{name} must be {bounds}, not {value!r}")
     return number
-
-
-def share(name: str, value: Any) -> float:
-    """Read a share, 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise BadInput(f"{name} must be a share from 0 to 1, not {value!r}")
-    return float(value)
-
-
-def rows_of(support: float, n_rows: int) -> int:
-    """Fewest rows, one at least, that are no smaller a share of all rows than ``support``."""
-    rows = math.ceil(support * n_rows)
-    # The product is rounded, so its ceiling may be one too many.
-    return max(1, rows - 1 if (rows - 1) / n_rows >= support else rows)
-
-
-def seconds(name: str, value: Any) -> float:
-    """Read a time limit; None is none."""
-    if value is None:
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
-        raise BadInput(f"{name} must be a number of seconds or None, not {value!r}")
-    return float(value)
-
-
-def flag(name: str, value: Any) -> bool:
-    """Read a truth value."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise BadInput(f"{name} must be True or False, not {value!r}")
-    return bool(value)
 
 
 def in_order(X: pd.DataFrame, names: Sequence[str], whose: str) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """How close a reconstruction is to the truth, and how close baselines come."""
 
-from treeleak.metrics.bagging import BaggingBound, bagging_bound, likeliest_draws
 from treeleak.metrics.baseline import (
     Baseline,
     Guesses,
@@ -12,11 +11,9 @@ from treeleak.metrics.control_rows import Significance, significance
 from treeleak.metrics.individual import Group, Individual, individual_errors
 from treeleak.metrics.inference import Rate, Risk, wilson
 from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error, same_size
-from treeleak.metrics.partial import partial_error
 from treeleak.metrics.search_score import leak_score
 
 __all__ = [
-    "BaggingBound",
     "Baseline",
     "Group",
     "Guesses",
@@ -24,13 +21,10 @@ __all__ = [
     "Rate",
     "Risk",
     "Significance",
-    "bagging_bound",
     "exact_row_share",
     "individual_errors",
     "leak_score",
-    "likeliest_draws",
     "match_rows",
-    "partial_error",
     "random_baseline",
     "random_guesses",
     "random_rows",

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.metrics.encoding import Table, table_columns
 from treeleak.metrics.matching import Matching, best_matching
-from treeleak.metrics.partial import known_values
 from treeleak.schema import Schema
 
 
@@ -100,7 +100,8 @@ def individual_errors(
     X_rec, X_true, schema
         As for :func:`~treeleak.metrics.reconstruction_error`.
     known
-        Which values of ``X_rec`` do not count: as for :func:`~treeleak.metrics.partial_error`.
+        Which values of ``X_rec`` were known (see :attr:`Reconstruction.known`), or the names of the
+        columns that were: these do not count.
     seed : int
         Of :func:`find_outliers`.
     matching : Matching, optional
@@ -151,3 +152,29 @@ def find_outliers(X: pd.DataFrame, seed: int = 0) -> BoolArray:
     ).astype(float)
     filled = plain.fillna(plain.min() - 1).fillna(0.0).to_numpy()
     return np.asarray(IsolationForest(random_state=seed).fit_predict(filled) < 0)
+
+
+def known_values(
+    known: pd.DataFrame | NDArray[Any] | Sequence[str],
+    names: Sequence[str],
+    shape: tuple[int, ...],
+) -> BoolArray:
+    """Write what was known, however it is said, as one truth value per value of a table.
+
+    ``known``: as for :func:`individual_errors`. ``names``: columns of the table. ``shape``: its
+    rows and columns. Raises BadInput if it does not fit the table.
+    """
+    if isinstance(known, pd.DataFrame):
+        known = known.set_axis([str(c) for c in known.columns], axis=1)
+        if absent := [c for c in names if c not in known.columns]:
+            raise BadInput(f"what is known does not name column {absent[0]!r}")
+        mask = known[list(names)].to_numpy(dtype=bool)
+    elif isinstance(known, np.ndarray) and known.dtype == bool:
+        mask = known
+    else:
+        if absent := [c for c in known if c not in names]:
+            raise BadInput(f"column {absent[0]!r} is known, but is not compared")
+        mask = np.broadcast_to(np.isin(names, list(known)), shape)
+    if mask.shape != shape:
+        raise BadInput(f"what is known has shape {mask.shape}, the rows {shape}")
+    return mask

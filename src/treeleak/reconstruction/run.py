@@ -97,8 +97,7 @@ def reconstruct(
         draws or noise, this needs time for the whole walk. ``numbers["chains"]`` and
         ``numbers["sweeps"]`` are then 8 and 200, with noise 12 and 9.
     method : str
-        "auto" for treeleak's own attack; "reference-cp" for the published constraint program,
-        "reference-milp" for the published integer program (exact counts only).
+        "auto" for treeleak's own attack, or the name under which another one is registered.
     seed_search : int
         Forest seeds to try, from 0, if the file has no seeds; 0 for none.
     use_distinct : bool or "both"

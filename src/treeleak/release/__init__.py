@@ -8,11 +8,9 @@ from treeleak.release.adapters import (  # noqa: F401
     diffprivlib,
     learned,
     lightgbm,
-    optimal,
     sklearn,
     xgboost,
 )
-from treeleak.release.adapters.corels import from_corels, read_corels
 from treeleak.release.live import snapshot
 from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401
 from treeleak.release.readers.j48 import read_j48
@@ -47,8 +45,6 @@ __all__ = [
     "Tree",
     "UnknownSampling",
     "adapter",
-    "from_corels",
-    "read_corels",
     "read_j48",
     "read_model",
     "read_rules",

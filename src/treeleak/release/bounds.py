@@ -18,7 +18,7 @@ MOST_JSON_LISTS = 2**24
 """Lists and objects in a JSON file: each takes some 90 bytes, however short its text is."""
 
 MOST_TEXT_BYTES = 2**26
-"""Of a J48 tree, or of an ARFF file: read line by line, at some 10 MB in a second."""
+"""Of a J48 tree: read line by line, at some 10 MB in a second."""
 
 MOST_TREES = 50_000
 """Each tree costs a step in Python, in every part of an audit."""

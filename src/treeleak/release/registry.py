@@ -221,12 +221,6 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         return with_steps(to_release(snapshot(model)), model)
     stored = model
     function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
-    if function is None and stored.get("rule_list_") is not None:
-        raise NotCovered(
-            f"{origin}{stored.name} holds rules and no trees: give treeleak audit the file that "
-            "treeleak.release.write_rules(model.rule_list_, path) writes; treeleak.audit and "
-            "treeleak.uncertainty.from_rule_list also take the fitted model"
-        )
     if function is None:
         plain = stored.get("value") if stored.type.startswith(("builtins.", "numpy.")) else stored
         kind = kind_of_value(plain, _ADAPTERS.keys())

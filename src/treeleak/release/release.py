@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NO_COLUMNS = own_words(
-    "the model tests no column, and its file names none: what a row could be is not known; for "
-    "J48, give an ARFF header in Python (read_j48)",
+    "the model tests no column, and its file names none: what a row could be is not known",
     "release_no_columns",
 )
 

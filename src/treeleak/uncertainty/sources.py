@@ -46,12 +46,12 @@ def from_tree(
     Parameters
     ----------
     model : fitted tree, path, StoredObject or Release
-        Of scikit-learn (regression trees as well), STreeD or DL8.5, the text of a J48 tree, a
-        release file, a forest of one tree that was trained on every row once.
+        Of scikit-learn (regression trees as well), the text of a J48 tree, a release file, a forest
+        of one tree that was trained on every row once.
     schema : Schema or path, optional
         What a row can be; what the model says itself, unless given. Numeric columns need bounds.
     X, y : optional
-        Rows and labels to count instead of what the tree says: for trees without counts (DL8.5).
+        Rows and labels to count instead of what the tree says: for trees without counts.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
 
@@ -243,7 +243,7 @@ def from_rule_list(
 
     Parameters
     ----------
-    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
+    rules : RuleList or path of a rule file
     schema : Schema or path, optional
         What a row can be; every column is 0 or 1, unless given.
     X, y : optional
@@ -258,9 +258,7 @@ def from_rule_list(
     NotCovered
         If there are no counts.
     """
-    found = getattr(rules, "rule_list_", rules)
-    if isinstance(found, (str, os.PathLike)):
-        found = read_model(found)
+    found = read_model(rules) if isinstance(rules, (str, os.PathLike)) else rules
     if not isinstance(found, RuleList):
         raise NotCovered(f"{type(found).__name__} is not a rule list that treeleak knows")
     if len(found.rules) > MOST_RULES:

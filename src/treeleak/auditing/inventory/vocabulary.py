@@ -18,21 +18,20 @@ HIDDEN = "…"
 
 _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
-    "diffprivlib": "diffprivlib", "pystreed": "pystreed", "pydl8.5": "pydl8.5",
-    "pydl85": "pydl8.5", "WEKA": "WEKA", "CORELS": "CORELS", "xgboost": "xgboost",
-    "lightgbm": "lightgbm", "catboost": "catboost", "imblearn": "imbalanced-learn",
+    "diffprivlib": "diffprivlib", "WEKA": "WEKA", "xgboost": "xgboost", "lightgbm": "lightgbm",
+    "catboost": "catboost", "imblearn": "imbalanced-learn",
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
 _ORIGIN = re.compile(r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?:, (\w+))?", re.ASCII)
 
 _TEXT = """
-AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer GreedyRuleList
+AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer
 FunctionTransformer GradientBoostingClassifier GradientBoostingRegressor GridSearchCV
 HistGradientBoostingClassifier HistGradientBoostingRegressor IsolationForest J48
 KBinsDiscretizer LabelEncoder LogisticRegression MaxAbsScaler MinMaxScaler OneHotEncoder
-OneVsRestClassifier OptimalRuleList OrdinalEncoder PowerTransformer QuantileTransformer
+OneVsRestClassifier OrdinalEncoder PowerTransformer QuantileTransformer
 RandomizedSearchCV RobustScaler SimpleImputer StackingClassifier StandardScaler TargetEncoder
-TreePredictor VotingClassifier Tree STreeDClassifier DL85Classifier release rules base_estimator
+TreePredictor VotingClassifier Tree release rules base_estimator
 base_estimator_ best_estimator_ bootstrap bootstrap_features calibrated_classifiers
 calibrated_classifiers_ categories categories_ ccp_alpha class_weight classes_ conditions copy
 criterion default drop dtype estimator estimator_ estimator_params estimators estimators_

@@ -1,4 +1,4 @@
-"""treeleak's own forests and trees, from stored data to a release."""
+"""treeleak's own private forests, from stored data to a release."""
 
 from __future__ import annotations
 
@@ -52,23 +52,6 @@ def _dp_forest(stored: StoredObject) -> Release:
         origin="treeleak, DPForestClassifier",
         notes=notes,
         sources=tuple(fitted(stored, "trees_")),
-    )
-
-
-@adapter("treeleak", "OptimalTreeClassifier")
-def _optimal_tree(stored: StoredObject) -> Release:
-    names, notes = feature_names(stored)
-    tree = _tree(stored.get("tree_"), 0)
-    assert tree.counts is not None  # noqa: S101
-    return Release(
-        trees=(tree,),
-        feature_names=names,
-        classes=class_labels(stored),
-        sampling=AllRows(),
-        n_rows=int(tree.counts[0].sum()),
-        origin="treeleak, OptimalTreeClassifier",
-        notes=notes,
-        sources=(stored.get("tree_"),),
     )
 
 

@@ -1,41 +1,38 @@
 """Trees of WEKA's J48 (C4.5), read from the text that WEKA prints.
 
-What J48 prints, and so what can be read:
-
-- A line per branch: ``|   `` for each level above it, the test, and at a leaf ``: label (n/m)``: n
-  rows reached the leaf, m of them of another class than its label. A nominal column has a branch
-  for each value of its domain, in the order of the domain.
-- Names, values and labels stand there as they are, without quotes. Where ``=`` or ``:`` in them
-  lets a line be read in several ways, an ARFF header or the branches beside it must decide.
-- Rows with missing values are spread over the branches as fractions, which no whole rows make.
+A line per branch has ``|   `` for each level above it, the test, and at a leaf ``: label (n/m)``: n
+rows reached the leaf, m of them of another class. A nominal column has a branch for each value of
+its domain, in this order. Rows with missing values are spread over the branches as fractions.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.listed import listed
 from treeleak.core.message import own_words
-from treeleak.release.readers.arff import ARFFHeader, columns_and_classes, read_arff_header, text_of
-from treeleak.release.readers.j48_tree import TreeBuilder, nested_lines
-from treeleak.release.readers.weka_report import (
-    PRUNED_WITH_ROWS_HELD_BACK,
-    checked_size,
-    confusion_classes,
-    left_over,
-)
+from treeleak.core.private import shows_no_value
+from treeleak.core.text_files import read_text
+from treeleak.release import bounds
+from treeleak.release.growing import GrowingTree
 from treeleak.release.registry import reader
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, UnknownSampling
+from treeleak.release.statistics import ROWS, Statistics
+from treeleak.release.stored import Leftover
+from treeleak.release.tree import LEAF, Tree
 
-# Digits behind the point with which WEKA prints a threshold at most.
-DIGITS = 6
+MAX_DEPTH = 1000
 HELD_BACK = own_words(
-    "reduced-error pruning: the leaves count only the rows that the tree was grown on",
-    "j48_held_back",
+    "reduced-error pruning: the leaves count only the rows that grew the tree", "j48_held_back"
 )
 TOTALS = own_words(
     "J48 says how many rows of a leaf are not of its class, but not of which class they are: with "
@@ -44,110 +41,232 @@ TOTALS = own_words(
 )
 TWO = own_words(
     "The classes are those that leaves name. If there is another one, the counts by class are "
-    "wrong. An ARFF header, or WEKA's whole output, would show it.",
+    "wrong. WEKA's whole output would show it.",
     "j48_two",
 )
 TESTED_ONLY = own_words(
-    "Columns that the tree does not test are not in its text, and are missing from every figure. "
-    "An ARFF header, in Python (read_j48), would name them.",
-    "j48_tested_only",
+    "Columns that the tree does not test are not in its text, nor in any figure.", "j48_tested_only"
+)
+UNCHECKED = own_words(
+    "The text ends with the tree: nothing shows whether lines are missing.", "weka_report_unchecked"
 )
 _HEADING = re.compile(r"^J48 (?:un)?pruned tree[ \t]*$", re.MULTILINE)
 _HEAD = re.compile(
-    rb"^J48 (?:un)?pruned tree[ \t\r]*$|^Scheme:[ \t]*weka\.classifiers\.trees\.J48\b", re.MULTILINE
+    rb"^(?:J48 (?:un)?pruned tree[ \t\r]*$|Scheme:[ \t]*weka\.classifiers\.trees\.J48\b)", re.M
+)
+_WITH_ROWS_HELD_BACK = re.compile(r"^(?:Options|Scheme):.*\s-R(?:\s|$)", re.MULTILINE)
+_NUMBER = r"\d+(?:\.\d+)?(?:E\d+)?"
+_COUNTED = re.compile(rf" \(({_NUMBER})(?:/({_NUMBER}))?\)$")
+_THRESHOLD = re.compile(r"-?\d+(?:\.\d+)?(?:E-?\d+)?")
+_TEST = re.compile(r" (=|!=|<=|>) ")
+_SIZES = re.compile(r"^(Number of Leaves|Size of the tree)\s*:\s*(\d{1,18})\s*$", re.MULTILINE)
+_CLASS = re.compile(r"^[\d\s.]*\|\s+[a-z]+ = (.+)$")
+# Lines of a report: headings, statements, statistics, figures of each class, a list of names.
+_FIGURES = re.compile(r"[\d\s.?]+(?:\|.{0,80}|\s\S.{0,80})?")
+_LISTED = re.compile(r"\s{2,20}[^\s\d|][^,;|\t]{0,80}")
+_REPORT = (
+    re.compile(r"\s*|\s*===[\w\s():-]{1,80}===\s*"),
+    re.compile(r"(?:Scheme|Options|Relation|Instances|Attributes|Test mode):[^\n,;|]{0,300}"),
+    re.compile(r"(?:Number of Leaves|Size of the tree)\s*:\s*\d{1,18}\s*"),
+    re.compile(r"Time taken to [a-z ]{1,60}: *[\d.]{1,12} seconds\s*"),
+    re.compile(r"[A-Z][A-Za-z()=., \d]{2,60}?(?:\s+-?[\d.]{1,12}){1,2}\s*(?:%|bits.{0,20})?\s*"),
+    re.compile(r"\s*(?:(?:[TF]P Rate|Precision|Recall|F-Measure|MCC|(?:ROC|PRC) Area|Class)\s*)+"),
+    re.compile(r"\s*Weighted Avg\.[\s\d.?]{0,120}|[\sa-z]{0,400}<-- classified as\s*"),
+    _FIGURES,
+    _LISTED,
 )
 
 
-def read_j48(
-    source: str | Path, arff: str | Path | None = None, target: str | None = None
-) -> Release:
-    """Read the text of a J48 tree.
-
-    Parameters
-    ----------
-    source : str or Path
-        The file, or its text (a ``str`` with a line break): the model alone or WEKA's whole output.
-    arff : str or Path, optional
-        ARFF file, or its text, whose header gives the columns in order, also those that the tree
-        does not test, the values of the nominal ones, and the classes. Without it the columns are
-        those that the tree tests, and the classes those that the confusion matrix or else the
-        leaves name.
-    target : str, optional
-        The class attribute; without it, the last one.
-
-    Returns
-    -------
-    Release
-        Of one tree. A nominal column has the codes 0, 1, 2 and so on in the order of its values
-        (:attr:`Release.levels`), and a split on it is a chain of tests that take one code after the
-        other away.
-
-    Raises
-    ------
-    BadModel
-        If the text is no J48 tree or is damaged, naming the line.
-    BadInput
-        If a line can be read in several ways, and if the header does not fit.
-    NotCovered
-        If the counts are fractions or a split is of one nominal value against the others.
-    """
-    text, where = text_of(source)
-    header = None if arff is None else read_arff_header(arff)
-    try:
-        return _release(text, header, target)
-    except (BadInput, NotCovered) as error:
-        raise type(error)(f"{where}{error}") from error
+@shows_no_value
+class _Branch(NamedTuple):
+    where: str
+    column: str
+    test: str
+    value: str
+    label: str  # Of a leaf.
+    rows: int
+    wrong: int  # Of another class than the label.
+    below: list[_Branch]
 
 
 @reader("J48 tree", lambda head: b"\0" not in head and _HEAD.search(head) is not None)
 def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
-    return read_j48(path)
+    text = read_text(path, bounds.MOST_TEXT_BYTES)
+    try:
+        return read_j48(text)
+    except (BadInput, NotCovered) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
-def _release(text: str, header: ARFFHeader | None, target: str | None) -> Release:
+def read_j48(text: str) -> Release:
+    """Read a J48 tree from the text that WEKA prints, alone or within its whole output.
+
+    A nominal column has the codes 0, 1, 2 and so on in the order of its values
+    (:attr:`Release.levels`); a split on it is a chain of tests that take one code after the other
+    away.
+
+    Raises
+    ------
+    BadModel, BadInput, NotCovered
+        If the text is damaged, if a line has several meanings, if it says too little of the rows.
+    """
     headings = list(_HEADING.finditer(text))
-    if not headings:
-        raise BadModel('not a J48 tree: no line says "J48 pruned tree" or "J48 unpruned tree"')
-    if len(headings) > 1:
-        raise NotCovered(f"the text holds {len(headings)} J48 trees; one is read")
-    before, after = text[: headings[0].start()], text[headings[0].end() :]
-    start = text.count("\n", 0, headings[0].end()) + 1
-    lines, rest = nested_lines(after.split("\n"), start)
+    if len(headings) != 1:
+        raise BadModel(
+            f'{len(headings)} lines say "J48 pruned tree" or "J48 unpruned tree", not one'
+        )
+    before, after = text[: headings[0].start()], text[headings[0].end() :].split("\n")
+    root, rest = _nested(after, text.count("\n", 0, headings[0].end()) + 1)
+    given = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
+    tree = _Tree(root)
 
-    attributes, classes = columns_and_classes(header, target)
-    classes = classes or confusion_classes(rest)
-    tree = TreeBuilder(attributes, classes)
-    tree.grow(lines)
-    notes = ["" if header else TESTED_ONLY, checked_size(tree, rest), _rounded(tree.thresholds)]
-
-    leaves = tree.leaves.values()
-    known = classes or tuple(dict.fromkeys(leaf.label for leaf in leaves))
-    exact = not any(leaf.wrong for leaf in leaves)
-    by_class = exact or len(known) == 2
-    if not by_class:
-        notes.append(TOTALS)
-    elif not exact and classes is None:
-        notes.append(TWO)
-    held_back = PRUNED_WITH_ROWS_HELD_BACK.search(before) is not None
+    sizes = dict(_SIZES.findall("\n".join(rest)))
+    n_leaves = len(tree.leaves)
+    for what, n in (("Number of Leaves", n_leaves), ("Size of the tree", n_leaves + tree.splits)):
+        if int(sizes.get(what, n)) != n:
+            raise BadModel(f"{what}: {sizes[what]}, but its lines make {n}: some are missing")
+    labels, rows, wrong = zip(
+        *((b.label, b.rows, b.wrong) for b in tree.leaves.values()), strict=True
+    )
+    classes = given or tuple(dict.fromkeys(labels))
+    if strange := set(labels) - set(classes):
+        raise BadModel(f"{min(strange)!r:.80} is not one of the classes {listed(classes[:10])}")
+    by_class = len(classes) == 2 or not any(wrong)
+    long = [t for t in dict.fromkeys(tree.thresholds) if len(t.partition(".")[2]) == 6]
+    rounded = f"WEKA prints 6 digits, so these thresholds may be rounded: {listed(long)}."
+    notes = {TESTED_ONLY: True, UNCHECKED: not sizes, rounded: bool(long), TOTALS: not by_class,
+             TWO: by_class and any(wrong) and not given}  # fmt: skip
+    held_back = _WITH_ROWS_HELD_BACK.search(before) is not None
+    around = [*before.split("\n"), *rest]
     return Release(
-        trees=(tree.counted(known, by_class),),
+        trees=(tree.counting(classes, by_class),),
         feature_names=tuple(tree.levels),
-        classes=known,
+        classes=classes,
         sampling=UnknownSampling(HELD_BACK) if held_back else AllRows(),
-        n_rows=None if held_back else sum(leaf.rows for leaf in leaves),
-        levels={c: v for c, v in tree.levels.items() if v is not None},
+        n_rows=None if held_back else sum(rows),
+        levels={column: values for column, values in tree.levels.items() if values is not None},
         origin="WEKA, J48",
-        notes=tuple(note for note in notes if note),
-        leftovers=tuple(left_over([*before.split("\n"), *rest], len(tree.levels), len(known))),
+        notes=tuple(note for note, holds in notes.items() if holds),
+        leftovers=tuple(_left_over(around, len(tree.levels), len(classes))),
     )
 
 
-def _rounded(thresholds: Sequence[str]) -> str:
-    """Name the thresholds that may have had more digits: with ``-B``, WEKA prints all of them."""
-    long = [t for t in dict.fromkeys(thresholds) if len(t.partition(".")[2]) == DIGITS]
-    if not long:
-        return ""
-    return (
-        f"WEKA prints {DIGITS} digits: thresholds may be rounded, and a value within the rounding "
-        f"may lie on the wrong side ({listed(long)})."
-    )
+def _left_over(lines: list[str], n_columns: int, n_classes: int) -> Iterator[Leftover]:
+    """List the lines around the tree that are no report of WEKA, or too many for one."""
+    odd = [line for line in lines if not any(known.fullmatch(line) for known in _REPORT)]
+    if odd:
+        yield Leftover("the text", "lines that WEKA does not print", odd)
+    numbers = [line for line in lines if _FIGURES.fullmatch(line)]
+    names = [line for line in lines if _LISTED.fullmatch(line)]
+    if len(numbers) > 4 * (n_classes + 2) or len(names) > 200 + n_columns:
+        yield Leftover("the text", "more figures or names than of a tree", [*numbers, *names])
+
+
+def _indented(line: str) -> int:
+    return (len(line) - len(re.sub(r"^(?:\|   )+", "", line))) // 4
+
+
+def _nested(lines: list[str], start: int) -> tuple[list[_Branch], list[str]]:
+    """Nest the branches of the tree by their indentation; also give what follows it."""
+    at = 1 + (len(lines) > 1 and set(lines[1].strip()) == {"-"})
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    levels: list[list[_Branch]] = [[]]
+    while at < len(lines) and lines[at].strip():
+        where = f"line {start + at}"
+        depth = _indented(lines[at])
+        if depth > min(MAX_DEPTH, len(levels) - (not levels[0])):
+            raise BadModel(
+                f"{where}: indented deeper than {MAX_DEPTH} levels or the line before it"
+            )
+        levels = [*levels, levels[-1][-1].below] if depth == len(levels) else levels[: depth + 1]
+        text, label, rows, wrong = lines[at][4 * depth :], "", 0.0, 0.0
+        at += 1
+        is_leaf = at == len(lines) or _indented(lines[at]) <= depth
+        if is_leaf and (counted := _COUNTED.search(text)):
+            text, _, label = text[: counted.start()].partition(": ")
+            rows, wrong = (float(number or 0) for number in counted.groups())
+        if not wrong <= rows <= bounds.MOST_ROWS:
+            raise BadModel(f"{where}: {wrong:g} of {rows:g} rows are of another class")
+        if rows % 1 or wrong % 1:
+            raise NotCovered(f"{where}: {rows:g} rows: those with missing values lie on both sides")
+        parts = _TEST.split(text)
+        if len(parts) > 3 or ": " in label:
+            raise BadInput(f"{where} can be read in several ways: ' = ' or ': ' in a name")
+        column, test, value = parts if len(parts) == 3 else (text, "", "")
+        if test == "!=":
+            raise NotCovered(f"{where}: one value against all others (-B), which are not named")
+        branch = _Branch(where, column, test, value, label, int(rows), int(wrong), [])
+        levels[depth].append(branch)
+    if not levels[0]:
+        raise BadModel(f"line {start}: no tree follows the heading")
+    return levels[0], list(lines[at:])
+
+
+class _Tree:
+    """The nodes, and what was learnt of their columns on the way."""
+
+    def __init__(self, root: list[_Branch]) -> None:
+        self.levels: dict[str, tuple[str, ...] | None] = {}
+        self.thresholds: list[str] = []
+        self.leaves: dict[int, _Branch] = {}
+        self.splits = 0
+        self.grown = GrowingTree()
+        number: dict[str, int] = {}
+        todo = deque([(root, LEAF, 0)])
+        while todo:
+            branches, parent, side = todo.popleft()
+            first = branches[0]
+            lone = branches is root and len(root) == 1 and not first.column
+            cuts = () if lone else self._cuts(branches)
+            column = number.setdefault(first.column, len(number))
+            for i, branch in enumerate(branches):
+                at = parent, side
+                if i < len(cuts):
+                    parent, side = self.grown.add(column, cuts[i], *at), 1
+                    at = parent, 0
+                if bool(branch.label) == bool(branch.below):
+                    raise BadModel(f"{branch.where}: neither a leaf nor followed by its branches")
+                if branch.below:
+                    todo.append((branch.below, *at))
+                else:
+                    self.leaves[self.grown.add(parent=at[0], side=at[1])] = branch
+
+    def _cuts(self, branches: list[_Branch]) -> tuple[float, ...]:
+        """What to compare codes with, one branch after the other, or the one threshold."""
+        where, column, test, value, *_ = branches[0]
+        values = tuple(b.value for b in branches) if test == "=" else None
+        tests = ["="] * len(branches) if values else ["<=", ">"]
+        one_test = {(b.column, values or b.value) for b in branches} == {(column, values or value)}
+        if not one_test or [b.test for b in branches] != tests:
+            raise BadModel(f"{where}: the branches that start here are not of one test")
+        if values and len(set(values)) < max(2, len(values)):
+            raise BadModel(f"{where}: {column!r:.80} lacks a branch, or has one twice")
+        if self.levels.setdefault(column, values) != values:
+            raise BadModel(f"{where}: {column!r:.80} has other values elsewhere")
+        self.splits += 1
+        if values:
+            return tuple(code + 0.5 for code in range(len(values) - 1))
+        if not _THRESHOLD.fullmatch(value) or not math.isfinite(float(value)):
+            raise BadModel(f"{where}: the threshold is not a finite number")
+        self.thresholds.append(value)
+        return (float(value),)
+
+    def counting(self, classes: tuple[str, ...], by_class: bool) -> Tree:
+        """The tree with what its nodes count."""
+        # Each leaf of a hostile text may name a class of its own.
+        bounds.at_most(bounds.MOST_CLASSES, len(classes), "classes")
+        bounds.at_most(bounds.MOST_COLUMNS, len(self.levels), "columns")
+        bounds.at_most(bounds.MOST_COUNTS, len(self.grown) * len(classes), "counts")
+        number = {label: i for i, label in enumerate(classes)}
+        counts = np.zeros((len(self.grown), len(classes)))
+        for node, leaf in self.leaves.items():
+            counts[node, number[leaf.label]] = leaf.rows - leaf.wrong
+            # With two classes, the other one is the last but this; with none wrong, adding is idle.
+            counts[node, len(classes) - 1 - number[leaf.label]] += leaf.wrong
+        for node, children in reversed(list(enumerate(self.grown.children))):
+            if node not in self.leaves:
+                counts[node] = counts[children].sum(axis=0)
+        totals = counts.sum(axis=1)
+        units = {"counts": counts} if by_class else {"totals": totals}
+        return self.grown.tree(Statistics.counting(ROWS, **units, distinct=totals.astype(np.int64)))

@@ -1,0 +1,13 @@
+"""Published formulations, written from their papers: the yardstick for tests and benchmarks.
+
+``treeleak.reconstruct`` takes them by the method's name once this package is imported.
+"""
+
+from treeleak.attacks import attack
+from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws, NoisyCounts
+
+_FOLDER = "experiments.published_programs"
+for _kind in (ExactCounts, KnownDraws, HiddenDraws):
+    attack(_kind.kind, f"{_FOLDER}.cp:reference_cp", "reference-cp")
+attack(NoisyCounts.kind, f"{_FOLDER}.noisy:reference_noisy", "reference-cp")
+attack(ExactCounts.kind, f"{_FOLDER}.milp:reference_milp", "reference-milp")

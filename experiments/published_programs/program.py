@@ -1,0 +1,199 @@
+"""What the published formulations share.
+
+The papers know binary columns, some of them in one-hot groups; literals say how columns of other
+kinds are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from treeleak.attacks.answer import NOT_NEEDED, Answer, Rows, Status
+from treeleak.attacks.solvers.cp_sat import Model, Run, SolutionCallback, run
+from treeleak.attacks.solvers.literals import Encoding
+from treeleak.attacks.solvers.row_variables import RowVariables
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.evidence import Contradiction
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.side_information.given import Given, KnownParts
+
+MAX_TERMS = 4_000_000
+"""Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
+
+SCALE = 10_000
+"""Log-probabilities are rounded to whole multiples of 1 / SCALE."""
+
+STAGE = "solving the published constraint program"
+
+
+def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
+    """Raise NotCovered for what no published formulation takes into account."""
+    if geometry.schema.rules:
+        raise NotCovered(f"the published {formulation} does not cover rules between columns")
+    if given.population is not None:
+        raise NotCovered(f"the published {formulation} does not use a population")
+
+
+def check_parts(parts: KnownParts | None, n_rows: int) -> None:
+    """Raise BadInput if parts are known of another number of rows."""
+    if parts is not None and len(parts.group) != n_rows:
+        raise BadInput(
+            f"parts are known of {len(parts.group)} rows, the model was trained on {n_rows}"
+        )
+
+
+def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
+    """Refuse a formulation that would be too large to build.
+
+    Raises
+    ------
+    NotCovered
+    """
+    if n_terms > MAX_TERMS:
+        raise NotCovered(
+            f"the published {formulation} has about {n_terms:.2g} terms for {n_rows:,} rows and "
+            f"{n_trees} trees; at most {MAX_TERMS:,} are built"
+        )
+
+
+def built_rows(
+    model: Model,
+    values: Values,
+    encodings: Sequence[Encoding],
+    parts: KnownParts | None,
+    label: Sequence[int | None],
+    clock: Clock,
+) -> Iterator[RowVariables]:
+    """Make the variables of one row after the other; ``label``: their classes, where fixed.
+
+    Raises
+    ------
+    OutOfTime
+    """
+    for k, fixed in enumerate(label):
+        clock.check()
+        clock.tell("building the published constraint program", k / len(label))
+        allowed = None if parts is None else parts.allowed[parts.group[k]]
+        yield RowVariables.of(model, values, encodings, fixed, allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A constraint program, and those of its variables that make the rows."""
+
+    model: Model
+    """CpModel."""
+    rows: list[RowVariables]
+    n_terms: int
+    """Literals in its constraints, about."""
+    noise: list[Any] = field(default_factory=list)
+    """How far each count lies from what the rows give, where that is left to the solver."""
+    n_rows: Any = None
+    """Variable or None. How many rows, from the first, are part of a solution; None for all."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Sizes, for the record."""
+        return {"variables": len(self.model.proto.variables), "terms": self.n_terms}
+
+    def solution(self, solver: Any, values: Values) -> IntArray:
+        """Read the rows of a solution, in values."""
+        rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
+        atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
+        return values_at(atoms.reshape(len(rows), len(values.parts) + 1), values)
+
+    def misfit(self, solution: Any) -> int:
+        """Sum over all counts of the noise in a solution."""
+        return sum(abs(solution.value(y)) for y in self.noise)
+
+
+def solve(program: Program, clock: Clock, seed: int) -> Run:
+    """Run the solver until it is done or the clock stops."""
+    clock.tell(STAGE, 0.0)
+    # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
+    # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
+    # Where there is something to maximise, two strategies at a time often find no rows at all; four
+    # do. With noise in the counts, the first rows come from the local search, which takes no turns.
+    if not program.model.has_objective():
+        return run(program.model, clock, seed, linearization=0)
+    noisy, noted = bool(program.noise), _Noted(program, clock)
+    workers = 2 if noisy else 4
+    return run(program.model, clock, seed, workers=workers, interleaved=not noisy, noted=noted)
+
+
+def widened(
+    build: Callable[[int], Program], most: int, limit: int, clock: Clock, seed: int
+) -> tuple[Run, Program]:
+    """Solve a program built for numbers up to ``most``; where it has no solution, up to ``limit``.
+
+    It was no proof while numbers could be larger.
+    """
+    program = build(most)
+    ended = solve(program, clock, seed)
+    if not ended.none or most >= limit:
+        return ended, program
+    return widened(build, limit, limit, clock, seed)
+
+
+class _Noted(SolutionCallback):  # type: ignore[misc]
+    """Notes when rows were found: the first come long before the likeliest."""
+
+    def __init__(self, program: Program, clock: Clock) -> None:
+        super().__init__()
+        self._program = program
+        self._clock = clock
+
+    def on_solution_callback(self) -> None:
+        misfit = self._program.misfit(self)
+        self._clock.record(misfit)
+        self._clock.tell(STAGE, 0.0, misfit)
+
+
+def whole_logs(log_p: FloatArray) -> list[int]:
+    """Scale log-probabilities to the whole numbers that the solver asks for."""
+    whole: list[int] = np.rint(SCALE * np.maximum(log_p, -1e4)).astype(np.int64).tolist()
+    return whole
+
+
+def values_at(atoms: IntArray, values: Values) -> IntArray:
+    """Write rows of atoms, counted within each attribute, as the first listed value of each."""
+    return np.asarray(values.first[atoms + values.atom_start[:-1]])
+
+
+def contradicted(values: Values, numbers: dict[str, int]) -> Answer:
+    """Answer that there are no rows, where the solver proved it."""
+    why = "the solver proved that no rows meet the counts of all trees"
+    return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
+
+
+def unproved(
+    status: Status,
+    values: Values,
+    found: IntArray,
+    misfit: int,
+    numbers: dict[str, int],
+    parts: KnownParts | None = None,
+    *,
+    ordered: bool = False,
+) -> Answer:
+    """Answer with rows of a formulation that says nothing of its certainty.
+
+    Each value has the probability that it has without the counts: one for what is known, and else
+    as many as the schema leaves open are equally likely.
+    """
+    n_open = np.maximum(np.diff(values.start), 2)[None, :]
+    if parts is not None:
+        allowed = parts.allowed[:, values.atom_of]
+        n_open = np.add.reduceat(allowed, values.start[:-1], axis=1, dtype=np.int64)[parts.group]
+    confidence = np.broadcast_to(1.0 / n_open, found.shape).copy()
+    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, misfit)
+    ordered = ordered or parts is not None
+    return Answer(status, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED)
