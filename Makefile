@@ -59,7 +59,7 @@ test-all: checked
 	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "not browser"
 
 # Answers must not depend on how a processor rounds: OpenBLAS sums as on other kinds of them.
-CORES ?= Haswell Prescott
+CORES ?= Haswell
 test-cores: kernels
 	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(PYTEST) -m "not slow" \
 		tests/test_golden.py tests/test_decisions.py || exit 1; done

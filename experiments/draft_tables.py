@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.datasets.dataset import Dataset
 from treeleak.datasets.recipes import ADULT, COMPAS
@@ -182,7 +183,7 @@ def _find(name: str, sha256: str, folder: str | Path | None) -> Path:
         if (found := hashlib.sha256(text).hexdigest()) != sha256:
             raise OSError(f"its SHA-256 is {found}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
+        write_file(path, text)
     except OSError as error:
         raise BadInput(
             f"{url}: {error}; a copy may be put into the folder that data_home "

@@ -737,7 +737,7 @@ def test_no_rows_in_time_are_not_called_a_contradiction(tmp_path):
 INTERRUPTED = """
 import os, signal, threading
 from treeleak import cli
-from treeleak.clock import Clock
+from treeleak.core.clock import Clock
 
 tell = Clock.tell
 timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))

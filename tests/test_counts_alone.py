@@ -51,7 +51,7 @@ def test_deep_trees_leave_one_dataset_and_it_is_proved(seed):
 
 
 @pytest.mark.slow
-@seeds(6, fast=3)
+@seeds(4, fast=2)
 def test_doubt_is_about_as_great_as_the_error_where_several_datasets_meet_the_counts(seeds):
     said, true = [], []
     for seed in seeds:

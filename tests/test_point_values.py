@@ -116,7 +116,7 @@ def test_without_time_values_stay_inside_their_intervals(seconds):
 @pytest.mark.slow
 def test_what_midpoints_leave_no_choice_of_is_found():
     right = sole = 0
-    for seed, bootstrap in itertools.product(range(60), (False, True)):
+    for seed, bootstrap in itertools.product(range(25), (False, True)):
         release, X, _, draws = whole_numbers(seed, 5, 1, bootstrap)
         schema = Schema([Ordinal(release.feature_names[0], 0, 11)])
         table, low, high, numbers, whole = intervals(release, schema, X)
@@ -132,7 +132,7 @@ def test_what_midpoints_leave_no_choice_of_is_found():
         own = [k for k in range(len(X)) if len({v[k] for v in possible}) == 1]
         sole += len(own)
         right += int((found.table[own, 0] == X[own, 0]).sum())
-    assert sole > 100
+    assert sole > 40
     assert right >= 0.98 * sole
 
 
