@@ -139,18 +139,22 @@ def expected_distance(
     return total / (len(samples) * len(chosen))
 
 
-def confidence(share: FloatArray, n_samples: int, doubt: float, n_open: IntArray) -> FloatArray:
-    """Turn shares of samples into probabilities: ``doubt`` counts as so many samples more.
+def confidence(
+    share: FloatArray, n_samples: int, pseudo_count: float, n_open: IntArray
+) -> FloatArray:
+    """Turn shares of samples into probabilities: ``pseudo_count`` counts as so many samples more.
 
     In these, all values that are open are equally frequent: a share of all samples is no proof.
     """
-    return np.asarray((n_samples * share + doubt * (1.0 / n_open)) / (n_samples + doubt))
+    return np.asarray(
+        (n_samples * share + pseudo_count * (1.0 / n_open)) / (n_samples + pseudo_count)
+    )
 
 
 def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:
     """Rows of each group that has more than one."""
-    own = np.zeros(n_rows, dtype=np.int64) if group is None else group
-    return [rows for rows in equal_entries(own) if len(rows) > 1]
+    label = np.zeros(n_rows, dtype=np.int64) if group is None else group
+    return [rows for rows in equal_entries(label) if len(rows) > 1]
 
 
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
@@ -226,8 +230,8 @@ def _in_line(sample: IntArray, blocks: Sequence[_Block]) -> IntArray:
     """The rows of a sample in the places that they are matched with."""
     out = sample.copy()
     for block in blocks:
-        own = sample[block.rows]
-        out[block.rows] = own[block.matched(own)]
+        part = sample[block.rows]
+        out[block.rows] = part[block.matched(part)]
     return out
 
 

@@ -78,9 +78,9 @@ class RowOdds:
 
         ``rows``, shape (n, n_attributes + 1): atoms, each attribute from 0; the class is the last.
         """
-        own = self._prepared
-        ratio = self._ratios(own.samples, rows, np.zeros(0)).mean(axis=0)
-        return np.asarray(np.exp(own.shift + own.slope * _log(ratio)))
+        prepared = self._prepared
+        ratio = self._ratios(prepared.samples, rows, np.zeros(0)).mean(axis=0)
+        return np.asarray(np.exp(prepared.shift + prepared.slope * _log(ratio)))
 
     @cached_property
     def _prepared(self) -> _Prepared:
@@ -108,11 +108,11 @@ class RowOdds:
         ]
         ratios = self._ratios(weighed, rows, weight)
         # Each chain is judged by the others, and rows of the prior, as often by each.
-        told = _log((ratios.sum(axis=0) - ratios) / (len(ratios) - 1))
+        log_ratio = _log((ratios.sum(axis=0) - ratios) / (len(ratios) - 1))
         chain = np.searchsorted(chains, samples.chain[inside // n_rows])
         chain = np.append(chain, np.arange(len(outside)) % len(ratios))
-        told = told[chain, group[-len(tried) :]]
-        return _Prepared(weighed, *_trust(told[: len(inside)], told[len(inside) :]))
+        log_ratio = log_ratio[chain, group[-len(tried) :]]
+        return _Prepared(weighed, *_trust(log_ratio[: len(inside)], log_ratio[len(inside) :]))
 
     def _weighted(
         self, drawn: NDArray[np.integer[Any]], rng: np.random.Generator
@@ -124,11 +124,11 @@ class RowOdds:
         """
         first, group = equal_rows(drawn)
         most = np.argsort(-np.bincount(group), kind="stable")[:_KINDS]
-        kinds = drawn[first[most]].astype(np.int64)
-        rows = np.concatenate([kinds, self.samples.imagined(_IMAGINED, rng)])
+        distinct = drawn[first[most]].astype(np.int64)
+        rows = np.concatenate([distinct, self.samples.imagined(_IMAGINED, rng)])
         group = equal_rows(rows)[1]
-        weight = np.where(np.isin(group, group[: len(kinds)]), 0.0, 1.0 / _IMAGINED)
-        weight[: len(kinds)] = np.exp(self.samples.log_prior(kinds))
+        weight = np.where(np.isin(group, group[: len(distinct)]), 0.0, 1.0 / _IMAGINED)
+        weight[: len(distinct)] = np.exp(self.samples.log_prior(distinct))
         weight *= self._may_be(rows)
         return rows[weight > 0], weight[weight > 0] / weight.sum()
 
@@ -136,13 +136,15 @@ class RowOdds:
         """Which rows meet the rules of the schema; a prior does not know them."""
         return rules_hold(self.geometry.schema.rules, self.geometry.parts, rows[:, :-1])
 
-    def _weigh(self, samples: Samples, k: int, own: IntArray) -> _Weighed:
+    def _weigh(self, samples: Samples, k: int, row_index: IntArray) -> _Weighed:
         n_classes = self.geometry.release.n_classes
         leaf, label = self._placed(samples.atoms[k])
         equation = leaf.astype(np.int64) * n_classes + label[:, None]
         held = np.bincount(equation.ravel(), minlength=len(self.offset)).astype(np.int32)
-        none = np.zeros(len(own))
-        return _Weighed(int(samples.chain[k]), leaf[own], label[own], held, np.zeros(1), none)
+        none = np.zeros(len(row_index))
+        return _Weighed(
+            int(samples.chain[k]), leaf[row_index], label[row_index], held, np.zeros(1), none
+        )
 
     def _placed(
         self, rows: NDArray[np.integer[Any]]
@@ -157,13 +159,13 @@ class RowOdds:
         n_rows = self.samples.atoms.shape[1]
 
         def by(chain: int) -> FloatArray:
-            out, own = np.zeros(len(rows)), [s for s in samples if s.chain == chain]
-            for s in own:
+            out, chain_samples = np.zeros(len(rows)), [s for s in samples if s.chain == chain]
+            for s in chain_samples:
                 add_ratios(
                     leaf, label, s.leaf, s.label, s.held, n_rows, self.offset, self.gain,
                     n_classes, weight, s.top, s.total, out,
                 )  # fmt: skip
-            return out / sum(len(s.label) for s in own)
+            return out / sum(len(s.label) for s in chain_samples)
 
         return np.array(run_all([partial(by, c) for c in chains]))
 

@@ -27,11 +27,11 @@ _ROOM = 2**26
 
 def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
     """Put worlds of all systems together, each with one of the others; None where no row is."""
-    n_rows = sum(len(own.values) for own in rows)
+    n_rows = sum(len(part.values) for part in rows)
     if not n_rows:
         return None
     most = most_worlds(n_rows)
-    each = [_drawn(own, values, most) if own.worlds is None else own.worlds for own in rows]
+    each = [_drawn(part, values, most) if part.worlds is None else part.worlds for part in rows]
     most = min(most, max(map(len, each)))
     parts = [worlds[np.arange(most) % len(worlds)] for worlds in each]
     return Samples.of_worlds(values, np.concatenate(parts, axis=1))
@@ -39,18 +39,18 @@ def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
 
 def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
     """Atoms of rows that are in every dataset, each attribute from 0; the class is the last."""
-    fixed = [own.values[own.fixed] for own in rows if own.fixed is not None]
+    fixed = [part.values[part.fixed] for part in rows if part.fixed is not None]
     none = np.zeros((0, len(values.start) - 1), dtype=np.int64)
     return values.places(np.concatenate([none, *fixed]))
 
 
-def _drawn(own: Rows, values: Values, most: int) -> IntArray:
+def _drawn(part: Rows, values: Values, most: int) -> IntArray:
     """Keep each value with its confidence; else take that of another row."""
     rng = np.random.default_rng(0)
-    atoms = values.atom_of[own.values]
+    atoms = values.atom_of[part.values]
     shape = (min(_WORLDS, most), *atoms.shape)
     other = atoms[rng.integers(len(atoms), size=shape), np.arange(atoms.shape[1])]
-    return np.where(rng.random(shape) < own.confidence, atoms, other)
+    return np.where(rng.random(shape) < part.confidence, atoms, other)
 
 
 def distance_from_worlds(rows: Rows, values: Values, clock: Clock, seed: int) -> float | None:

@@ -79,7 +79,10 @@ class Assumed:
         """Whether trees count what hidden draws need: draws, or the rows of a boosted model."""
         needed = DRAWS if self.release.ensemble is None else ROWS
         held = [tree.statistics for tree in self.release.trees]
-        return all(own.get(DRAWS) is not None or own.get(needed) is not None for own in held)
+        return all(
+            statistics.get(DRAWS) is not None or statistics.get(needed) is not None
+            for statistics in held
+        )
 
     @property
     def exact(self) -> bool:
@@ -94,8 +97,8 @@ class Assumed:
     @property
     def counts_are(self) -> str:
         """What leaves count by class."""
-        said = self.release.counts_are
-        return "rows" if self.bootstrap == "none" and said == "draws" else said
+        stated = self.release.counts_are
+        return "rows" if self.bootstrap == "none" and stated == "draws" else stated
 
     @property
     def counted(self) -> str:
@@ -122,11 +125,11 @@ class Assumed:
         Raises NotCovered, naming the tree.
         """
         for t, tree in enumerate(self.release.trees):
-            given = getattr(tree, what)
-            if given is None:
+            statistic = getattr(tree, what)
+            if statistic is None:
                 bare = ": it does not say how many rows its leaves hold" * (what == "totals")
                 raise NotCovered(f"tree {t} gives no {what}{bare}")
-            check_size(self.release, int(given[tree.leaves].sum()), f"tree {t} counts ")
+            check_size(self.release, int(statistic[tree.leaves].sum()), f"tree {t} counts ")
 
     def noisy_rows(self) -> int:
         """Give the number of rows, where leaves carry noise.

@@ -98,10 +98,10 @@ class KnownDraws:
         set_of = np.empty((start[-1], self.n.shape[1]), dtype=np.int32)
         sets: list[NDArray[np.uint64]] = []
         for t, b in enumerate(self.draws):
-            own = slice(start[t], start[t + 1])
+            tree_leaves = slice(start[t], start[t + 1])
             most, below = np.unique(b, return_inverse=True)
-            rank = np.searchsorted(most, self.n[own], side="right")
-            set_of[own] = len(sets) + rank
+            rank = np.searchsorted(most, self.n[tree_leaves], side="right")
+            set_of[tree_leaves] = len(sets) + rank
             # Set r holds the drawn rows whose draws are among the r smallest numbers.
             sets += [packed((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
         if group is not None:

@@ -87,16 +87,16 @@ class LeafSteps:
         """Give what leaves add; where only shares are told, these as shares of one row."""
         _, fitting = fitted(self.geometry.release)
         precise = fitting.rough * (_DOUBLE if fitting.derivatives == "float64" else 1.0)
-        told, step = self._place >= 0, self._steps[0]
-        held = np.zeros(len(told)) if self.held is None else self.held
+        known, step = self._place >= 0, self._steps[0]
+        held = np.zeros(len(known)) if self.held is None else self.held
         blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(step))
         added = Statements(
-            STEP, self._right, Equal(blur[told]), place=self._place,
+            STEP, self._right, Equal(blur[known]), place=self._place,
             counts=Derivative(self.geometry, ON_STEPS, step), by_label=True,
         )  # fmt: skip
         if self.held is not None or not self.shares_only:
             return (added,)
-        first = np.where(np.arange(len(told)) < self.geometry.leaf_start[1], 0, -1)
+        first = np.where(np.arange(len(known)) < self.geometry.leaf_start[1], 0, -1)
         return Statements(ROWS, np.ones(1), place=first, by_label=True), added
 
     @cached_property
@@ -106,8 +106,8 @@ class LeafSteps:
     @cached_property
     def _place(self) -> IntArray:
         """Statement of each leaf; none where it took no step that is known."""
-        told = self._steps[1]
-        return np.where(told, np.cumsum(told) - 1, -1)
+        known = self._steps[1]
+        return np.where(known, np.cumsum(known) - 1, -1)
 
     @cached_property
     def _right(self) -> FloatArray:

@@ -59,16 +59,23 @@ def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
         return _by_steps(evidence, leaf, m, held)
     number, whole = np.full(n_leaves, UNTOLD), True
     none = np.full(len(leaf), NO_CLASS)
-    for told in evidence.statements():
-        leaves_alone = told.place is None or np.bincount(told.place[told.place >= 0]).max() == 1
-        if told.quantity != GRADIENT or not leaves_alone or not isinstance(told.law, Equal):
+    for constraint in evidence.statements():
+        leaves_alone = (
+            constraint.place is None
+            or np.bincount(constraint.place[constraint.place >= 0]).max() == 1
+        )
+        if (
+            constraint.quantity != GRADIENT
+            or not leaves_alone
+            or not isinstance(constraint.law, Equal)
+        ):
             continue
-        place = np.arange(n_leaves) if told.place is None else told.place
+        place = np.arange(n_leaves) if constraint.place is None else constraint.place
         at = np.flatnonzero(place >= 0)
         # Were no row of the class, the left side would be greater by one for each that is.
-        real = (told.left(leaf, none, m) - told.right)[place[at]]
+        real = (constraint.left(leaf, none, m) - constraint.right)[place[at]]
         near = np.rint(real)
-        allowed = np.broadcast_to(told.law.tolerance, told.right.shape)[place[at]]
+        allowed = np.broadcast_to(constraint.law.tolerance, constraint.right.shape)[place[at]]
         clear = allowed < _HALF
         sound = np.abs(real - near) <= allowed + 1e-9
         sound &= (near >= 0) & (near <= held[at])
@@ -100,19 +107,19 @@ def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray
     singly = fitting.derivatives == "float32" and fitting.margins == "float64"
     if fitting.steps > 1 or not singly:
         return Digits(each, sums, off)
-    own, none = own_class(release), np.full(len(leaf), NO_CLASS)
-    for told in evidence.statements():
-        if told.quantity != GRADIENT or told.counts is None:
+    class_of_tree, none = own_class(release), np.full(len(leaf), NO_CLASS)
+    for constraint in evidence.statements():
+        if constraint.quantity != GRADIENT or constraint.counts is None:
             continue
-        place = np.arange(n_leaves) if told.place is None else told.place
+        place = np.arange(n_leaves) if constraint.place is None else constraint.place
         at = np.flatnonzero((place >= 0) & (number != UNTOLD))
-        without = told.counts(leaf, none)
-        real = (told.right - told.left(leaf, none, m))[place[at]]
+        without = constraint.counts(leaf, none)
+        real = (constraint.right - constraint.left(leaf, none, m))[place[at]]
         sums[at] = (real + number[at]) / _UNIT
         here = np.isin(leaf, at)
-        for c in np.unique(own).tolist():
-            of_class = told.counts(leaf, np.full(len(leaf), c)) - without + 1
-            each = np.where(here & (own == c), of_class / _UNIT, each)
+        for c in np.unique(class_of_tree).tolist():
+            of_class = constraint.counts(leaf, np.full(len(leaf), c)) - without + 1
+            each = np.where(here & (class_of_tree == c), of_class / _UNIT, each)
     # Where all rows leave over the same, as in a first tree, that tells nothing of any.
     sums[leaf[:, np.ptp(each, axis=0) == 0]] = np.nan
     return Digits(each, sums, off)

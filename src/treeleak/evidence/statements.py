@@ -23,10 +23,10 @@ from treeleak.release.statistics import Quantity
 class Law(Protocol):
     """How the left and the right sides of statements go together."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say of each statement whether both sides are possible together.
 
-        ``held`` and ``said``, shape (n_leaves, n_classes) or (n_leaves,): left and right sides.
+        ``held`` and ``stated``, shape (n_leaves, n_classes) or (n_leaves,): left and right sides.
         """
 
 
@@ -37,9 +37,9 @@ class Equal:
     tolerance: float | FloatArray = 0.0
     """Up to this, of all statements or of each: real numbers are rounded where they are stored."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say where both sides are equal."""
-        return np.asarray(np.abs(held - said) <= self.tolerance)
+        return np.asarray(np.abs(held - stated) <= self.tolerance)
 
 
 EXACT = Equal()
@@ -49,18 +49,18 @@ EXACT = Equal()
 class OnlyIfHeld:
     """Draws at random: n_t ~ Multinomial(N_t, A m / N), so that an empty leaf has none."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say where nothing is drawn from nothing."""
-        return np.asarray((said == 0) | ((said > 0) & (held > 0)))
+        return np.asarray((stated == 0) | ((stated > 0) & (held > 0)))
 
 
 @dataclass(frozen=True)
 class AtMost:
     """A part of the rows, drawn at random: no more than there are."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say where there are as many."""
-        return np.asarray((said >= 0) & (said <= held))
+        return np.asarray((stated >= 0) & (stated <= held))
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Noisy:
     known_rows: bool = True
     """Whether the left side is what was counted; else trees drew or shared out the rows."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say where noise may explain the difference."""
         counted = held if self.known_rows else np.zeros_like(held)
-        possible = self.noise.log_prob(said - counted) > -np.inf
+        possible = self.noise.log_prob(stated - counted) > -np.inf
         if self.noise.whole:
-            possible &= said == np.round(said)
+            possible &= stated == np.round(stated)
         return np.asarray(possible)
 
 
@@ -88,11 +88,11 @@ class Named:
     known_rows: bool = True
     """As for :class:`Noisy`."""
 
-    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+    def allows(self, held: FloatArray, stated: FloatArray) -> BoolArray:
         """Say where the class may be named."""
         if not self.known_rows:
-            return np.ones(said.shape, dtype=bool)
-        return np.asarray((said == 0) | (self.noise.log_prob(held) > -np.inf))
+            return np.ones(stated.shape, dtype=bool)
+        return np.asarray((stated == 0) | (self.noise.log_prob(held) > -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +144,9 @@ class Statements:
             # Trees behind those that drew have no part in it.
             n_trees = len(self.coefficients)
             at, weight = at[:, :n_trees], weight[:, :n_trees] * self.coefficients.T
-        own = (at >= 0) & (at < n_leaves)
+        listed = (at >= 0) & (at < n_leaves)
         key = at * n_classes + (label[:, None] if self.by_class else 0)
-        sums = np.bincount(key[own], weight[own], n_leaves * n_classes)
+        sums = np.bincount(key[listed], weight[listed], n_leaves * n_classes)
         return np.asarray(sums, dtype=float).reshape(self.right.shape)
 
     def met(self, leaf: IntArray, label: IntArray, times: NDArray[Any] | None = None) -> BoolArray:

@@ -34,8 +34,8 @@ def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> In
     found = np.empty((len(X), most), dtype=np.int64)
     for begin in range(0, len(X), _BLOCK):
         away = pair_costs(numbers[begin : begin + _BLOCK], numbers)
-        own = np.arange(len(away))
-        away[own, begin + own] = np.inf
+        index = np.arange(len(away))
+        away[index, begin + index] = np.inf
         found[begin : begin + _BLOCK] = np.argsort(away, axis=1, kind="stable")[:, :most]
     return found
 
@@ -51,9 +51,9 @@ def mixed_from(
     made = X.iloc[members[:, 0]].reset_index(drop=True)
     row = np.arange(len(members))
     for attribute in schema.attributes:
-        own = list(attribute.columns)
+        columns = list(attribute.columns)
         source = members[row, rng.integers(members.shape[1], size=len(members))]
-        made[own] = X[own].to_numpy()[source]
+        made[columns] = X[columns].to_numpy()[source]
     return made
 
 
@@ -65,12 +65,12 @@ def middle_of(X: pd.DataFrame, schema: Schema, members: IntArray) -> pd.DataFram
     """
     made = X.iloc[members[:, 0]].reset_index(drop=True)
     for attribute in schema.attributes:
-        own = list(attribute.columns)
-        values = X[own].to_numpy(dtype=float, na_value=np.nan)
+        columns = list(attribute.columns)
+        values = X[columns].to_numpy(dtype=float, na_value=np.nan)
         if isinstance(attribute, (Numeric, Ordinal)):
             # Missing values sort last: they are the middle where most values are missing.
             ranked = np.sort(values[:, 0][members], axis=1)
-            made[own[0]] = ranked[:, (members.shape[1] - 1) // 2]
+            made[columns[0]] = ranked[:, (members.shape[1] - 1) // 2]
             continue
         # Missing values are alike, but NaN equals nothing.
         known = np.nan_to_num(values, nan=_MISSING)
@@ -78,7 +78,7 @@ def middle_of(X: pd.DataFrame, schema: Schema, members: IntArray) -> pd.DataFram
         patterns[patterns == _MISSING] = np.nan
         votes = np.zeros((len(members), len(patterns)))
         np.add.at(votes, (np.arange(len(members))[:, None], code.ravel()[members]), 1)
-        made[own] = patterns[votes.argmax(axis=1)]
+        made[columns] = patterns[votes.argmax(axis=1)]
     return made
 
 

@@ -13,7 +13,7 @@ FEWEST_PEOPLE = 8
 probability of one in 256."""
 
 
-def margin(own: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1) -> float:
+def margin(errors: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1) -> float:
     """Probability of so large a margin over a yardstick, were there none.
 
     A one-sided paired t-test whose unit is a person: the mean of ``other - own``, against its
@@ -21,12 +21,12 @@ def margin(own: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int
     freedom after Welch and Satterthwaite). So a margin counts neither where few people carry it,
     nor where another draw of the yardstick has it.
 
-    ``own`` and ``other``, shape (n_people,): error of each person's values in the rows that are
+    ``errors`` and ``other``, shape (n_people,): error of each person's values in the rows that are
     tested, and in the yardstick; people for whom either is NaN are left out. ``spread``: standard
     error of the mean of ``other`` from draw to draw. ``n_draws``: draws from which that is known.
     Returns 1 where there are fewer than :data:`FEWEST_PEOPLE`.
     """
-    gain = (other - own)[~np.isnan(own) & ~np.isnan(other)]
+    gain = (other - errors)[~np.isnan(errors) & ~np.isnan(other)]
     if len(gain) < FEWEST_PEOPLE:
         return 1.0
     people, draws = float(gain.var(ddof=1)) / len(gain), spread**2

@@ -82,18 +82,18 @@ class Values:
 
         ``rows``: shape (n_atoms,), those in each, over all attributes.
         """
-        own = [slice(*pair) for pair in pairwise(self.atom_start)]
+        columns = [slice(*pair) for pair in pairwise(self.atom_start)]
         parts = tuple(
             part.placed(release, rows[at]) if part.intervals else part
-            for part, at in zip(self.parts, own, strict=False)
+            for part, at in zip(self.parts, columns, strict=False)
         )
         return replace(self, parts=parts)
 
     @cached_property
     def atom_sizes(self) -> FloatArray:
         """Points of the schema in each atom."""
-        own = [atom.size for part in self.parts for atom in part.atoms]
-        return np.array(own + [1.0] * (self.n_atoms - len(own)))
+        sizes = [atom.size for part in self.parts for atom in part.atoms]
+        return np.array(sizes + [1.0] * (self.n_atoms - len(sizes)))
 
     @cached_property
     def atom_weights(self) -> FloatArray:
@@ -143,8 +143,8 @@ class Values:
     @cached_property
     def settled(self) -> BoolArray:
         """Whether an atom is a single value, over all atoms."""
-        own = [atom.fixed for part in self.parts for atom in part.atoms]
-        return np.array(own + [True] * (self.n_atoms - len(own)))
+        fixed = [atom.fixed for part in self.parts for atom in part.atoms]
+        return np.array(fixed + [True] * (self.n_atoms - len(fixed)))
 
     @cached_property
     def binaries(self) -> IntArray:
@@ -162,11 +162,11 @@ class Values:
         out: list[FloatArray] = []
         for a, part in enumerate(self.parts):
             if isinstance(part.attribute, Joint):
-                own = slice(self.atom_start[a], self.atom_start[a + 1])
+                columns = slice(self.atom_start[a], self.atom_start[a + 1])
                 for i, owner in enumerate(part.attribute.owners):
                     if isinstance(owner, Binary):
                         out.append(np.zeros((2, self.n_atoms)))
-                        out[-1][:, own] = part.representatives[:, i] == [[0.0], [1.0]]
+                        out[-1][:, columns] = part.representatives[:, i] == [[0.0], [1.0]]
         return np.array(out).reshape(len(out), 2, self.n_atoms)
 
     def table(self, a: int) -> FloatArray:
@@ -197,15 +197,15 @@ class Values:
 
     def shares_of_ones(self, atom_marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """List shares of ones in an untested column, and the probability of each."""
-        heard = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
-        return shares_of_ones(heard, self.tests)
+        marginal = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+        return shares_of_ones(marginal, self.tests)
 
     def with_ones(self, prior: FloatArray, ones: FloatArray) -> FloatArray:
         """Probability of each value, with other shares of ones in untested columns."""
         out = prior.copy()
         for a, share in zip(self.untested, ones, strict=True):
-            own = slice(self.start[a], self.start[a] + 2)
-            out[own] = prior[own].sum() * np.array([1.0 - share, share])
+            pair = slice(self.start[a], self.start[a] + 2)
+            out[pair] = prior[pair].sum() * np.array([1.0 - share, share])
         return out
 
     def guessed(self, prior: FloatArray) -> FloatArray:
@@ -233,9 +233,9 @@ class Values:
             return np.asarray(np.clip(drawn, begin[atoms], begin[atoms + 1] - 1))
         out = np.empty_like(atoms)
         for a in range(atoms.shape[1]):
-            own = slice(self.start[a], self.start[a + 1])
-            allowed = self.atom_of[own][None, :] == atoms[:, a, None]
-            share = np.cumsum(np.where(allowed, prior[:, own], 0.0), axis=1)
+            columns = slice(self.start[a], self.start[a + 1])
+            allowed = self.atom_of[columns][None, :] == atoms[:, a, None]
+            share = np.cumsum(np.where(allowed, prior[:, columns], 0.0), axis=1)
             u = rng.random(len(atoms)) * share[:, -1]
             out[:, a] = self.start[a] + (share <= u[:, None]).sum(axis=1)
         return out
@@ -244,9 +244,9 @@ class Values:
         """Value of least cost of each of ``atoms``; ``cost`` has a line per row, or one for all."""
         out = np.empty_like(atoms)
         for a in range(atoms.shape[1]):
-            own = slice(self.start[a], self.start[a + 1])
-            allowed = self.atom_of[own][None, :] == atoms[:, a, None]
-            out[:, a] = self.start[a] + first_least(np.where(allowed, cost[:, own], np.inf))
+            columns = slice(self.start[a], self.start[a + 1])
+            allowed = self.atom_of[columns][None, :] == atoms[:, a, None]
+            out[:, a] = self.start[a] + first_least(np.where(allowed, cost[:, columns], np.inf))
         return out
 
     def between(self, x: IntArray, y: IntArray) -> FloatArray:
@@ -268,13 +268,13 @@ class Values:
         out = np.zeros((2, len(x), len(y)))
         for a in range(x.shape[1]):
             used, place = np.unique(np.concatenate([x[:, a], y[:, a]]), return_inverse=True)
-            own = place[: len(x), None], place[None, len(x) :]
+            pair = place[: len(x), None], place[None, len(x) :]
             if a < len(self.parts):
                 part = self.parts[a]
                 points = part.representatives[used - self.atom_start[a]]
-                out[0] += _distance(part.attribute, points)[own]
+                out[0] += _distance(part.attribute, points)[pair]
             else:
-                out[1] += own[0] != own[1]
+                out[1] += pair[0] != pair[1]
         return out[0], out[1]
 
     def expected_cost(self, share: FloatArray) -> FloatArray:
@@ -284,11 +284,11 @@ class Values:
         """
         out = np.zeros_like(share)
         for a, n in enumerate(np.diff(self.start)):
-            own = slice(self.start[a], self.start[a + 1])
+            columns = slice(self.start[a], self.start[a + 1])
             size = n if self._kept is not None else max(_BLOCK // n, 1)
             for begin in range(0, n, size):
                 block = slice(begin, begin + size)
-                out[:, own][:, block] = share[:, own] @ self.distance(a, block)
+                out[:, columns][:, block] = share[:, columns] @ self.distance(a, block)
         return on_grid(out)
 
     def mean_cost(self, chosen: IntArray, cost: FloatArray) -> float:
@@ -318,23 +318,23 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.
     atom_of += range(atom_start[-1], atom_start[-1] + n_classes)
     start.append(start[-1] + n_classes)
     atom_start.append(atom_start[-1] + n_classes)
-    own = np.array(start), np.array(atom_start), np.array(atom_of)
-    return Values(tuple(parts), *own, tests)
+    arrays = np.array(start), np.array(atom_start), np.array(atom_of)
+    return Values(tuple(parts), *arrays, tests)
 
 
 def _distance(
     attribute: Attribute, table: FloatArray, others: slice | IntArray = slice(None)
 ) -> FloatArray:
     """Compare each value of a table with some of the others."""
-    own = table[others]
-    require("a table of all pairs of values of a column", (2, len(table), len(own)))
+    selected = table[others]
+    require("a table of all pairs of values of a column", (2, len(table), len(selected)))
     if isinstance(attribute, Joint):
-        d = np.zeros((len(table), len(own)))
+        d = np.zeros((len(table), len(selected)))
         for i, owner in enumerate(attribute.owners):
             d += _distance(owner, table[:, i, None], others)
         return d
     if isinstance(attribute, (Ordinal, Numeric)):
-        x, y = table[:, 0], own[:, 0]
+        x, y = table[:, 0], selected[:, 0]
         low, high = attribute.bounds
         if not math.isfinite(high - low):
             low, high = (np.nanmin(x), np.nanmax(x)) if np.isfinite(x).any() else (0.0, 0.0)
@@ -342,7 +342,7 @@ def _distance(
         return np.where(np.isnan(x)[:, None] != np.isnan(y)[None, :], 1.0, np.nan_to_num(d))
     if isinstance(attribute, OneHot):
         # A product of matrices: comparing all columns of a large group at once takes gigabytes.
-        return table @ (1.0 - own).T + (1.0 - table) @ own.T
+        return table @ (1.0 - selected).T + (1.0 - table) @ selected.T
     if isinstance(attribute, (Binary, Categorical)):
         x = np.nan_to_num(table[:, 0], nan=np.inf)
         return np.not_equal.outer(x, x[others]).astype(float)

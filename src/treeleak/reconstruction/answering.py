@@ -125,13 +125,13 @@ class Task:
         if isinstance(evidence, KnownDraws):
             evidence = replace(evidence, draws=evidence.draws[:, known.others])
             counted = int(evidence.drawn.sum())
-        given = Given(known.parts(geometry, rows=hidden), population)
+        side_info = Given(known.parts(geometry, rows=hidden), population)
         attack = clock.once(partial(attack_for, evidence, self.method))
         open_number = isinstance(evidence, LeafSteps)
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
-                answer = attack(evidence, geometry, clock, self.seed, given)
-                if population is None and given.parts is None:
+                answer = attack(evidence, geometry, clock, self.seed, side_info)
+                if population is None and side_info.parts is None:
                     with clock.cut_short():
                         answer = by_targets(answer, evidence, self.draws, clock)
             else:
@@ -221,8 +221,8 @@ def _with_rows(
         )
     summed = out.evidence.startswith((LossSums.kind, LeafSteps.kind))
     if summed and answer.status in ("unique", "feasible"):
-        own = whole.table[:, : both.later.n_features]
-        if off := leaves_off(both.later, own, whole.label):
+        later_table = whole.table[:, : both.later.n_features]
+        if off := leaves_off(both.later, later_table, whole.label):
             # Real numbers that a file may have made up so that they hardly tell anything apart.
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
@@ -254,14 +254,14 @@ def _with_rows(
 
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
-    given = framed(known.known)
+    known_cells = framed(known.known)
     for attribute in (a for a in out.schema.attributes if a.name in task.guessed):
         # Nothing says that values end there.
         name = attribute.name
         for bounds, end, beyond_it in zip(
             (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
         ):
-            at_end = (bounds[name] == end) & ~given[name]
+            at_end = (bounds[name] == end) & ~known_cells[name]
             bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
@@ -288,7 +288,7 @@ def _with_rows(
             *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
             *(() if targets is None else targets.notes),
         ),
-        known=given if known.known.any() else None,
+        known=known_cells if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
 
@@ -306,8 +306,12 @@ def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
     copy[order[first]] = False
     copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
     sure, label = (
-        np.where(copy.reshape(-1, *[1] * (own.ndim - 1)), np.minimum(own, MOST_SURE), own)
-        for own in (whole.sure, whole.label_sure)
+        np.where(
+            copy.reshape(-1, *[1] * (confidence.ndim - 1)),
+            np.minimum(confidence, MOST_SURE),
+            confidence,
+        )
+        for confidence in (whole.sure, whole.label_sure)
     )
     proved = whole.proved & ~copy
     return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
@@ -322,11 +326,11 @@ def _outcomes(
         return labels, pd.Series(whole.label_sure, name="label"), None
     if both.hidden is not None:
         return None, None, None
-    own = whole.table[:, : both.later.n_features]
-    found = targets_of(both.later, own, whole.proved, both.draws)
+    column = whole.table[:, : both.later.n_features]
+    found = targets_of(both.later, column, whole.proved, both.draws)
     if found is None:
         return None, None, None
-    values, sure = (pd.Series(own, name="target") for own in (found.values, found.sure))
+    values, sure = (pd.Series(column, name="target") for column in (found.values, found.sure))
     return values, sure, found
 
 
@@ -348,8 +352,8 @@ def _with_posterior(
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
-    own = known.rows[:, : len(release.feature_names)]
-    members = np.column_stack([own, known.row_labels])[known.placed]
+    known_values = known.rows[:, : len(release.feature_names)]
+    members = np.column_stack([known_values, known.row_labels])[known.placed]
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members, answer.odds)
@@ -360,13 +364,13 @@ def _with_posterior(
         return replace(out, posterior=posterior, most_likely=written)
     notes = out.notes
     if samples.disagreement > _AGREED:
-        yet, told = " yet", "more time would make confidences better"
+        yet, advice = " yet", "more time would make confidences better"
         if release.noise is not None or not task.hidden:
             # There, only walks that time cut short grow longer with more of it.
-            yet, told = "", "confidences are too high, and more time may help"
+            yet, advice = "", "confidences are too high, and more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         worth = int(np.nan_to_num(samples.effective))
-        notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))
+        notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=advice))
     written = posterior.written(samples.most_probable(answer.likeliest))
     notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)

@@ -62,15 +62,17 @@ class Inside:
             Counted from 0 in each attribute.
         """
         out = table.copy()
-        for own in self.columns:
-            atom, at = atoms[:, own.a], own.part.columns[0]
-            x = own.low[atom] + rng.random(len(atom)) * (own.high - own.low)[atom]
-            for k, values in own.beyond:
+        for column in self.columns:
+            atom, at = atoms[:, column.a], column.part.columns[0]
+            x = column.low[atom] + rng.random(len(atom)) * (column.high - column.low)[atom]
+            for k, values in column.beyond:
                 here = np.flatnonzero(atom == k)
                 x[here] = rng.choice(values[rng.integers(len(values))], len(here))
-            if isinstance(own.part.attribute, Ordinal):
+            if isinstance(column.part.attribute, Ordinal):
                 x = np.round(x)
             # An end belongs to one of two intervals, and rounding may reach it.
-            same = own.part.side_of(x, self.release) == own.part.side_of(out[:, at], self.release)
+            same = column.part.side_of(x, self.release) == column.part.side_of(
+                out[:, at], self.release
+            )
             out[:, at] = np.where(same & ~np.isnan(x), x, out[:, at])
         return out

@@ -192,34 +192,34 @@ def informed(
         If treeleak does not cover single rows of such a model.
     """
     started = time.perf_counter()
-    asked = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)
-    n_rows = len(asked.label) + 1
+    request = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)
+    n_rows = len(request.label) + 1
     if position is not None and not 0 <= position < n_rows:
         raise BadInput(f"position must be from 0 to {n_rows - 1}, not {position}")
-    prior = asked.prior(np.arange(len(asked.label)), seed)
-    guess = asked.guess(prior, asked.likelihood(position))
-    baseline = asked.baseline(prior.density)
-    missing, names = asked.missing, list(asked.release.feature_names)
-    row, label = asked.written(guess.chosen)
-    candidates, number, probability = asked.likeliest(guess)
+    prior = request.prior(np.arange(len(request.label)), seed)
+    guess = request.guess(prior, request.likelihood(position))
+    baseline = request.baseline(prior.density)
+    missing, names = request.missing, list(request.release.feature_names)
+    row, label = request.written(guess.chosen)
+    candidates, number, probability = request.likeliest(guess)
     return InformedGuess(
-        status="unique" if asked.proves(guess) else "likely",
+        status="unique" if request.proves(guess) else "likely",
         row=pd.Series(row, names),
-        label=asked.release.classes[label],
+        label=request.release.classes[label],
         confidence=pd.Series(missing.sureness(guess.share, guess.chosen), names),
         label_confidence=min(1.0, float(guess.share[guess.chosen[-1]])),
         expected_error=guess.expected_error(missing),
         value_by_value=pd.Series(missing.value_by_value(guess.share), names),
         candidates=pd.DataFrame(candidates, columns=names),
-        candidate_labels=pd.Series([asked.release.classes[c] for c in number]),
+        candidate_labels=pd.Series([request.release.classes[c] for c in number]),
         probabilities=pd.Series(probability),
         bits=guess.told.bits,
         majority=pd.Series(missing.value_by_value(baseline), names),
-        valid_majority=pd.Series(asked.written(missing.answer(baseline))[0], names),
-        schema=asked.schema,
+        valid_majority=pd.Series(request.written(missing.answer(baseline))[0], names),
+        schema=request.schema,
         seed=seed,
         seconds=time.perf_counter() - started,
-        notes=asked.notes,
+        notes=request.notes,
     )
 
 
@@ -291,8 +291,8 @@ class Asked:
         points = missing.points_of(rows)
         if draws is None:
             return cls(release, schema, missing, rows, label, points, (*notes, *more))
-        told = counts_of_leaves(release).astype(np.int64)
-        drawn = MissingDraw(missing, told, draws.counts)
+        leaf_counts = counts_of_leaves(release).astype(np.int64)
+        drawn = MissingDraw(missing, leaf_counts, draws.counts)
         notes = (*notes, *more, DRAWN(origin=draws.origin))
         return cls(release, schema, missing, rows, label, points, notes, drawn)
 
@@ -325,14 +325,14 @@ class Asked:
         """
         if self.drawn is not None:
             return self.drawn.of_row(int(self.points[k]), int(self.label[k]), k)
-        own = self.missing.held_by(self.points[[k]], self.label[[k]])
-        return self.missing.likelihood(self._held - own)
+        held_by_row = self.missing.held_by(self.points[[k]], self.label[[k]])
+        return self.missing.likelihood(self._held - held_by_row)
 
     def guess(self, prior: Prior, likelihood: FloatArray) -> Guess:
         """Answer, given the log likelihood of each grid point and class."""
-        told = self.missing.posterior(prior.log_prior, likelihood)
-        share = self.missing.shares(prior.density, told.posterior)
-        return Guess(told, share, self.missing.answer(share))
+        result = self.missing.posterior(prior.log_prior, likelihood)
+        share = self.missing.shares(prior.density, result.posterior)
+        return Guess(result, share, self.missing.answer(share))
 
     def baseline(self, density: Density) -> FloatArray:
         """Shares of values among the rows."""
@@ -353,9 +353,9 @@ class Asked:
 
     def proves(self, guess: Guess) -> bool:
         """Whether no other row is possible."""
-        settled = self.missing.values.settled
+        single_valued = self.missing.values.settled
         chosen_atoms = self.missing.values.atom_of[guess.chosen]
-        return guess.told.n_possible == 1 and bool(settled[chosen_atoms].all())
+        return guess.told.n_possible == 1 and bool(single_valued[chosen_atoms].all())
 
     def written(self, chosen: IntArray) -> tuple[FloatArray, int]:
         """Row in the model's columns, and number of the class."""

@@ -42,7 +42,7 @@ class Smoothing:
     @classmethod
     def of(
         cls,
-        kinds: IntArray,
+        row_types: IntArray,
         fixed: IntArray,
         chain: IntArray,
         prior: FloatArray,
@@ -50,16 +50,16 @@ class Smoothing:
     ) -> Smoothing:
         """Count kinds of rows by chains.
 
-        ``kinds``, shape (n_samples, n_rows), and ``fixed``, shape (n_fixed,): kind of each row,
+        ``row_types``, shape (n_samples, n_rows), and ``fixed``, shape (n_fixed,): kind of each row,
         and of those that every dataset has. ``chain``, shape (n_samples,). ``prior``, shape
         (n_kinds,): probability of each kind before anything is counted; 0 for others.
         """
-        n_samples, n_rows = kinds.shape
-        n_kinds, n_chains = len(prior), len(np.unique(chain))
-        met = np.unique(kinds + n_kinds * chain[:, None]) % n_kinds
-        chains = np.bincount(met, minlength=n_kinds)
-        rows = np.bincount(kinds.ravel(), minlength=n_kinds) / n_samples
-        rows -= np.bincount(fixed, minlength=n_kinds)
+        n_samples, n_rows = row_types.shape
+        n_types, n_chains = len(prior), len(np.unique(chain))
+        met = np.unique(row_types + n_types * chain[:, None]) % n_types
+        chains = np.bincount(met, minlength=n_types)
+        rows = np.bincount(row_types.ravel(), minlength=n_types) / n_samples
+        rows -= np.bincount(fixed, minlength=n_types)
         free = rows > _NONE
         rows, alone = rows[free], float(rows[free & (chains == 1)].sum())
         few = float((rows * _few(chains[free], n_chains)).sum())

@@ -37,16 +37,17 @@ class Numbers:
     midpoints_tell: bool
     """As :class:`~treeleak.reconstruction.point_values.PointValues` has them."""
 
-    def far(self, told: float | None, confidence: pd.DataFrame, schema: Schema) -> float | None:
+    def far(self, expected: float | None, confidence: pd.DataFrame, schema: Schema) -> float | None:
         """Mean distance per value from the training set; None where confidences say all of it.
 
-        ``told``: by the attack, of the points of intervals. ``confidence``: of the columns counted.
+        ``expected``: by the attack, of the points of intervals. ``confidence``: of the columns
+        counted.
         """
         n = confidence.shape[1]
         if not len(self.table) or np.isnan(self.ranges[:n]).all():
-            return told
-        if told is not None:
-            return told + float(self.off[:, :n].mean())
+            return expected
+        if expected is not None:
+            return expected + float(self.off[:, :n].mean())
         return far_by_confidence(confidence, schema, self.table, self.off, self.ranges[:n])
 
 
@@ -70,11 +71,11 @@ def numbers_in(
             interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
-        ruled = np.isin(both.whole.feature_names, _ruled(geometry.schema))
-        table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~ruled)
+        in_rules = np.isin(both.whole.feature_names, _ruled(geometry.schema))
+        table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~in_rules)
     chosen = point_values(
         both.whole, table, low, high, numbers, whole=integers, draws=both.all_draws,
-        told_apart=both.hidden is None, seconds=seconds,
+        rows_separated=both.hidden is None, seconds=seconds,
     )  # fmt: skip
     sure, met = whole.sure, chosen.midpoints_met
     if found is not None and met is not None:
@@ -111,10 +112,10 @@ def _narrowed(
         return None
     low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
     open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
-    ruled = _ruled(geometry.schema)
+    in_rules = _ruled(geometry.schema)
     for part in geometry.parts:
         attribute = part.attribute
-        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in ruled:
+        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in in_rules:
             column = part.columns[0]
             open_[:, column] = ~np.isnan(table[:, column])
             low[column], high[column] = attribute.low, attribute.high

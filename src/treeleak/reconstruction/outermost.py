@@ -62,18 +62,18 @@ def beyond(
         for outer in outer_sides(cuts, rows.astype(float), ends):
             # Thresholds between a row and the end.
             inside = len(cuts) - side if outer.sign > 0 else side
-            own, near = there & (inside == 0), there & (inside <= outer.n_beside)
-            moved = np.flatnonzero(own & (low[:, j] < high[:, j]))
+            outside, near = there & (inside == 0), there & (inside <= outer.n_beside)
+            moved = np.flatnonzero(outside & (low[:, j] < high[:, j]))
             if not len(moved):
                 continue
-            more = _log_odds(others[near], own[near])
+            more = _log_odds(others[near], outside[near])
             odds = np.zeros(len(table))
             odds[near] = outer.odds * np.exp(more)
             places = outer.places(odds[moved]).reshape(len(moved), -1)
             middle = np.median(places, axis=1)
             # Rounded to the model's type, a value may be the threshold.
-            kept = np.searchsorted(cuts, middle.astype(release.float_type)) == side[moved]
-            out[moved[kept], j] = middle[kept]
+            same_side = np.searchsorted(cuts, middle.astype(release.float_type)) == side[moved]
+            out[moved[same_side], j] = middle[same_side]
             typical[moved, j] = np.abs(places - out[moved, j, None]).mean(axis=1)
     return out, typical
 

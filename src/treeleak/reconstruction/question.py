@@ -93,7 +93,7 @@ def find_draws(
             raise
         taken = TAKEN_AS_HIDDEN(why=message_of(why))
         return Found(hidden=True), (taken, *_unequal(release))
-    if all(own is None or own.checked for own in (found.draws, found.earlier)):
+    if all(entry is None or entry.checked for entry in (found.draws, found.earlier)):
         return found, ()
     return found, (NOT_CONFIRMED,)
 
@@ -208,28 +208,28 @@ class Question:
         self, counted: RowCount | None, reachable: Sequence[BoolArray] | None
     ) -> None:
         """Hold every number of rows that was stated against what the trees count."""
-        release, draws, given = self.release, self.found.draws, self.n_rows
+        release, draws, stated = self.release, self.found.draws, self.n_rows
         if self.method == "without-counts":
             return
         if release.n_rows is not None:
-            told = f"the model says that it was trained on {release.n_rows} rows"
-            check_row_count(release, release.n_rows, reachable, told)
-        if given is not None:
-            check_row_count(release, given, reachable)
-            if draws is not None and draws.counts.shape[1] != given:
+            source = f"the model says that it was trained on {release.n_rows} rows"
+            check_row_count(release, release.n_rows, reachable, source)
+        if stated is not None:
+            check_row_count(release, stated, reachable)
+            if draws is not None and draws.counts.shape[1] != stated:
                 raise BadInput(
-                    f"n_rows is {given}, but the draws are of {draws.counts.shape[1]} rows"
+                    f"n_rows is {stated}, but the draws are of {draws.counts.shape[1]} rows"
                 )
         elif counted is not None and self.known_columns is not None:
-            told = f"the known columns have {len(self.known_columns)} rows"
-            check_row_count(release, counted.n, reachable, told)
+            source = f"the known columns have {len(self.known_columns)} rows"
+            check_row_count(release, counted.n, reachable, source)
 
     def _both(self, counted: RowCount | None, use_distinct: bool) -> Releases:
         """Put both releases together."""
         release, before, found = self.release, self.before, self.found
         if counted is None:
-            own, old = (None if d is None else d.counts for d in (found.draws, found.earlier))
-            return Releases(release, before, own, old)
+            later, old = (None if d is None else d.counts for d in (found.draws, found.earlier))
+            return Releases(release, before, later, old)
         first = counted.n if before is None else count_rows(before, None, use_distinct).n
         if first > counted.n:
             raise BadInput(

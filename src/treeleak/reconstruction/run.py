@@ -168,8 +168,8 @@ def reconstruct(
                 )
             release.inputs.check()
             inputs = release.inputs
-        alone = all(given is None for given in (known_rows, known_columns, population, earlier))
-        release, told = _by_counts(release, alone=False) if not alone else (release, ())
+        alone = all(extra is None for extra in (known_rows, known_columns, population, earlier))
+        release, count_notes = _by_counts(release, alone=False) if not alone else (release, ())
         if bootstrap == "hidden":
             release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
@@ -179,7 +179,7 @@ def reconstruct(
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)
             question = Question(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-                int(seed), n_rows, known_rows, known_columns, population, (*told, *notes),
+                int(seed), n_rows, known_rows, known_columns, population, (*count_notes, *notes),
             )  # fmt: skip
             answer = _answered(question, use_distinct, clock, alone=alone)
         return answer if inputs is None else _in_input(answer, inputs)
@@ -203,8 +203,8 @@ def _answered(
         except (GridTooLarge, TooLarge) as too_large:
             why = str(too_large)
     if alone:
-        release, told = _by_counts(question.release, alone=True)
-        question = replace(question, release=release, notes=(*question.notes, *told))
+        release, count_notes = _by_counts(question.release, alone=True)
+        question = replace(question, release=release, notes=(*question.notes, *count_notes))
     try:
         return question.answer(use_distinct, clock)
     except NotCovered as no_counts:
@@ -222,17 +222,17 @@ def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstru
     rates = dict.fromkeys((ensemble.learning_rate, *_RATES))
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
-        own = replace(ensemble, learning_rate=rate)
-        asked = replace(question, release=replace(question.release, ensemble=own))
+        with_rate = replace(ensemble, learning_rate=rate)
+        assumed = replace(question, release=replace(question.release, ensemble=with_rate))
         share = _FIRST_SHARE if left == len(rates) else 1.0 / left
         try:
-            answer = asked.answer(False, clock.part(share * clock.left))
+            answer = assumed.answer(False, clock.part(share * clock.left))
         except NotCovered:
             if late is None and (left == 1 or clock.stopped):
                 raise
         else:
             if answer.X is not None:
-                return _said(answer, own)
+                return _said(answer, with_rate)
             late = answer
         if late is not None and clock.stopped:
             break
@@ -258,14 +258,14 @@ def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ..
 
     ``alone``: nothing else tells its classes apart.
     """
-    ensemble, told = release.ensemble, []
+    ensemble, notes = release.ensemble, []
     if ensemble is not None and _sums_of_classes(release):
         release = replace(release, ensemble=replace(ensemble, fitting=None))
-        told.append(COUNTS_ALONE)
+        notes.append(COUNTS_ALONE)
     if alone and _labels_open(release):
         release = release.without_classes()
-        told.append(UNLABELLED)
-    return release, tuple(told)
+        notes.append(UNLABELLED)
+    return release, tuple(notes)
 
 
 def _drawn_once(release: Release) -> Release:

@@ -61,8 +61,8 @@ def _held_out(samples: Samples, rows: IntArray, rng: np.random.Generator) -> flo
         return float(np.exp(samples.log_prior(rows)).sum())
     values, part = samples.values, rng.permutation(len(rows)) % _PARTS
     radix, total = np.diff(values.atom_start), 0.0
-    for own in range(_PARTS):
-        seen = rows[part != own]
+    for fold in range(_PARTS):
+        seen = rows[part != fold]
         prior = TreePrior.fitted(seen, len(seen), radix, values.atom_weights, values.bins)
-        total += float(np.exp(prior.log_prior(rows[part == own])).sum())
+        total += float(np.exp(prior.log_prior(rows[part == fold])).sum())
     return total

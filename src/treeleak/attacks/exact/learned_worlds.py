@@ -115,15 +115,17 @@ class Learned:
             of_atoms = np.minimum.reduceat(open_cost, values.first, axis=1)
             points = self.leaves.boxes[s].nearest(of_atoms)
         elif search.can_move:
-            own = search.atom_cost(open_cost)
-            near = _placed(own, search, starts)[:_PLACED]
+            atom_cost = search.atom_cost(open_cost)
+            near = _placed(atom_cost, search, starts)[:_PLACED]
             steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
             settle = search.space.near_rows
             jobs = [
-                partial(settle, p, own, search.w, steps, seed + i, clock, NEAR)
+                partial(settle, p, atom_cost, search.w, steps, seed + i, clock, NEAR)
                 for i, p in enumerate(near)
             ]
-            ended = [(c.misfit, _cost(own, search, c.points), c.points) for c in run_all(jobs)]
+            ended = [
+                (c.misfit, _cost(atom_cost, search, c.points), c.points) for c in run_all(jobs)
+            ]
             points = min(ended, key=lambda end: end[:2])[2]
         misfit = search.space.misfit(points)
         chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
@@ -142,14 +144,14 @@ class Learned:
 
     def error(self, rows: Sequence[Rows], seed: int) -> float:
         """Mean distance of the rows of all systems, per row and column, from the samples."""
-        chosen = np.concatenate([own.values for own in rows])
+        chosen = np.concatenate([part.values for part in rows])
         return distance(chosen, self.samples.judges, seed)
 
     def _between(self, s: int, world: Rows) -> Rows:
         """Rows of a system in the middle, with what is proved of the world."""
-        own = self._rows(s)
-        chosen = self.middle.chosen[own]
-        sure = self._sure(chosen, self.middle.share[own])
+        row_slice = self._rows(s)
+        chosen = self.middle.chosen[row_slice]
+        sure = self._sure(chosen, self.middle.share[row_slice])
         stands = world.proved[:, None] | (world.confidence == 1.0)
         values = np.where(stands, world.values, chosen)
         geometry, atom_start = self.land.geometry, self.land.values.atom_start
@@ -197,14 +199,16 @@ def learned_worlds(
         return None
     if np.diff(values.atom_start).max() > MAX_ATOMS:
         return None
-    told_apart = [(s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)]
-    plan = plan.for_equations(float(max(told_apart)))
+    n_equations = [
+        (s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)
+    ]
+    plan = plan.for_equations(float(max(n_equations)))
     clock.tell(LEARNING, 0.0)
-    land = Land.of(searches, geometry, values)
-    if land.n_rows > MAX_ALIGNED:
+    context = Land.of(searches, geometry, values)
+    if context.n_rows > MAX_ALIGNED:
         return None
-    leaves, target = Leaves.of(land), _target(land)
-    drawn = sampled(land, leaves, target, plan, clock, seed)
+    leaves, target = Leaves.of(context), _target(context)
+    drawn = sampled(context, leaves, target, plan, clock, seed)
     if drawn is None:
         return None
     samples, ends = drawn.samples, drawn.ends
@@ -212,34 +216,36 @@ def learned_worlds(
         np.unique(np.concatenate([points[s] for points in drawn.points]))
         for s in range(len(searches))
     )
-    most = int(np.clip(_MOST_ROWS // max(land.n_rows, 1), 20, _MOST_SAMPLES))
+    most = int(np.clip(_MOST_ROWS // max(context.n_rows, 1), 20, _MOST_SAMPLES))
     judges = samples.judges.thinned(most // 4)
     centre = middle(samples.makers.thinned(most), target, clock, judges, seed)
-    return Learned(land, target, samples, centre, ends, seen, plan, leaves)
+    return Learned(context, target, samples, centre, ends, seen, plan, leaves)
 
 
-def _target(land: Land) -> PosteriorTarget:
+def _target(context: Land) -> PosteriorTarget:
     """Lay out what is asked of samples: rows of a system are exchanged with each other only."""
-    group, allowed = [], np.zeros((2 * len(land.searches), land.values.n_atoms), dtype=bool)
-    for s, search in enumerate(land.searches):
+    group, allowed = [], np.zeros((2 * len(context.searches), context.values.n_atoms), dtype=bool)
+    for s, search in enumerate(context.searches):
         sizes = len(search.settled), len(search.anchored) + search.space.n_rows
         group.append(np.repeat([2 * s, 2 * s + 1], sizes))
-        held = np.bincount(search.atoms.ravel(), minlength=land.values.n_atoms)
+        held = np.bincount(search.atoms.ravel(), minlength=context.values.n_atoms)
         allowed[2 * s : 2 * s + 2] = held > 0
     parts = KnownParts(np.concatenate(group), allowed)
-    n_classes = int(land.ground.radix[-1])
+    n_classes = int(context.ground.radix[-1])
     # It says nothing: counts are checked where the worlds are.
-    named = np.zeros((int(land.geometry.leaf_start[-1]), n_classes), dtype=bool)
-    silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), land.n_rows)
-    return PosteriorTarget.without_walk(land.geometry, land.values, silent, parts)
+    named = np.zeros((int(context.geometry.leaf_start[-1]), n_classes), dtype=bool)
+    silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), context.n_rows)
+    return PosteriorTarget.without_walk(context.geometry, context.values, silent, parts)
 
 
 def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -> list[IntArray]:
     """Worlds with each row where it costs least, and those first that cost least."""
     out, rows = [], np.arange(len(cost))
     for points in starts:
-        own = search.space.value[points].astype(np.int64)
-        _, j = linear_sum_assignment(pair_costs(np.ascontiguousarray(cost), rows, own, rows))
+        point_atoms = search.space.value[points].astype(np.int64)
+        _, j = linear_sum_assignment(
+            pair_costs(np.ascontiguousarray(cost), rows, point_atoms, rows)
+        )
         out.append(points[j])
     return sorted(out, key=partial(_cost, cost, search))
 

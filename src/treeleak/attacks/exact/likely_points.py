@@ -79,5 +79,9 @@ def most_in_common(cell: IntArray, weight: FloatArray, m: IntArray) -> IntArray:
     before = np.arange(len(point)) - np.repeat(np.cumsum(times) - times, times)
     gain = np.asarray(binom.sf(before, size[point], p[point]))
     order = np.lexsort((-on_grid(gain), cell[point]))
-    own = cell[point[order]]
-    return point[order[np.arange(len(own)) - np.searchsorted(own, own) < m[own]]]
+    sorted_cell = cell[point[order]]
+    return point[
+        order[
+            np.arange(len(sorted_cell)) - np.searchsorted(sorted_cell, sorted_cell) < m[sorted_cell]
+        ]
+    ]

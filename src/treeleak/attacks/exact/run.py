@@ -47,7 +47,7 @@ def exact(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: Given = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
@@ -58,7 +58,7 @@ def exact(
     average and, as the likeliest dataset, one that meets every count, "infeasible" with the place
     of the contradiction, "unknown" with the best rows so far when time ran out.
     """
-    given.check(geometry)
+    side_info.check(geometry)
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -69,10 +69,10 @@ def exact(
     except OutOfTime:
         return Answer("unknown", values)
     except GridTooLarge as why:
-        refuse_unlisted(geometry, given)
+        refuse_unlisted(geometry, side_info)
         constraints = RowConstraints.of_exact(evidence, geometry)
         return by_walking(constraints, values, clock, seed, str(why))
-    return of_cells(evidence, partition, values, clock, seed, given)
+    return of_cells(evidence, partition, values, clock, seed, side_info)
 
 
 def of_cells(
@@ -81,7 +81,7 @@ def of_cells(
     values: Values,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: Given = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts that do not contradict each other, of listed cells.
 
@@ -105,38 +105,38 @@ def of_cells(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
-    prior = given.density(geometry, seed)
+    prior = side_info.density(geometry, seed)
     # Of a population it is known what rows are like; elsewhere classes are told apart by counts.
     learns = prior is None and isinstance(evidence, ExactCounts)
     learns = learns and all(s.only is None for s in systems)
-    asked, rows = [], list[Rows]()
+    states, rows = [], list[Rows]()
     for k, problem in enumerate(problems):
         part = clock.part(clock.left * _time_share(problems[k:]))
         try:
             tried = not (learns and _wide(problem))
-            asked.append(_asked(problem, tried, part, seed + 1000 * k))
+            states.append(_asked(problem, tried, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     searches = run_all(
         partial(
-            WorldSearch.of, problem.system, own.known, geometry, values, prior, learns=not learns
+            WorldSearch.of, problem.system, state.known, geometry, values, prior, learns=not learns
         )
-        for problem, own in zip(problems, asked, strict=True)
+        for problem, state in zip(problems, states, strict=True)
     )
     learned = None
     if learns:
         learned = learned_worlds(searches, geometry, values, clock, seed)
-    for k, (own, search) in enumerate(zip(asked, searches, strict=True)):
+    for k, (state, search) in enumerate(zip(states, searches, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         if learned is not None:
-            learned = learned.near(k, own.problem, part, seed + 1000 * k)
+            learned = learned.near(k, state.problem, part, seed + 1000 * k)
         try:
-            rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
+            rows.append(_solved(state, search, learned, k, part, seed + 1000 * k))
         except NoSolution:
-            clash = _unmet(own.problem, geometry, clock, seed)
+            clash = _unmet(state.problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
@@ -217,30 +217,30 @@ def _asked(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _As
 
 
 def _solved(
-    own: _Asked, search: WorldSearch, learned: Learned | None, k: int, clock: Clock, seed: int
+    state: _Asked, search: WorldSearch, learned: Learned | None, k: int, clock: Clock, seed: int
 ) -> Rows:
     """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
-    problem, stage = own.problem, own.stage
+    problem, stage = state.problem, state.stage
     sure, found = None, list[World]()
     if learned is not None:
         clock.tell(stage, 0.5)
         rng = np.random.default_rng(seed)
-        more = [search.spots(m, rng) for m in own.exact]
+        more = [search.spots(m, rng) for m in state.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
             found = some_world(search, problem, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:
-        found = several_worlds(search, own.exact, problem, clock, stage, seed)
+        found = several_worlds(search, state.exact, problem, clock, stage, seed)
         final = search.bayes_estimate(found, clock, stage, seed)
-    known = own.known
-    if not own.proved and _promising(problem) and final.misfit == 0:
+    known = state.known
+    if not state.proved and _promising(problem) and final.misfit == 0:
         clock.tell(f"proving rows of {problem.system.name}", 0.9)
         worlds = (*found, *([] if learned is None else learned.worlds(k)), final)
         histograms = [search.histogram(w) for w in worlds if w.misfit == 0]
         limit = _WIDE_PROOF if learned is not None and _wide(problem) else _PROOF
-        common, proved, _ = problem.always([*own.exact, *histograms], clock, limit, seed)
+        common, proved, _ = problem.always([*state.exact, *histograms], clock, limit, seed)
         known = _known(problem.bounds, common, proved, problem.system.n_rows)
     clock.tell(stage, 1.0, final.misfit)
     return search.rows(final, found, known, sure)

@@ -47,38 +47,45 @@ class Sampled:
 
 
 def sampled(
-    land: Land, leaves: Leaves | None, target: PosteriorTarget, plan: Plan, clock: Clock, seed: int
+    context: Land,
+    leaves: Leaves | None,
+    target: PosteriorTarget,
+    plan: Plan,
+    clock: Clock,
+    seed: int,
 ) -> Sampled | None:
     """Let chains learn what rows are like, and draw datasets; None if there is no time for it.
 
     ``leaves``: those of a single tree, behind which rows need not walk.
     """
-    way = _walks(land, plan, clock, seed) if leaves is None else _draws(leaves, plan, clock, seed)
+    way = (
+        _walks(context, plan, clock, seed) if leaves is None else _draws(leaves, plan, clock, seed)
+    )
     if way is None:
         return None
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
-    told: list[int] = []
+    finished: list[int] = []
 
     def each(_: object) -> None:
-        told.append(1)
-        clock.tell(LEARNING, len(told) / plan.chains)
+        finished.append(1)
+        clock.tell(LEARNING, len(finished) / plan.chains)
 
     begin = clock.seconds
     ended = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
     # Where time ends, those that drew something stay.
-    found = [(chain, own) for chain, own in ended if own]
+    found = [(chain, ended_chain) for chain, ended_chain in ended if ended_chain]
     if not found:
         return None
     samples = _together(target, found)
     if isinstance(way, _Walk):
         stage = (clock.seconds - begin) / plan.stages
         found, samples = _agreed(way, found, samples, target, stage)
-    points = tuple(points for _, own in found for _, points in own)
+    points = tuple(points for _, ended_chain in found for _, points in ended_chain)
     return Sampled(samples, points, tuple(chain for chain, _ in found))
 
 
 def _together(target: PosteriorTarget, found: Sequence[Ended]) -> Samples:
-    drawn = [d for _, own in found for d, _ in own]
+    drawn = [d for _, ended_chain in found for d, _ in ended_chain]
     return together(target, drawn, fitted(target, drawn)).weighed()
 
 
@@ -101,9 +108,9 @@ def _agreed(
     return found, samples
 
 
-def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
+def _walks(context: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
     """How a chain walks: in shorter stages where the time left would not do, if at all."""
-    chain = WorldChain.started(land, seed)
+    chain = WorldChain.started(context, seed)
     chain = clock.once(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
     runs = _affordable(
         lambda: chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned(), plan, clock
@@ -111,7 +118,7 @@ def _walks(land: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
     sweeps = plan.sweeps * min(1.0, runs / plan.chains)
     if sweeps < min(_LEAST_SWEEPS, plan.sweeps):
         return None
-    return _Walk(land, plan, sweeps, clock)
+    return _Walk(context, plan, sweeps, clock)
 
 
 def _draws(leaves: Leaves, plan: Plan, clock: Clock, seed: int) -> Way | None:

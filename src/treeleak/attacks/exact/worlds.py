@@ -89,7 +89,7 @@ class WorldSearch:
         )
         numbered = atoms + values.atom_start[:-1]
         fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
-        own = numbered[movable[space.origin]]
+        space_atoms = numbered[movable[space.origin]]
         w, tilt = np.zeros((2, len(space.code)))
         learned = likely = None
         if space.n_rows:
@@ -100,21 +100,21 @@ class WorldSearch:
                 learned = likely_points(numbered, cell, known.lower, values)
                 likely = None if learned is None else learned[movable[space.origin]]
             fitted = maximum_entropy(
-                own,
+                space_atoms,
                 values.atom_sizes,
                 space.cell.astype(np.int64),
                 space.signature,
                 space.target,
-                settled=fixed_atoms,
+                fixed_counts=fixed_atoms,
                 binaries=values.binaries,
                 log_population=likely,
-                told=values.told,
+                known_binaries=values.told,
                 rounds=_ROUNDS if space.signature.size <= _LARGE else _FEW_ROUNDS,
             )
             w, tilt = fitted.w, fitted.tilt
         marginal = fixed_atoms.copy()
-        for a in range(own.shape[1]):
-            marginal += np.bincount(own[:, a], w, minlength=values.n_atoms)
+        for a in range(space_atoms.shape[1]):
+            marginal += np.bincount(space_atoms[:, a], w, minlength=values.n_atoms)
         whole = values.settled[numbered[fixed]].all(axis=1)
         return cls(
             system=system,
@@ -153,8 +153,8 @@ class WorldSearch:
             if self.can_move and not self.learned and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
-                own_cost = self.atom_cost(cost[len(self.anchored) :])
-                chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
+                row_cost = self.atom_cost(cost[len(self.anchored) :])
+                chain = self.space.near_rows(points, row_cost, self.w, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
             chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
             final = World(points, chosen, misfit)
@@ -173,8 +173,8 @@ class WorldSearch:
         the worlds tell.
         """
         live, cell = self._live_of(final), self.cells(final)
-        settled = self.values.first[self.atoms[self.settled]]
-        values = np.concatenate([settled, final.values])
+        fixed_values = self.values.first[self.atoms[self.settled]]
+        values = np.concatenate([fixed_values, final.values])
         sure = np.ones(values.shape)
         if len(final.values):
             if open_sure is None:
@@ -187,8 +187,8 @@ class WorldSearch:
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
         fixed = np.arange(len(values)) < len(self.settled) + len(self.anchored)
         several = worlds or [final]
-        kept = several[:: -(-len(several) // most_worlds(len(values)))]
-        held = np.stack([np.concatenate([settled, w.values]) for w in kept])
+        thinned = several[:: -(-len(several) // most_worlds(len(values)))]
+        held = np.stack([np.concatenate([fixed_values, w.values]) for w in thinned])
         worlds_of = self.values.atom_of[held]
         return Rows(values, sure, proved, unique, final.misfit, worlds_of, fixed)
 
@@ -229,11 +229,11 @@ class WorldSearch:
         cell = self.system.cell[self.live]
         fixed = np.concatenate([self.settled, self.anchored])
         left = m - np.bincount(cell[fixed], minlength=len(m))
-        own = cell[self.live_of]
-        order = np.argsort(own, kind="stable")
+        cell_of_point = cell[self.live_of]
+        order = np.argsort(cell_of_point, kind="stable")
         edge = np.cumsum(self.w[order] + 1e-12)
-        begin = np.searchsorted(own[order], np.arange(len(m)))
-        end = np.searchsorted(own[order], np.arange(len(m)), side="right")
+        begin = np.searchsorted(cell_of_point[order], np.arange(len(m)))
+        end = np.searchsorted(cell_of_point[order], np.arange(len(m)), side="right")
         where = np.repeat(np.flatnonzero(left > 0), left[left > 0])
         low = np.where(begin[where] > 0, edge[begin[where] - 1], 0.0)
         u = low + rng.random(len(where)) * (edge[end[where] - 1] - low)

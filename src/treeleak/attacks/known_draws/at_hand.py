@@ -24,9 +24,11 @@ def rows_at_hand(domains: Domains, values: Values) -> Rows:
     drawn = evidence.drawn
     rows = np.flatnonzero(drawn)
     label = bits_set(domains.bits).argmax(axis=1)
-    own = domains.chosen(label)[rows]
+    chosen_leaf = domains.chosen(label)[rows]
     # A leaf more than once changes nothing of what all of them admit.
-    places = boxes.common(np.where(own >= 0, own, own.max(axis=1, keepdims=True)))[1]
+    places = boxes.common(
+        np.where(chosen_leaf >= 0, chosen_leaf, chosen_leaf.max(axis=1, keepdims=True))
+    )[1]
     atoms = np.zeros((evidence.n_rows, places.shape[1] + 1), dtype=np.int64)
     atoms[rows] = np.column_stack([places, label[rows]])
     for a, column in enumerate(atoms[rows].T):
@@ -51,9 +53,9 @@ def proved_of(walked: Rows, domains: Domains, values: Values) -> Rows:
 
 def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
     """Which rows, in some leaves, are proved if these are the ones that are left."""
-    settled = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
-    out = np.zeros(len(settled), dtype=bool)
-    out[settled] = domains.boxes.within_one(leaf[settled], domains.draws.T[settled] > 0)
+    decided = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
+    out = np.zeros(len(decided), dtype=bool)
+    out[decided] = domains.boxes.within_one(leaf[decided], domains.draws.T[decided] > 0)
     return out
 
 

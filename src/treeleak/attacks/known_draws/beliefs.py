@@ -43,7 +43,7 @@ on average, until beliefs are taken to have settled."""
 _LEAST = 1e-300
 
 
-def classes_by_leaves(own: LeafBeliefs, mended: Mended, clock: Clock) -> Guess | None:
+def classes_by_leaves(beliefs: LeafBeliefs, mended: Mended, clock: Clock) -> Guess | None:
     """Find classes that meet what whole trees count, by what every leaf counts.
 
     Returns the best guess when the time was up, or nothing better came for long; None if there was
@@ -51,9 +51,9 @@ def classes_by_leaves(own: LeafBeliefs, mended: Mended, clock: Clock) -> Guess |
     """
     best, before, probable, gainless, step, most = None, None, None, 0, _STEP, _STEP
     while not clock.stopped and gainless < _PATIENCE:
-        own.believe()
-        label = _balanced(own.classes, own.drawn, own.n)
-        own.weigh(label)
+        beliefs.believe()
+        label = _balanced(beliefs.classes, beliefs.drawn, beliefs.n)
+        beliefs.weigh(label)
         probable = label if probable is None else probable + _RECENT * (label - probable)
         guess = mended(probable)
         gainless += 1
@@ -66,28 +66,28 @@ def classes_by_leaves(own: LeafBeliefs, mended: Mended, clock: Clock) -> Guess |
             step, most = _next(step, most, moved)
         before = label
         clock.tell("finding the classes of rows from what leaves count", 0.0, best[1])
-        own.listen(step, 1.0, clock)
+        beliefs.listen(step, 1.0, clock)
     return best
 
 
-def places_by_leaves(own: LeafBeliefs, clock: Clock) -> FloatArray:
+def places_by_leaves(beliefs: LeafBeliefs, clock: Clock) -> FloatArray:
     """How probable the atoms of each row's attributes are, by what every leaf counts.
 
     Goes on from what was heard before. Returns an array of shape (n_rows, n_atoms).
     """
-    own.believe()
-    atoms, step, last = own.atoms, _STEP, np.inf
-    every = 2 * len(atoms) * (len(own.start) - 1)
+    beliefs.believe()
+    atoms, step, last = beliefs.atoms, _STEP, np.inf
+    every = 2 * len(atoms) * (len(beliefs.start) - 1)
     for r in range(_ROUNDS):
         if clock.stopped:
             break
         clock.tell("finding where rows lie from what leaves count", r / _ROUNDS)
-        halfway = r >= _COUNTS and r % 2 == 0
-        own.listen(step, _HEEDED, clock, atoms if halfway else None)
-        own.believe()
-        before, atoms = atoms, own.atoms
+        use_midpoints = r >= _COUNTS and r % 2 == 0
+        beliefs.listen(step, _HEEDED, clock, atoms if use_midpoints else None)
+        beliefs.believe()
+        before, atoms = atoms, beliefs.atoms
         moved = float(np.abs(atoms - before).sum()) / every
-        if halfway:
+        if use_midpoints:
             continue
         if moved < _MOVED * step:
             break
@@ -101,9 +101,11 @@ def compile_beliefs() -> None:
     """Compile what passes messages between rows and trees."""
     evidence, misses = smallest(), iter((1, 0))
     boxes, possible = LeafBoxes.of(evidence.geometry), np.ones((3, 1), dtype=bool)
-    own = LeafBeliefs.of(evidence, boxes, None, possible, Clock(np.inf))
-    own.listen(0.0, 1.0, Clock(np.inf), own.atoms)
-    classes_by_leaves(own, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(np.inf))
+    beliefs = LeafBeliefs.of(evidence, boxes, None, possible, Clock(np.inf))
+    beliefs.listen(0.0, 1.0, Clock(np.inf), beliefs.atoms)
+    classes_by_leaves(
+        beliefs, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(np.inf)
+    )
 
 
 def _next(step: float, most: float, moved: float) -> tuple[float, float]:

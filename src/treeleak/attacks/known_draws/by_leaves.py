@@ -49,10 +49,10 @@ def _candidates(listing: Listing, places: IntArray) -> IntArray | None:
     domains, row = listing.domains, listing.row
     leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
     same = (listing.leaf(slice(None)) == leaf[row]) | (domains.draws.T[row] == 0)
-    own = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
-    rows, first = np.unique(row[own], return_index=True)
+    matches = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
+    rows, first = np.unique(row[matches], return_index=True)
     if len(rows) < domains.evidence.drawn.sum():
         return None
     out = np.full(len(places), -1, dtype=np.int64)
-    out[rows] = own[first]
+    out[rows] = matches[first]
     return out

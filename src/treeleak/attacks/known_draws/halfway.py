@@ -21,19 +21,21 @@ def laid_out(geometry: Geometry, boxes: LeafBoxes, n_trees: int) -> list[TreeTes
     if geometry.release.thresholds_are != "midpoints":
         return [None] * n_trees
     start = np.append(0, np.cumsum(geometry.radix))
-    told = (boxes.place >= 0) & (geometry.radix - boxes.missing > 2)
+    numeric = (boxes.place >= 0) & (geometry.radix - boxes.missing > 2)
     ends = np.append(boxes.forest.root, len(boxes.forest.left))
-    return [_tests(geometry, boxes, t, start, told, *ends[t : t + 2]) for t in range(n_trees)]
+    return [_tests(geometry, boxes, t, start, numeric, *ends[t : t + 2]) for t in range(n_trees)]
 
 
 def _tests(
-    geometry: Geometry, boxes: LeafBoxes, tree: int, start: IntArray, told: BoolArray,
+    geometry: Geometry, boxes: LeafBoxes, tree: int, start: IntArray, numeric: BoolArray,
     root: int, end: int,
 ) -> TreeTests:  # fmt: skip
     """Lay out one tree, whose nodes are numbered from ``root`` up to ``end``."""
     forest, attribute = boxes.forest, geometry.compiled[1][root:end]
     inner = attribute >= 0
-    left, right = (np.where(inner, own[root:end] - root, -1) for own in (forest.left, forest.right))
+    left, right = (
+        np.where(inner, child[root:end] - root, -1) for child in (forest.left, forest.right)
+    )
     range_ = np.zeros((2, end - root, len(start) - 1), dtype=np.int64)
     range_[1, 0] = np.diff(start) - boxes.missing
     begin, cut, until = (np.zeros(end - root, dtype=np.int64) for _ in range(3))
@@ -45,7 +47,7 @@ def _tests(
             continue
         at = min(max(int(forest.cut[root + v]), low[0, a]), low[1, a])
         range_[1, left[v], a] = range_[0, right[v], a] = at
-        if told[a]:
+        if numeric[a]:
             begin[v], cut[v], until[v] = start[a] + np.array([low[0, a], at, low[1, a]])
             if boxes.missing[a]:
                 gone[v, 0 if forest.gone_left[root + v] else 1] = start[a + 1] - 1

@@ -41,19 +41,19 @@ class TreeTests(NamedTuple):
 
 @njit()
 def hear_tests(
-    tests: Any, ends: Any, rows: Any, leaf: Any, heard: Any, probable: Any, out: Any
+    tests: Any, ends: Any, rows: Any, leaf: Any, with_counts: Any, probable: Any, out: Any
 ) -> None:
     """Add up, as logs, how much more probable thresholds are with a row at an atom than elsewhere.
 
     ``ends``, shape (2, n_atoms): lowest and highest value of each; ``leaf``, shape (n_places,);
-    ``heard``, shape (n_own_rows, n_places): how probable places are of each row; ``probable``,
-    shape (n_rows, n_atoms): how probable atoms are; ``out``: shaped so, too.
+    ``with_counts``, shape (n_tree_rows, n_places): how probable places are of each row;
+    ``probable``, shape (n_rows, n_atoms): how probable atoms are; ``out``: shaped so, too.
     """
     there = np.zeros((len(tests.left), len(rows)))
     for j in range(len(leaf)):
         v = tests.leaf[leaf[j]]
         for i in range(len(rows)):
-            there[v, i] += heard[i, j]
+            there[v, i] += with_counts[i, j]
     for v in range(len(tests.left) - 1, -1, -1):
         if tests.left[v] >= 0:
             for i in range(len(rows)):
@@ -71,16 +71,16 @@ def _hear_test(
     near_right = np.flatnonzero(there[tests.right[v]] > _NEAR)
     cut, n_left = tests.cut[v], tests.cut[v] - tests.begin[v]
     n_right = tests.end[v] - cut
-    own_left, own_right = rows[near_left], rows[near_right]
+    rows_left, rows_right = rows[near_left], rows[near_right]
     dense_left = _density(
-        there[tests.left[v]][near_left], own_left, probable, tests.begin[v], cut, tests.gone[v, 0]
+        there[tests.left[v]][near_left], rows_left, probable, tests.begin[v], cut, tests.gone[v, 0]
     )
     dense_right = _density(
-        there[tests.right[v]][near_right], own_right, probable, cut, tests.end[v], tests.gone[v, 1]
+        there[tests.right[v]][near_right], rows_right, probable, cut, tests.end[v], tests.gone[v, 1]
     )
     empty_left, empty_right = np.ones(n_left + 1), np.ones(n_right + 1)
-    n_left = _emptied(cut - 1, -1, n_left, own_left, dense_left, probable, empty_left)
-    n_right = _emptied(cut, 1, n_right, own_right, dense_right, probable, empty_right)
+    n_left = _emptied(cut - 1, -1, n_left, rows_left, dense_left, probable, empty_left)
+    n_right = _emptied(cut, 1, n_right, rows_right, dense_right, probable, empty_right)
     of_left, of_right = np.zeros(n_left), np.zeros(n_right)
     first = 0
     for w in range(n_left):
@@ -95,8 +95,8 @@ def _hear_test(
             both /= (high - low) * (ends[1, cut + u] - ends[0, cut + u])
             of_left[w] += (empty_right[u] - empty_right[u + 1]) * both
             of_right[u] += (empty_left[w] - empty_left[w + 1]) * both
-    _tell(cut - 1, -1, own_left, dense_left, probable, empty_left, of_left, out)
-    _tell(cut, 1, own_right, dense_right, probable, empty_right, of_right, out)
+    _tell(cut - 1, -1, rows_left, dense_left, probable, empty_left, of_left, out)
+    _tell(cut, 1, rows_right, dense_right, probable, empty_right, of_right, out)
 
 
 @njit()

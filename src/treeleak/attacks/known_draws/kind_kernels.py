@@ -25,25 +25,25 @@ def count_kinds(tree: Any, c: Any, upto: Any, share: Any, mean: Any, count: Any)
     (n_kinds,). Adds to ``mean``, shape (n_kinds, n_atoms), and ``count``, shaped as ``share``.
     Returns the log of how probable the counts are.
     """
-    n_kinds, n_positions = len(upto), tree.first[-1]
-    mass, total = np.zeros(n_positions), np.zeros((n_kinds, n_positions + 1))
-    weight, log = np.zeros((n_kinds, 2, len(tree.leaf))), 0.0
-    for z in range(n_kinds):
+    n_latent, n_positions = len(upto), tree.first[-1]
+    mass, total = np.zeros(n_positions), np.zeros((n_latent, n_positions + 1))
+    weight, log = np.zeros((n_latent, 2, len(tree.leaf))), 0.0
+    for z in range(n_latent):
         read_pieces(tree, upto[z], mass)
         sum_pieces(tree, mass, total[z])
     for j in np.flatnonzero(tree.label == c):
         whole = _LEAST
-        for z in range(n_kinds):
+        for z in range(n_latent):
             weight[z, 0, j] = share[z]
             for k in range(tree.bound[tree.leaf[j]], tree.bound[tree.leaf[j] + 1]):
                 weight[z, 0, j] *= admitted(tree, k, total[z])
             whole += weight[z, 0, j]
         log += tree.n[j] * np.log(whole)
-        for z in range(n_kinds):
+        for z in range(n_latent):
             weight[z, 0, j] *= tree.n[j] / whole
             count[z] += weight[z, 0, j]
     factor = np.zeros((2, n_positions + 1))
-    for z in range(n_kinds):
+    for z in range(n_latent):
         whole = project(tree, weight[z], total[z], factor)[0]
         for q in range(len(tree.first) - 1):
             for p in range(tree.first[q], tree.first[q + 1] - 1):

@@ -38,7 +38,7 @@ class Kinds:
 
 
 def fitted_kinds(
-    trees: list[TreePieces], n_kinds: int, n_classes: int, start: IntArray, clock: Clock
+    trees: list[TreePieces], n_latent: int, n_classes: int, start: IntArray, clock: Clock
 ) -> Kinds:
     """Fit kinds to what all leaves count.
 
@@ -49,9 +49,11 @@ def fitted_kinds(
     shares, atoms = [], []
     for c, whole in enumerate(share / share.sum()):
         usual, _ = _fitted(trees, c, start, even, np.ones(1), even, clock)
-        apart = _scaled(_apart(usual.repeat(n_kinds, axis=0), start), start)
-        own, of_kind = _fitted(trees, c, start, apart, np.full(n_kinds, 1 / n_kinds), usual, clock)
-        atoms.append(np.log(own))
+        apart = _scaled(_apart(usual.repeat(n_latent, axis=0), start), start)
+        atom_share, of_kind = _fitted(
+            trees, c, start, apart, np.full(n_latent, 1 / n_latent), usual, clock
+        )
+        atoms.append(np.log(atom_share))
         shares.append(np.log(whole * of_kind))
     return Kinds(np.array(shares), np.array(atoms))
 
@@ -60,9 +62,9 @@ def _apart(atoms: FloatArray, start: IntArray) -> FloatArray:
     """Set kinds apart: each has more of the low or of the high atoms of an attribute."""
     rng, out = np.random.default_rng(0), atoms.copy()
     for begin, end in pairwise(start if len(atoms) > 1 else ()):
-        own = out[:, begin:end]
-        place = 2.0 * np.cumsum(own, axis=1) - own - 1.0
-        own *= np.exp(_APART * rng.normal(size=(len(own), 1)) * place)
+        part = out[:, begin:end]
+        place = 2.0 * np.cumsum(part, axis=1) - part - 1.0
+        part *= np.exp(_APART * rng.normal(size=(len(part), 1)) * place)
     return out
 
 
@@ -96,9 +98,9 @@ def _counted(
     upto = np.pad(atoms.cumsum(axis=1), ((0, 0), (1, 0)))
     mean, count = np.zeros((THREADS, *atoms.shape)), np.zeros((THREADS, len(share)))
 
-    def some(own: int) -> float:
-        few = trees[own::THREADS]
-        logs = [kernels.count_kinds(t, c, upto, share, mean[own], count[own]) for t in few]
+    def some(worker: int) -> float:
+        few = trees[worker::THREADS]
+        logs = [kernels.count_kinds(t, c, upto, share, mean[worker], count[worker]) for t in few]
         return float(sum(logs))
 
     log = sum(run_all([partial(some, i) for i in range(THREADS)]))

@@ -39,7 +39,7 @@ def fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem,
 
 
 def fit_likely(
-    problem: RowProblem, first: Fit, expected: FloatArray | None, clock: Clock, tell: Tell
+    problem: RowProblem, first: Fit, expected: FloatArray | None, clock: Clock, report: Tell
 ) -> tuple[RowProblem, Fit | None]:
     """Go on from a fit until every count is met, or nothing more is gained.
 
@@ -53,7 +53,7 @@ def fit_likely(
             part = problem.only(likely_candidates(problem, now.u, shares[0])).narrowed(clock)
             if not part.n_open:
                 return part, None
-            found = part, _go_on(part, now, expected, clock, tell)
+            found = part, _go_on(part, now, expected, clock, report)
         except Unmet:
             # Something true was set aside.
             del shares[0]
@@ -63,18 +63,18 @@ def fit_likely(
         last = found[1]
         if not last.misfit or last.levelled or clock.stopped:
             break
-        now = _go_on(problem, last, expected, clock, tell, 1)
+        now = _go_on(problem, last, expected, clock, report, 1)
     if found is None:
-        found = problem, _go_on(problem, first, expected, clock, tell, _ROUND * _ROUNDS)
+        found = problem, _go_on(problem, first, expected, clock, report, _ROUND * _ROUNDS)
     return found
 
 
 def _go_on(
-    part: RowProblem, now: Fit, expected: FloatArray | None, clock: Clock, tell: Tell,
+    part: RowProblem, now: Fit, expected: FloatArray | None, clock: Clock, report: Tell,
     evaluations: int = _ROUND,
 ) -> Fit:  # fmt: skip
     reference = None if expected is None else np.log(expected[part.pair])[part.column]
     return fit(
         part, clock, reference=reference, start=now.multipliers, evaluations=evaluations,
-        tell=lambda fit: tell(part, fit),
+        report=lambda fit: report(part, fit),
     )  # fmt: skip

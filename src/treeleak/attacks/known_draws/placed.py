@@ -97,8 +97,8 @@ def placed_rows(
     never = pair < 0
     if never.any():
         # Where nothing is known, the pair that shares most values with the rows that are known.
-        likeness = np.asarray(inside @ (marginal / len(pair))).ravel()
-        pair = np.where(never, used[int(rounded(likeness).argmax())], pair)
+        typicalness = np.asarray(inside @ (marginal / len(pair))).ravel()
+        pair = np.where(never, used[int(rounded(typicalness).argmax())], pair)
     at = np.searchsorted(used, pair)
     atoms = typical[at]
     sure = np.column_stack([
@@ -144,11 +144,11 @@ def typicality(
     rows, times = np.unique(pair[pair >= 0], return_counts=True)
     points = _Points.of(rows, pairs, places, values)
     inside = points.within(points.product(values.atom_sizes))
-    heard = np.asarray(inside.T @ times.astype(float)).ravel()
-    own = _Points.of(wanted, pairs, places, values)
-    log_w = np.log(heard + values.atom_sizes / values.n_atoms)[own.atoms].sum(axis=1)
+    counted = np.asarray(inside.T @ times.astype(float)).ravel()
+    row_points = _Points.of(wanted, pairs, places, values)
+    log_w = np.log(counted + values.atom_sizes / values.n_atoms)[row_points.atoms].sum(axis=1)
     out = np.full(len(wanted), -np.inf)
-    np.logaddexp.at(out, own.owner, log_w)
+    np.logaddexp.at(out, row_points.owner, log_w)
     return out
 
 
@@ -204,17 +204,17 @@ class _Points:
     def of(cls, used: IntArray, pairs: Pairs, places: Places, values: Values) -> _Points:
         number = np.full(len(pairs.cell), -1, dtype=np.int64)
         number[used] = np.arange(len(used))
-        own = np.flatnonzero(number[pairs.pair] >= 0)
-        own = own[np.argsort(number[pairs.pair[own]], kind="stable")]
-        owner = number[pairs.pair[own]]
-        atoms = places.atoms(pairs.points[own]) + values.atom_start[:-2]
-        atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[own]])
+        selected = np.flatnonzero(number[pairs.pair] >= 0)
+        selected = selected[np.argsort(number[pairs.pair[selected]], kind="stable")]
+        owner = number[pairs.pair[selected]]
+        atoms = places.atoms(pairs.points[selected]) + values.atom_start[:-2]
+        atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[selected]])
         first = np.searchsorted(owner, np.arange(len(used)))
         lowest, highest = np.minimum.reduceat(atoms, first), np.maximum.reduceat(atoms, first)
         size = np.bincount(owner, minlength=len(used))
         step = np.maximum(-(-size // _POINTS), 1)
         few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
-        grid = pairs.points[own[few]]
+        grid = pairs.points[selected[few]]
         return cls(grid, atoms[few], owner[few], lowest, highest, len(used), values.n_atoms)
 
     def product(self, weight: FloatArray) -> FloatArray:
@@ -241,13 +241,13 @@ class _Points:
         As if each of its pairs admitted all atoms between its points, and nothing told them apart
         but ``weight``, shape (n_atoms,).
         """
-        own = sparse.coo_array(share[row])
-        line, pair = own.coords
+        entries = sparse.coo_array(share[row])
+        line, pair = entries.coords
         low, high, wanted = self.lowest[pair, a], self.highest[pair, a], atom[line]
         below = np.append(0.0, np.cumsum(weight))
         part = weight[wanted] / (below[high + 1] - below[low])
         within = (low <= wanted) & (wanted <= high)
-        chance = np.bincount(line, own.data * part * within, minlength=len(atom))
+        chance = np.bincount(line, entries.data * part * within, minlength=len(atom))
         return np.asarray(chance, dtype=float)
 
     def typical(self, inside: sparse.csr_array) -> IntArray:

@@ -39,16 +39,19 @@ class Ruled:
         """
         groups: list[tuple[set[int], list[Rule]]] = []
         for rule in geometry.schema.rules:
-            own, rules = set(_attributes(geometry, rule)), [rule]
-            for group in [g for g in groups if g[0] & own]:
+            attributes, rules = set(_attributes(geometry, rule)), [rule]
+            for group in [g for g in groups if g[0] & attributes]:
                 groups.remove(group)
-                own, rules = own | group[0], rules + group[1]
-            groups.append((own, rules))
-        return tuple(cls._tabled(geometry, np.array(sorted(own)), rules) for own, rules in groups)
+                attributes, rules = attributes | group[0], rules + group[1]
+            groups.append((attributes, rules))
+        return tuple(
+            cls._tabled(geometry, np.array(sorted(attributes)), rules)
+            for attributes, rules in groups
+        )
 
     @classmethod
-    def _tabled(cls, geometry: Geometry, own: IntArray, rules: list[Rule]) -> Ruled:
-        radix = [int(n) for n in geometry.radix[own]]
+    def _tabled(cls, geometry: Geometry, attributes: IntArray, rules: list[Rule]) -> Ruled:
+        radix = [int(n) for n in geometry.radix[attributes]]
         if (n := math.prod(radix)) > _MOST:
             raise NotCovered(
                 f"rules between columns on a grid of {short(geometry.n_points)} points, with "
@@ -56,8 +59,8 @@ class Ruled:
                 f"at most {_MOST:,}"
             )
         atoms = np.zeros((n, len(geometry.radix)), dtype=np.int64)
-        atoms[:, own] = np.indices(radix).reshape(len(radix), -1).T
-        return cls(own, rules_hold(rules, geometry.parts, atoms).reshape(radix))
+        atoms[:, attributes] = np.indices(radix).reshape(len(radix), -1).T
+        return cls(attributes, rules_hold(rules, geometry.parts, atoms).reshape(radix))
 
     def points(self, admitted: list[BoolArray]) -> IntArray:
         """Choose points of a box that the rules allow; none if they allow none.
@@ -96,24 +99,24 @@ def places_of(
     kept : bool array, shape (n_lines,)
         Which lines these are.
     """
-    places, kept = boxes.common(leaves), np.ones(len(leaves), dtype=bool)
+    places, allowed = boxes.common(leaves), np.ones(len(leaves), dtype=bool)
     if not rules:
-        return places, kept
-    most = 2 * max(len(own.attributes) for own in rules)
+        return places, allowed
+    most = 2 * max(len(table.attributes) for table in rules)
     places = np.concatenate([places, np.repeat(places[1:2], most, axis=0)])
-    for own in rules:
-        admitted = [boxes.admitted(leaves, a) for a in own.attributes.tolist()]
+    for table in rules:
+        admitted = [boxes.admitted(leaves, a) for a in table.attributes.tolist()]
         different, line = np.unique(np.hstack(admitted), axis=0, return_inverse=True)
         parts = np.cumsum([part.shape[1] for part in admitted])[:-1]
         for i, box in enumerate(different):
-            points, same = own.points(np.split(box, parts)), np.flatnonzero(line.ravel() == i)
+            points, same = table.points(np.split(box, parts)), np.flatnonzero(line.ravel() == i)
             if len(points):
-                at = np.arange(len(places)), same, own.attributes
+                at = np.arange(len(places)), same, table.attributes
                 padded = np.vstack([points, np.repeat(points[1:2], len(places) - len(points), 0)])
                 places[np.ix_(*at)] = padded[:, None, :]
             else:
-                kept[same] = False
-    return places[:, kept], kept
+                allowed[same] = False
+    return places[:, allowed], allowed
 
 
 def reached(boxes: LeafBoxes, rules: tuple[Ruled, ...]) -> BoolArray:

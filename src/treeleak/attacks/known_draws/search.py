@@ -102,14 +102,14 @@ def search(
 
     Raises OutOfTime if the time is up before the first evaluation ends.
     """
-    settled = problem.settled >= 0
+    decided = problem.settled >= 0
     if not problem.n_open:
-        none = np.zeros_like(settled)
-        return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
-    seen = _Seen(clock, settled)
+        none = np.zeros_like(decided)
+        return Found(problem.settled, 0, decided, none, (problem, np.zeros(0)))
+    seen = _Seen(clock, decided)
     if met is not None:
         even = 1.0 / np.diff(problem.start)[problem.owner]
-        seen.best = Found(met, 0, settled, np.zeros_like(settled), (problem, even))
+        seen.best = Found(met, 0, decided, np.zeros_like(decided), (problem, even))
         clock.record(0)
     # What lies between two looks at the clock may take long.
     found = None
@@ -126,14 +126,14 @@ def _searched(
     brief: float | None,
 ) -> Found:  # fmt: skip
     """Search until every count is met or the clock stops."""
-    settled = problem.settled >= 0
-    none = np.zeros_like(settled)
-    first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
+    decided = problem.settled >= 0
+    none = np.zeros_like(decided)
+    first = fit(problem, clock, evaluations=_FIRST, report=partial(seen.tell, problem))
     if brief is not None:
         least = _OPEN * problem.n_open
         seen.several = clearly_less(least, entropy_left(problem, first.u, least))
         clock = clock.part(brief) if seen.several else clock
-    best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
+    best = Found(problem.complete(first.choice), first.misfit, decided, none, (problem, first.u))
     best = seen.or_better(best)
     likely_now = likely_candidates(problem, first.u, _HARDLY)
     prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)
@@ -141,10 +141,10 @@ def _searched(
         return prove(best, multipliers=first.multipliers)
     likely, last = fit_likely(problem, first, expected, clock, seen.tell)
     if last is None:
-        best = Found(likely.settled, 0, settled, none, (likely, np.zeros(0)))
+        best = Found(likely.settled, 0, decided, none, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
     pair = likely.complete(last.choice)
-    best = Found(pair, last.misfit, settled, none, (likely, last.u))
+    best = Found(pair, last.misfit, decided, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
     few, u = _to_sharpen(likely, last.u)
     attempt = 0
@@ -207,8 +207,8 @@ def _certain(
 
 def _to_sharpen(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
     """Set unlikely candidates aside, but none where each row would have one left."""
-    few, own = fewer(problem, u, _HARDLY)
-    return (few, own) if few.n_open else (problem, u)
+    few, fitted = fewer(problem, u, _HARDLY)
+    return (few, fitted) if few.n_open else (problem, u)
 
 
 def _sharpened(
@@ -235,7 +235,7 @@ def _sharpened(
             reference += alpha * reaction(likely, u)
         f = fit(
             likely, clock, reference=reference, start=multipliers,
-            evaluations=_EVALUATIONS * effort, tell=partial(seen.tell, likely),
+            evaluations=_EVALUATIONS * effort, report=partial(seen.tell, likely),
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
@@ -260,7 +260,7 @@ def _repaired(
 ) -> Found:
     """Open the rows at which counts are missed, hold the others, and solve for those."""
     stage = "repairing the rows at which counts are missed"
-    shares, opened = iter(_SUSPECT), 0
+    shares, n_opened = iter(_SUSPECT), 0
     while best.misfit and not clock.stopped:
         choice = problem.descended(problem.columns_of(best.pair), clock)
         if (misfit := problem.misfit(choice)) < best.misfit:
@@ -271,16 +271,16 @@ def _repaired(
             break
         clock.tell(stage, 0.9, best.misfit)
         suspect = problem.suspicion(choice) >= share
-        if suspect.sum() <= max(opened, 1):
+        if suspect.sum() <= max(n_opened, 1):
             continue
-        opened = int(suspect.sum())
+        n_opened = int(suspect.sum())
         held = problem.column == choice[problem.owner]
         alive = suspect[problem.owner] | held
         pair, misfit = _opened(problem, alive, best, expected, clock, seed, seen)
         if misfit < best.misfit:
             best = replace(best, pair=pair, misfit=misfit)
             clock.record(misfit)
-            shares, opened = iter(_SUSPECT), 0
+            shares, n_opened = iter(_SUSPECT), 0
     return best
 
 
@@ -354,8 +354,8 @@ def settled_by(problem: RowProblem, found: Found, expected: FloatArray) -> Found
 
 def _undecided(problem: RowProblem, found: Found) -> RowProblem:
     """What is left with the proved rows in their places."""
-    own = problem.column == problem.columns_of(found.pair)[problem.owner]
-    return problem.only(own | ~found.proved[problem.rows[problem.owner]])
+    is_chosen = problem.column == problem.columns_of(found.pair)[problem.owner]
+    return problem.only(is_chosen | ~found.proved[problem.rows[problem.owner]])
 
 
 def typical(
@@ -385,10 +385,10 @@ def typical(
     )  # fmt: skip
     if not f.misfit:
         return replace(found, pair=rest.complete(f.choice), marginals=(rest, f.u))
-    own = rest.column == rest.columns_of(found.pair)[rest.owner]
+    is_chosen = rest.column == rest.columns_of(found.pair)[rest.owner]
     # Few candidates first: what is found there is where the next search begins.
     for share in _BELIEVABLE:
-        part = rest.only(likely_candidates(rest, f.u, share) | own)
+        part = rest.only(likely_candidates(rest, f.u, share) | is_chosen)
         solver = RowSolver(part)
         if not part.n_open or solver.n_terms > MODEL_TERMS:
             continue

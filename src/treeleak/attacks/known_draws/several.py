@@ -70,7 +70,7 @@ def seconds_needed(n_rows: int) -> float:
 
 
 def several_datasets(
-    evidence: KnownDraws, pairs: Pairs, values: Values, given: Given, found: Found, rows: Rows,
+    evidence: KnownDraws, pairs: Pairs, values: Values, side_info: Given, found: Found, rows: Rows,
     clock: Clock, seed: int,
 ) -> Answer | None:  # fmt: skip
     """Estimate the rows from datasets that meet the counts, of which there are several.
@@ -100,7 +100,7 @@ def several_datasets(
     parts = _held(found, pairs, geometry, values)
     likelihood = KnownLikelihood.of(evidence)
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, parts, clock)
-    density = given.density(geometry)
+    density = side_info.density(geometry)
     prior = population_prior(density, target)
     at = values.places(rows.values)
 
@@ -156,9 +156,9 @@ def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> Kno
     """Hold proved rows to their cells."""
     if not found.proved.any():
         return None
-    cells, own = np.unique(found.pair[found.proved], return_inverse=True)
+    cells, cell_number = np.unique(found.pair[found.proved], return_inverse=True)
     group = np.zeros(len(found.pair), dtype=np.int64)
-    group[found.proved] = 1 + own.ravel()
+    group[found.proved] = 1 + cell_number.ravel()
     allowed = np.zeros((1 + len(cells), values.n_atoms), dtype=bool)
     allowed[0] = True
     inside = np.flatnonzero(np.isin(pairs.pair, cells))
@@ -175,8 +175,8 @@ def _joined(walked: Sequence[Walked]) -> Walked:
     for one in walked:
         drawn += [(atoms, len(chains) + c, height) for atoms, c, height in one.drawn]
         chains += one.chains
-    settled = all(one.settled for one in walked)
-    return replace(walked[0], drawn=drawn, chains=chains, settled=settled)
+    converged = all(one.settled for one in walked)
+    return replace(walked[0], drawn=drawn, chains=chains, settled=converged)
 
 
 def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
@@ -223,9 +223,9 @@ def _in_order(found: Middle, samples: Samples, target: PosteriorTarget) -> Middl
     cost = values.expected_cost(share)
     order = np.arange(n_rows)
     for g in np.unique(group):
-        own = np.flatnonzero(group == g)
-        far = np.zeros((len(own), len(own)))
+        members = np.flatnonzero(group == g)
+        far = np.zeros((len(members), len(members)))
         for a in range(found.chosen.shape[1]):
-            far += cost[np.ix_(own, found.chosen[own, a])]
-        order[own] = own[linear_sum_assignment(far)[1]]
+            far += cost[np.ix_(members, found.chosen[members, a])]
+        order[members] = members[linear_sum_assignment(far)[1]]
     return replace(found, chosen=found.chosen[order], share=share)

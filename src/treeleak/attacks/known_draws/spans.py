@@ -40,10 +40,10 @@ def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolAr
     boxes, forest = domains.boxes, domains.boxes.forest
     radix, leaf_start = boxes.geometry.radix, boxes.geometry.leaf_start
     span = np.empty((2, len(closed), len(radix)), dtype=np.int64)
-    settled = np.zeros((len(closed), len(leaf_start) - 1), dtype=bool)
+    decided = np.zeros((len(closed), len(leaf_start) - 1), dtype=bool)
     where = leaf_start, boxes.place, forest.set_start, forest.leaves, radix
-    spans_of_rows(closed, domains.drawn, where, span, settled)
-    return span, settled
+    spans_of_rows(closed, domains.drawn, where, span, decided)
+    return span, decided
 
 
 def walled(
@@ -60,18 +60,18 @@ def walled(
     closed = domains.closed(constraints.label, constraints.open_label)
     if proved is not None and atoms is not None and proved.any():
         masks = constraints.masks
-        own = np.repeat(
+        is_leaf = np.repeat(
             constraints.draws[proved] > 0, np.diff(domains.boxes.geometry.leaf_start), 1
         )
         row, tree = np.nonzero(constraints.draws[proved] > 0)
-        own[row, masks.row[masks.trace(atoms[proved])[row, tree]]] = False
-        closed[proved] |= own.astype(np.uint8)
-    span, settled = spans(domains, closed)
-    return replace(constraints, closed=closed, span=span, settled=settled)
+        is_leaf[row, masks.row[masks.trace(atoms[proved])[row, tree]]] = False
+        closed[proved] |= is_leaf.astype(np.uint8)
+    span, decided = spans(domains, closed)
+    return replace(constraints, closed=closed, span=span, settled=decided)
 
 
 @njit()
-def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, settled: Any) -> None:
+def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, decided: Any) -> None:
     """Write the spans of all rows, and which trees they settle.
 
     ``trees_of``: the trees that drew each row, and where each row's begin. ``where``: what each
@@ -87,10 +87,10 @@ def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, settled: Any
     for k in range(len(closed)):
         lows[:], sets[:] = 0, ~np.uint64(0)
         put(highs, radix - 1)
-        own = drawn[drawn_start[k] : drawn_start[k + 1]]
-        only = np.full(len(own), -1)
-        for i in range(len(own)):
-            t, n_left = own[i], 0
+        trees = drawn[drawn_start[k] : drawn_start[k + 1]]
+        only = np.full(len(trees), -1)
+        for i in range(len(trees)):
+            t, n_left = trees[i], 0
             least, most = radix.copy(), np.full(n_attributes, -1)
             either[:] = np.uint64(0)
             for e in range(leaf_start[t], leaf_start[t + 1]):
@@ -125,9 +125,9 @@ def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, settled: Any
             if lows[a] > highs[a]:
                 lows[a], highs[a] = 0, radix[a] - 1
             out[0, k, a], out[1, k, a] = lows[a], highs[a]
-        for i in range(len(own)):
+        for i in range(len(trees)):
             if only[i] >= 0:
-                settled[k, own[i]] = _holds(
+                decided[k, trees[i]] = _holds(
                     only[i], leaves, place, set_start, radix, out[0, k], out[1, k]
                 )
 

@@ -66,8 +66,8 @@ def walkers_at(
     fixed: BoolArray | None = None,
 ) -> list[Walker]:  # fmt: skip
     """Let walkers begin somewhere, or anywhere."""
-    own = np.random.SeedSequence(seeds).generate_state(_WALKERS)
-    return [Walker.started(constraints, int(seed), begin, fixed) for seed in own]
+    walker_seeds = np.random.SeedSequence(seeds).generate_state(_WALKERS)
+    return [Walker.started(constraints, int(seed), begin, fixed) for seed in walker_seeds]
 
 
 def takes_long(constraints: RowConstraints) -> bool:

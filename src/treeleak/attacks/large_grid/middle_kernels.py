@@ -309,8 +309,8 @@ def _mending(splits: Any, s: Any) -> tuple[int, int, int]:
             return -1, 0, 0
         new = low + int(uniform(s.rng) * (high - low + 1))
         # The least row must go if it lies too low; else any may come.
-        own = s.least[v] if new > s.least[v] or uniform(s.rng) < 0.5 else -1
-        return _someone(s, splits.right[v], a, own), a, new
+        bound = s.least[v] if new > s.least[v] or uniform(s.rng) < 0.5 else -1
+        return _someone(s, splits.right[v], a, bound), a, new
     for r in range(splits.radix[a]):
         at = test + r
         if splits.goes[at] and splits.low[at] <= s.least[v] <= splits.high[at]:
@@ -319,8 +319,8 @@ def _mending(splits: Any, s: Any) -> tuple[int, int, int]:
                 new = r
     if new < 0:
         return -1, 0, 0
-    own = s.greatest[v] if new < s.greatest[v] or uniform(s.rng) < 0.5 else -1
-    return _someone(s, splits.left[v], a, own), a, new
+    bound = s.greatest[v] if new < s.greatest[v] or uniform(s.rng) < 0.5 else -1
+    return _someone(s, splits.left[v], a, bound), a, new
 
 
 @njit()
@@ -343,15 +343,15 @@ def _meeting(splits: Any, s: Any) -> tuple[int, int, int]:
     if v < 0 or splits.parent[v] < 0:
         return -1, 0, 0
     come, up = s.residual[v, c] < 0, splits.parent[v]
-    own = splits.left[up] == v
+    is_left = splits.left[up] == v
     while splits.parent[up] >= 0 and uniform(s.rng) < 0.5:
-        own = splits.left[splits.parent[up]] == up
+        is_left = splits.left[splits.parent[up]] == up
         up = splits.parent[up]
-    other = splits.right[up] if own else splits.left[up]
+    other = splits.right[up] if is_left else splits.left[up]
     k = _someone(s, other if come else v, 0, -1)
     if k < 0 or s.label[k] != c:
         return -1, 0, 0
-    a, side = splits.attribute[up], own == come
+    a, side = splits.attribute[up], is_left == come
     new, nearest, n = -1, NOBODY, 0
     far = uniform(s.rng) < 0.5
     for r in range(splits.radix[a]):

@@ -66,8 +66,8 @@ class Middles:
         out = Standing(
             rank=np.column_stack(
                 [
-                    rank[np.searchsorted(atom, own)]
-                    for rank, atom, own in zip(self.rank, self.atom, walker.atoms.T, strict=True)
+                    rank[np.searchsorted(atom, column)]
+                    for rank, atom, column in zip(self.rank, self.atom, walker.atoms.T, strict=True)
                 ]
             ).astype(np.int64),
             label=walker.rows.label.astype(np.int64),
@@ -108,8 +108,8 @@ class Middles:
             return None
         known, begin = constraints.likely.log_share, constraints.masks.start
         parts = zip(self.rank, self.atom, begin, strict=False)
-        own = np.concatenate([start + atom[np.argsort(rank)] for rank, atom, start in parts])
-        return np.asarray(known[:, own], dtype=float)
+        by_rank = np.concatenate([start + atom[np.argsort(rank)] for rank, atom, start in parts])
+        return np.asarray(known[:, by_rank], dtype=float)
 
     def log_share(self, s: Standing, n_classes: int) -> FloatArray:
         """Say how common ranks are among the rows of each class; (n_classes, n_ranks)."""
@@ -119,24 +119,24 @@ class Middles:
         label = np.repeat(s.label, s.rank.shape[1])
         times = np.bincount(label * size + at, minlength=n_classes * size).reshape(-1, size)
         of_all = np.bincount(at, minlength=size) / len(s.rank)
-        doubt = _DOUBT * (_OWN * of_all + (1 - _OWN) / np.repeat(radix, radix))
-        return np.asarray(np.log(times + doubt))
+        pseudo_counts = _DOUBT * (_OWN * of_all + (1 - _OWN) / np.repeat(radix, radix))
+        return np.asarray(np.log(times + pseudo_counts))
 
     def places(self, s: Standing) -> IntArray:
         """The rows as finer atoms, numbered over all attributes; the class last."""
-        atoms = [np.argsort(r)[own] for r, own in zip(self.rank, s.rank.T, strict=True)]
+        atoms = [np.argsort(r)[column] for r, column in zip(self.rank, s.rank.T, strict=True)]
         return np.column_stack([*atoms, s.label]) + self.values.atom_start[:-1]
 
     def misfit(self, places: IntArray, constraints: RowConstraints) -> int:
         """Counts that rows miss which are given as finer atoms."""
-        own = self.atoms(places)
-        return constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
+        atoms = self.atoms(places)
+        return constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
 
     def atoms(self, places: IntArray) -> IntArray:
         """Atoms of the geometry in which finer ones are; the class last."""
-        own = places - self.values.atom_start[:-1]
-        atoms = [atom[x] for atom, x in zip(self.atom, own[:, :-1].T, strict=True)]
-        return np.column_stack([*atoms, own[:, -1]])
+        offset = places - self.values.atom_start[:-1]
+        atoms = [atom[x] for atom, x in zip(self.atom, offset[:, :-1].T, strict=True)]
+        return np.column_stack([*atoms, offset[:, -1]])
 
 
 def say_more(constraints: RowConstraints) -> bool:
@@ -160,14 +160,14 @@ def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
     atoms, start = [], np.zeros(len(values.start), dtype=np.int64)
     atom_of = np.empty(values.n_values, dtype=np.int64)
     for a in range(len(values.start) - 1):
-        own = slice(values.start[a], values.start[a + 1])
-        coarse = values.atom_of[own] - values.atom_start[a]
+        columns = slice(values.start[a], values.start[a + 1])
+        coarse = values.atom_of[columns] - values.atom_start[a]
         part = values.parts[a] if a < len(values.parts) else None
         finer = coarse
         if part is not None and len(part) > 1 and len(part.columns) == 1:
             finer = np.arange(len(coarse))
         start[a + 1] = start[a] + len(np.unique(finer))
-        atom_of[own] = start[a] + finer
+        atom_of[columns] = start[a] + finer
         atoms.append(coarse[np.unique(finer, return_index=True)[1]])
     return replace(values, atom_start=start, atom_of=atom_of), tuple(atoms[:-1])
 
@@ -194,16 +194,16 @@ def _laid_out(
     radix = np.array([len(r) for r in rank])
     ends = [_ends(values, a, rank[a]) for a in range(len(rank))]
     tables: list[tuple[IntArray, IntArray, IntArray]] = []
-    test, node, own_test = np.unique(begin[inner], return_index=True, return_inverse=True)
+    test, node, test_of_node = np.unique(begin[inner], return_index=True, return_inverse=True)
     of_test = np.flatnonzero(inner)[node]
     for at, v in zip(test.tolist(), of_test.tolist(), strict=True):
         a = int(attribute[v])
         goes_by_rank = np.zeros(radix[a], dtype=bool)
         goes_by_rank[rank[a]] = goes[at + atom[a]]
         tables.append((goes_by_rank, *_fitting(*ends[a], 2.0 * threshold[v])))
-    own_begin = np.append(0, np.cumsum(radix[attribute[of_test]]))[:-1]
+    test_begin = np.append(0, np.cumsum(radix[attribute[of_test]]))[:-1]
     new_begin = np.zeros(len(begin), dtype=np.int64)
-    new_begin[inner] = own_begin[own_test.ravel()]
+    new_begin[inner] = test_begin[test_of_node.ravel()]
     goes_all, low, high = (np.concatenate([t[i] for t in tables]) for i in range(3))
     parent = np.full(len(attribute), -1)
     parent[left[inner]] = parent[right[inner]] = np.flatnonzero(inner)
@@ -231,9 +231,9 @@ def _ends(values: Values, a: int, rank: IntArray) -> tuple[FloatArray, FloatArra
     part = values.parts[a]
     out = np.full((2, len(rank)), np.nan)
     if len(part.columns) == 1:
-        own = [atom.interval or (x, x) for atom in part.atoms for x in atom.values[:, 0]]
-        if len(own) == len(rank):
-            out[:, rank] = np.array(own).T
+        intervals = [atom.interval or (x, x) for atom in part.atoms for x in atom.values[:, 0]]
+        if len(intervals) == len(rank):
+            out[:, rank] = np.array(intervals).T
     return out[0], out[1]
 
 
@@ -260,8 +260,8 @@ def _barriers(
         nodes = np.flatnonzero(attribute == a)
         sides = goes[begin[nodes][:, None] + np.arange(n)]
         node, at = np.nonzero(sides[:, 1:] != sides[:, :-1])
-        own = np.unique(np.column_stack([at, tree[nodes[node]]]), axis=0)
-        ends = np.searchsorted(own[:, 0], np.arange(width))
+        pairs = np.unique(np.column_stack([at, tree[nodes[node]]]), axis=0)
+        ends = np.searchsorted(pairs[:, 0], np.arange(width))
         start[a] = sum(map(len, found)) + ends
-        found.append(own[:, 1])
+        found.append(pairs[:, 1])
     return start, np.concatenate([*found, np.zeros(0, dtype=np.int64)])

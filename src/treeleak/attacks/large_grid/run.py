@@ -49,14 +49,14 @@ def unchanged(constraints: RowConstraints, leaves: IntArray, clock: Clock) -> No
     """Say that nothing follows."""
 
 
-def refuse_unlisted(geometry: Geometry, given: Given) -> None:
+def refuse_unlisted(geometry: Geometry, side_info: Given) -> None:
     """Raise NotCovered if something is given that takes a list of all grid points."""
     if geometry.schema.rules:
         raise NotCovered(
             f"rules between columns on a grid of {short(geometry.n_points)} points: too many to "
             "list"
         )
-    if given.population is not None:
+    if side_info.population is not None:
         raise NotCovered(
             f"a population on a grid of {short(geometry.n_points)} points: too many to list"
         )
@@ -191,13 +191,13 @@ def _solved(
     constraints, label = program.constraints, walkers[0].rows.label.astype(np.int64)
     drawn = constraints.draws > 0
     leaves = [w.rows.leaves for w in walkers]
-    alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
+    agreement = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
     seen = constraints.masks.row[np.concatenate([*recent.leaves, leaves])]
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)
         try:
-            solved, none = program.solve(label, seen, alike < least, limit, clock, seed)
+            solved, none = program.solve(label, seen, agreement < least, limit, clock, seed)
         except OutOfTime:
             return None, False
         if not none:

@@ -91,19 +91,19 @@ def settled_between(
     """
     if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
         return None
-    middles = Middles.of(constraints, values)
-    if middles is None:
+    constraint = Middles.of(constraints, values)
+    if constraint is None:
         return None
-    samples = drawn_between(middles, found.walkers, constraints, clock, stage)
+    samples = drawn_between(constraint, found.walkers, constraints, clock, stage)
     if not samples or (clock.stopped and _too_many(constraints, values, _LATE)):
         return None
     # The values of atoms that no count tells apart.
-    values = middles.values
+    values = constraint.values
     share, aligned = _shares(samples, values, found, constraints, clock)
     cost = values.expected_cost(share)
     chosen = values.cheapest(aligned[0], cost)
     sure = _sure(chosen, share, aligned, values)
-    misfit = middles.misfit(aligned[0], constraints)
+    misfit = constraint.misfit(aligned[0], constraints)
     rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
     return rows, values.mean_cost(chosen, cost)
 
@@ -150,8 +150,8 @@ def _sure(
     again = (hits + usual) / (hits + misses + 1.0)
     once_more = np.column_stack(
         [
-            np.interp(own * (n - 1) / n, others, odds)
-            for own, odds in zip(times.T, logit(again), strict=True)
+            np.interp(column_times * (n - 1) / n, others, odds)
+            for column_times, odds in zip(times.T, logit(again), strict=True)
         ]
     )
     inside = likely * n / np.maximum(times, 1.0)
@@ -164,14 +164,14 @@ def _missing(
     """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
     start = values.atom_start[:-1]
     walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
-    middles = None if clock.stopped else Middles.of(constraints, values)
-    if middles is not None:
-        closer = nearer(middles, found.walkers, constraints, clock, stage)
+    constraint = None if clock.stopped else Middles.of(constraints, values)
+    if constraint is not None:
+        closer = nearer(constraint, found.walkers, constraints, clock, stage)
         # How far atoms are apart is known of those of the geometry only.
-        walks = [middles.atoms(own) + start for own in closer] or walks
+        walks = [constraint.atoms(atoms) + start for atoms in closer] or walks
     numbers = medians(walks, constraints, values)
-    own = numbers.rows - start
-    misfit = constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1])
+    atoms = numbers.rows - start
+    misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
     rows, far = by_two_walks(walks, numbers.rows, misfit, values, constraints.exchangeable)
     sure = np.where(np.isnan(numbers.sure), rows.confidence, numbers.sure)
     return replace(rows, confidence=sure, within=numbers.within), far

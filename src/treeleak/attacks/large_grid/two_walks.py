@@ -66,11 +66,14 @@ def _matched(
     ``apart``: row k does not stand for row k. Says how far rows are from these, without the class.
     """
     out, far = two.copy(), list[float]()
-    order = [np.lexsort(own.T[::-1]) if exchangeable else np.arange(len(own)) for own in (one, two)]
+    order = [
+        np.lexsort(sample.T[::-1]) if exchangeable else np.arange(len(sample))
+        for sample in (one, two)
+    ]
     # Where rows have places, some of them say how far all are.
     n_rows = len(one) if exchangeable else min(len(one), MAX_ALIGNED)
     for begin in range(0, n_rows, MAX_ALIGNED):
-        i, j = (own[begin : begin + MAX_ALIGNED] for own in order)
+        i, j = (sample[begin : begin + MAX_ALIGNED] for sample in order)
         cost, label = values.apart(one[i], two[j])
         both = cost + label
         if apart and len(i) > 1:
@@ -119,10 +122,10 @@ def _sure(
     """
     m, n = np.maximum(share[one], _LEAST), np.maximum(share[two], _LEAST)
     wrong = (1.0 - t) * (1.0 - k)
-    alike_one, alike_two = ((1.0 - t) * k + wrong * own for own in (m, n))
+    same_one, same_two = ((1.0 - t) * k + wrong * number for number in (m, n))
     same = one == two
-    true = m * (t + alike_one) * np.where(same, t + alike_one, wrong * n)
-    second = np.where(same, 0.0, n * wrong * m * (t + alike_two))
+    true = m * (t + same_one) * np.where(same, t + same_one, wrong * n)
+    second = np.where(same, 0.0, n * wrong * m * (t + same_two))
     rest = np.maximum(1.0 - m - np.where(same, 0.0, n), 0.0) * wrong * m
-    rest *= np.where(same, alike_one, wrong * n)
+    rest *= np.where(same, same_one, wrong * n)
     return np.asarray(true / np.maximum(true + second + rest, _LEAST**4))

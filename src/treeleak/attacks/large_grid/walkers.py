@@ -92,10 +92,10 @@ class Walker:
 
     def walked(self, sweeps: int, settings: WalkSettings) -> tuple[Walker, int]:
         """Move on; say how many sweeps it took."""
-        s, own = self.constraints, self.counts
+        s, current = self.constraints, self.counts
         # Of what is counted, the rest does not change, and may be large.
-        residual, multiplier = own.residual.copy(), own.multiplier.copy()
-        counts = own._replace(residual=residual, multiplier=multiplier)
+        residual, multiplier = current.residual.copy(), current.multiplier.copy()
+        counts = current._replace(residual=residual, multiplier=multiplier)
         out = replace(self, rows=copied(self.rows), counts=counts)
         return out, int(walk(sweeps, s.trees, counts, self.likes, out.rows, settings))
 

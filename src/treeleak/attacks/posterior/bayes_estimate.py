@@ -155,10 +155,10 @@ def _central(
     if rules := target.geometry.schema.rules:
         for k in np.flatnonzero(~rules_hold(rules, target.geometry.parts, _atoms(chosen, target))):
             # Rows of samples meet all rules: of those that stand for this one, the nearest.
-            own = np.where(
+            allowed_cost = np.where(
                 values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
             )
-            chosen[k] = own[own.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
+            chosen[k] = allowed_cost[allowed_cost.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
     return chosen, share, len(aligned)
 
 

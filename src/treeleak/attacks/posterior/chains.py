@@ -67,8 +67,8 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
 def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
     """Lay the bins of the atoms of each attribute in a line of their own."""
     out = np.zeros((len(bins), max(map(len, bins))), dtype=np.int32)
-    for own, line in zip(bins, out, strict=True):
-        line[: len(own)] = own
+    for row_bins, line in zip(bins, out, strict=True):
+        line[: len(row_bins)] = row_bins
     return out
 
 
@@ -82,11 +82,11 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
 def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
     """Lay out what a chain is to learn; ``every`` as in :class:`HierarchicalPrior`."""
     radix = np.diff(values.atom_start)
-    n_bins = np.array([own[-1] + 1 for own in values.bins], dtype=np.int32)
+    n_bins = np.array([entry[-1] + 1 for entry in values.bins], dtype=np.int32)
     room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
     offset = np.cumsum([0, *room])
     flat = TreePrior.flat(radix, values.atom_weights)
-    share = np.exp(np.concatenate([own[0] for own in flat.log_share]))
+    share = np.exp(np.concatenate([entry[0] for entry in flat.log_share]))
     flag = np.isin(values.atom_start[:-1], values.binaries[:, 0])
     return HierarchicalPrior(
         np.full(len(radix), -1, dtype=np.int32),
@@ -141,9 +141,9 @@ class Chain:
             for a, r in enumerate(target.radix):
                 atoms[:, a] = rng.integers(r, size=target.n_rows)
         for a in range(len(target.radix)):
-            own = moves.allowed[:, start[a] : start[a + 1]]
-            wrong = ~own[moves.group, atoms[:, a]]
-            pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
+            allowed = moves.allowed[:, start[a] : start[a + 1]]
+            wrong = ~allowed[moves.group, atoms[:, a]]
+            pick = rng.random((int(wrong.sum()), allowed.shape[1])) * allowed[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
         _obey_rules(target, atoms, rng)
         leaves = np.empty((target.n_rows, len(target.ground.root)), dtype=np.int32)
@@ -163,8 +163,8 @@ class Chain:
         """Go on under another prior, or learn it."""
         if prior is not None:
             # Kernels temper both alike: what is believed less of one counts more in the other.
-            doubt = self.target.likelihood.doubt
-            prior = prior._replace(log_share=prior.log_share * doubt, grid=prior.grid * doubt)
+            power = self.target.likelihood.doubt
+            prior = prior._replace(log_share=prior.log_share * power, grid=prior.grid * power)
         out = replace(self, state=copied(self.state), given=prior)
         set_log_priors(out.state, self.target.ground, out.prior)
         return out
@@ -184,19 +184,19 @@ class Chain:
         target, steps, done, taken = self.target, max(int(sweeps * self.target.n_rows), 1), 0, 0
         out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
         learns = self.given is None
-        doubt = target.likelihood.doubt
+        power = target.likelihood.doubt
         moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
         hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
         while done < steps and not clock.stopped:
-            law, ground, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
+            law, grid, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
             taken += walk(
                 now,
-                temperature * doubt,
-                missing_row_penalty * doubt,
+                temperature * power,
+                missing_row_penalty * power,
                 out.state,
                 law,
-                ground,
+                grid,
                 moves,
                 out.prior,
                 hierarchy,
@@ -227,24 +227,24 @@ def _obey_rules(
 
     Where points are listed, all rules are one; else they are met in turn.
     """
-    ground, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
-    ends = np.append(ground.rule_start[1:], len(ground.valid))
+    grid, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
+    ends = np.append(grid.rule_start[1:], len(grid.valid))
     for _ in range(_MOST_TURNS if n_rules else 0):
-        places = ground.rule_start + atoms[:, :-1].astype(np.int64) @ ground.rule_stride.T
-        broken = ~ground.valid[places]
+        places = grid.rule_start + atoms[:, :-1].astype(np.int64) @ grid.rule_stride.T
+        broken = ~grid.valid[places]
         if not broken.any():
             return
         for k in rng.permutation(n_rules):
-            own = np.flatnonzero(ground.rule_stride[k])
-            stride, radix = ground.rule_stride[k, own], target.radix[own]
-            met = np.flatnonzero(ground.valid[ground.rule_start[k] : ends[k]])
+            attributes = np.flatnonzero(grid.rule_stride[k])
+            stride, radix = grid.rule_stride[k, attributes], target.radix[attributes]
+            met = np.flatnonzero(grid.valid[grid.rule_start[k] : ends[k]])
             met = met[:, None] // stride % radix
             for g in np.unique(moves.group[broken[:, k]]):
-                legal = met[moves.allowed[g, met + ground.start[own]].all(axis=1)]
+                legal = met[moves.allowed[g, met + grid.start[attributes]].all(axis=1)]
                 rows = np.flatnonzero(broken[:, k] & (moves.group == g))
                 if not len(legal):
                     raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
-                atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
+                atoms[np.ix_(rows, attributes)] = rng.choice(legal, len(rows))
     if n_rules:
         raise NotCovered(
             f"rules between columns on a grid of {short(target.geometry.n_points)} points: no rows "

@@ -37,12 +37,12 @@ def log_priors_of(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
 
 
 @njit()
-def set_log_priors(state: Any, ground: Any, prior: Any) -> None:
+def set_log_priors(state: Any, grid: Any, prior: Any) -> None:
     """Note the log probability of all rows under a prior, in place."""
-    n_classes = ground.radix[-1]
+    n_classes = grid.radix[-1]
     for i in range(len(state.atoms)):
-        pair = point_of(state.atoms[i], ground.stride) * n_classes + state.atoms[i, -1]
-        state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, ground.radix)
+        pair = point_of(state.atoms[i], grid.stride) * n_classes + state.atoms[i, -1]
+        state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, grid.radix)
 
 
 @njit()
@@ -55,31 +55,31 @@ def point_of(atom: Any, stride: Any) -> int:
 
 
 @njit()
-def obeys(atom: Any, ground: Any) -> bool:
+def obeys(atom: Any, grid: Any) -> bool:
     """Whether a row meets the rules of the schema."""
-    for k in range(len(ground.rule_start)):
-        if not ground.valid[ground.rule_start[k] + point_of(atom, ground.rule_stride[k])]:
+    for k in range(len(grid.rule_start)):
+        if not grid.valid[grid.rule_start[k] + point_of(atom, grid.rule_stride[k])]:
             return False
     return True
 
 
 @njit()
-def drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
+def drop(atom: Any, point: int, grid: Any, leaf: Any) -> None:
     """Find the leaf of a row in every tree."""
-    if ground.listed:
+    if grid.listed:
         for t in range(len(leaf)):
-            leaf[t] = ground.table[point, t]
+            leaf[t] = grid.table[point, t]
         return
     for t in range(len(leaf)):
-        v = ground.root[t]
-        while ground.attribute[v] >= 0:
-            left = ground.goes_left[ground.test[v] + atom[ground.attribute[v]]]
-            v = ground.left[v] if left else ground.right[v]
-        leaf[t] = ground.left[v]
+        v = grid.root[t]
+        while grid.attribute[v] >= 0:
+            left = grid.goes_left[grid.test[v] + atom[grid.attribute[v]]]
+            v = grid.left[v] if left else grid.right[v]
+        leaf[t] = grid.left[v]
 
 
 @njit()
-def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
+def drop_all(atoms: Any, grid: Any, leaves: Any) -> None:
     """Find the leaves of all rows, in place."""
     for i in range(len(atoms)):
-        drop(atoms[i], point_of(atoms[i], ground.stride), ground, leaves[i])
+        drop(atoms[i], point_of(atoms[i], grid.stride), grid, leaves[i])

@@ -53,7 +53,7 @@ _MANY_ROWS = 1000
 
 
 def hidden_draws(
-    evidence: HiddenDraws, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+    evidence: HiddenDraws, geometry: Geometry, clock: Clock, seed: int, side_info: Given = NOTHING
 ) -> Answer:
     """Rebuild the rows behind counts of hidden draws.
 
@@ -73,14 +73,16 @@ def hidden_draws(
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
     clock.tell("fitting the counts", 0.0)
-    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    target = PosteriorTarget.of(
+        geometry, values, likelihood, evidence.n_rows, side_info.parts, clock
+    )
     if (clash := _out_of_reach(target, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     plan = _LONG if target.moves.gibbs_share else _PLAN
     if evidence.n_rows >= _MANY_ROWS and not target.moves.gibbs_share:
         plan = replace(plan, hot=1.0)
     flat = TreePrior.flat(target.radix, values.atom_weights)
-    density = given.density(geometry)
+    density = side_info.density(geometry)
     prior: TreePrior | FloatArray = flat
     if (over_all := population_prior(density, target)) is not None:
         prior, plan = over_all, replace(plan, fits=0)
@@ -106,7 +108,7 @@ def hidden_draws(
         samples.values,
         (rows,),
         numbers=numbers,
-        ordered=given.parts is not None,
+        ordered=side_info.parts is not None,
         samples=samples,
         likeliest=likeliest,
         expected_distance=error,

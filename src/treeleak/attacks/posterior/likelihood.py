@@ -85,12 +85,12 @@ class DrawLikelihood(Likelihood):
     doubt: float = 1.0
 
     @classmethod
-    def of(cls, evidence: HiddenDraws, doubt: float = 1.0) -> DrawLikelihood:
+    def of(cls, evidence: HiddenDraws, power: float = 1.0) -> DrawLikelihood:
         """Take the counts of the evidence."""
         drawn, *distinct = evidence.statements()
         n = drawn.right
         d = distinct[0].right if distinct else None
-        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows, doubt)
+        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows, power)
 
     @property
     def n_equations(self) -> int:
@@ -134,15 +134,15 @@ class DrawLikelihood(Likelihood):
         n = self.draws.reshape(-1, self.n_classes)
         out = np.where(n > 0, self.distinct[:, None], 0)
         for leaf in np.flatnonzero((n > 0).sum(axis=1) > 1):
-            own = np.flatnonzero(n[leaf])
-            share = self.distinct[leaf] * n[leaf, own] / n[leaf].sum()
-            part = np.clip(np.floor(share).astype(np.int64), 1, n[leaf, own])
+            classes = np.flatnonzero(n[leaf])
+            share = self.distinct[leaf] * n[leaf, classes] / n[leaf].sum()
+            part = np.clip(np.floor(share).astype(np.int64), 1, n[leaf, classes])
             # The rest goes, one by one, where the share is missed most.
             while (left := int(self.distinct[leaf] - part.sum())) != 0:
-                room = part < n[leaf, own] if left > 0 else part > 1
+                room = part < n[leaf, classes] if left > 0 else part > 1
                 gain = np.where(room, (share - part) * np.sign(left), -np.inf)
                 part[np.argmax(gain)] += np.sign(left)
-            out[leaf, own] = part
+            out[leaf, classes] = part
         return out.ravel().astype(np.int32)
 
     @cached_property
@@ -182,9 +182,9 @@ class DrawLikelihood(Likelihood):
         that an equation lacks; by default, such rows are impossible.
         """
         if self.distinct is None:
-            own = self.draws > 0
-            lacking = int((rows[own] == 0).sum())
-            return float(self.draws[own] @ self.log[rows[own]]) - (
+            drawn = self.draws > 0
+            lacking = int((rows[drawn] == 0).sum())
+            return float(self.draws[drawn] @ self.log[rows[drawn]]) - (
                 missing_row_penalty * lacking if lacking else 0
             )
         return float(

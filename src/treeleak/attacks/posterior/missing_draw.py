@@ -89,10 +89,10 @@ class MissingDraw:
                     fits[tuple(found.tolist())] += 1
             if p < n_rows - 1 and place is None:
                 # The known row behind the gap moves into it.
-                own = cells[:, p]
-                wrong -= left[own] != 0
-                left[own] += self.draws[:, p + 1].astype(np.int64) - self.draws[:, p]
-                wrong += left[own] != 0
+                cell = cells[:, p]
+                wrong -= left[cell] != 0
+                left[cell] += self.draws[:, p + 1].astype(np.int64) - self.draws[:, p]
+                wrong += left[cell] != 0
         if len(fits) * self.missing.signature.size > MAX_WORK:
             raise NotCovered(f"the missing row could stand at {fits.total():,} places")
         out = self._log(fits)
@@ -129,7 +129,7 @@ class MissingDraw:
             if len(set(label.tolist())) > 1:
                 continue
             inside: BoolArray = (self.missing.signature[drew] == leaf[:, None]).all(axis=0)
-            own = slice(None) if not len(label) else label[:1]
-            number[np.ix_(inside, np.arange(n_classes)[own])] += times
+            class_slice = slice(None) if not len(label) else label[:1]
+            number[np.ix_(inside, np.arange(n_classes)[class_slice])] += times
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(number))

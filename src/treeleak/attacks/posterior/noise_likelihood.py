@@ -80,12 +80,12 @@ class CountLikelihood(_Tabled):
 
     @cached_property
     def _tables(self) -> tuple[IntArray, FloatArray]:
-        said = self.counts[~np.isnan(self.counts)]
+        counts = self.counts[~np.isnan(self.counts)]
         values, number = self._distinct
         entries = len(values) * (self.n_rows + 1)
-        if self.n_draws is None and self.noise.whole and said.size:
+        if self.n_draws is None and self.noise.whole and counts.size:
             # One table for all: log P(n* - a) by n* - a, from the greatest n* down.
-            top, low = int(said.max()), int(said.min())
+            top, low = int(counts.max()), int(counts.min())
             if (spread := top - low + self.n_rows + 1) <= entries:
                 self._check(spread)
                 log = self.noise.log_prob(top - np.arange(spread))
@@ -115,15 +115,15 @@ class CountLikelihood(_Tabled):
         out = np.empty((len(values), self.n_rows + 1))
         step = max(_AT_ONCE // len(n), 1)
         for begin in range(0, self.n_rows + 1, step):
-            own = slice(begin, begin + step)
-            share = np.arange(self.n_rows + 1)[own] / self.n_rows
+            block = slice(begin, begin + step)
+            share = np.arange(self.n_rows + 1)[block] / self.n_rows
             drawn = np.exp(ways + xlogy(n, share) + xlog1py(n_draws - n, -share))
-            out[:, own] = each @ drawn
+            out[:, block] = each @ drawn
         # Of what is less than any float, as if draws came in proportion: a chain there finds out.
         drawn_evenly = n_draws / self.n_rows * np.arange(self.n_rows + 1)
         bound = np.minimum(self.noise.log_prob(values[:, None] - drawn_evenly), most + _LEAST_LOG)
-        told = out > np.exp(_LEAST_LOG)
-        return np.asarray(np.where(told, most + np.log(np.where(told, out, 1.0)), bound))
+        positive = out > np.exp(_LEAST_LOG)
+        return np.asarray(np.where(positive, most + np.log(np.where(positive, out, 1.0)), bound))
 
     def _check(self, entries: int) -> None:
         if entries > MAX_TABLE:
@@ -158,9 +158,9 @@ class LabelLikelihood(Likelihood):
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Rows that leaves lack, together, for the class that they name to be the largest."""
-        own = rows.reshape(-1, self.n_classes)[self.named >= 0]
+        leaf_rows = rows.reshape(-1, self.n_classes)[self.named >= 0]
         label = self.named[self.named >= 0].astype(np.int64)
-        return int((own.max(axis=1) - own[np.arange(len(own)), label]).sum())
+        return int((leaf_rows.max(axis=1) - leaf_rows[np.arange(len(leaf_rows)), label]).sum())
 
     def log_complete(
         self,
@@ -169,11 +169,14 @@ class LabelLikelihood(Likelihood):
         missing_row_penalty: float = np.inf,
     ) -> float:
         """Log P(labels | m); the penalty is that of each row which a majority lacks."""
-        own = rows.reshape(-1, self.n_classes)
+        leaf_rows = rows.reshape(-1, self.n_classes)
         rule, scale = RULES[self.noise.rule], self.noise.scale
-        said = np.flatnonzero(self.named >= 0)
+        labelled = np.flatnonzero(self.named >= 0)
         return float(
-            sum(log_named(own[v], self.named[v], rule, scale, missing_row_penalty) for v in said)
+            sum(
+                log_named(leaf_rows[v], self.named[v], rule, scale, missing_row_penalty)
+                for v in labelled
+            )
         )
 
 

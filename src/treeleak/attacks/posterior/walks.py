@@ -114,11 +114,11 @@ class Found:
 
     def likeliest(self) -> IntArray:
         """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
-        own = as_kernel_prior(self.for_all)
+        kernel_prior = as_kernel_prior(self.for_all)
 
         def frozen(chain: Chain) -> Chain:
             sweeps = _COLD_STAGES * self.plan.sweeps
-            return chain.under(own).walked(sweeps, self.clock, _COLD)[0]
+            return chain.under(kernel_prior).walked(sweeps, self.clock, _COLD)[0]
 
         ended = run_all([partial(frozen, chain) for chain in self.chains])
         heights = [chain.log_posterior for chain in ended]
@@ -147,19 +147,19 @@ def run_posterior(
     """
     walk = _Walk(plan, clock, part)
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
-    own = None if prior is None else as_kernel_prior(prior)
-    chains = walk.cooled([Chain.started(target, own, int(s), at) for s in seeds])
+    kernel_prior = None if prior is None else as_kernel_prior(prior)
+    chains = walk.cooled([Chain.started(target, kernel_prior, int(s), at) for s in seeds])
     for _ in range(plan.fits):
         if clock.stopped:
             break
         chains, found = walk.drawn(chains, plan.between)
         if isinstance(prior, TreePrior):
             prior = fitted(target, found)
-            own = as_kernel_prior(prior)
-            chains = [chain.under(own) for chain in chains]
-    settled = not clock.stopped and plan.sweeps >= plan.least_sweeps
+            kernel_prior = as_kernel_prior(prior)
+            chains = [chain.under(kernel_prior) for chain in chains]
+    converged = not clock.stopped and plan.sweeps >= plan.least_sweeps
     chains, found = walk.drawn(chains, plan.samples, plan.stage)
-    return Found(target, plan, clock, chains, found, prior, settled)
+    return Found(target, plan, clock, chains, found, prior, converged)
 
 
 @dataclass(eq=False)
@@ -206,7 +206,7 @@ class _Walk:
             return chain, out
 
         ended = run_all([partial(drawn, c) for c in range(len(chains))])
-        return [chain for chain, _ in ended], [d for _, own in ended for d in own]
+        return [chain for chain, _ in ended], [d for _, datasets in ended for d in datasets]
 
     def _tell(self, what: str) -> None:
         self.done += 1
@@ -262,8 +262,8 @@ def _told(samples: Samples, density: Density) -> Samples:
     atoms = rows.astype(np.int64) + values.atom_start[:-1]
     within, total = density.within(atoms), 1e-9 * samples.value_prior
     for a in range(atoms.shape[1]):
-        own = np.arange(values.start[a], values.start[a + 1])
-        held = values.atom_of[own][None, :] == atoms[:, a, None]
-        total[own] += np.where(held, within[:, own], 0.0).sum(axis=0)
+        columns = np.arange(values.start[a], values.start[a + 1])
+        held = values.atom_of[columns][None, :] == atoms[:, a, None]
+        total[columns] += np.where(held, within[:, columns], 0.0).sum(axis=0)
     per_atom = np.bincount(values.atom_of, total, minlength=values.n_atoms)
     return replace(samples, value_prior=np.asarray(total / per_atom[values.atom_of]))

@@ -44,18 +44,18 @@ def joined(one: Groups, other: Groups, ends: FloatArray, other_ends: FloatArray)
     Returns None if predictions would lie too far apart in a group.
     """
     both = one, other
-    upto = [np.cumsum(own.rows) for own in both]
+    upto = [np.cumsum(part.rows) for part in both]
     cuts = np.intersect1d(upto[0], upto[1])
-    to = [np.searchsorted(cuts, own) for own in upto]
+    to = [np.searchsorted(cuts, part) for part in upto]
     number, (low, high) = np.concatenate(to), np.hstack([ends, other_ends])
     lowest, highest = np.lexsort((low, number)), np.lexsort((-high, number))
     first = np.searchsorted(number[lowest], np.arange(len(cuts)))
     lowest, highest = lowest[first], highest[first]
     if (high[highest] - low[lowest] > _NEARLY).any():
         return None
-    leaf = np.hstack([own.leaf for own in both])
-    group = np.concatenate([t[own.group] for t, own in zip(to, both, strict=True)])
-    boxes = np.column_stack([group, np.vstack([own.box for own in both])])
+    leaf = np.hstack([part.leaf for part in both])
+    group = np.concatenate([t[part.group] for t, part in zip(to, both, strict=True)])
+    boxes = np.column_stack([group, np.vstack([part.box for part in both])])
     every = np.unique(boxes, axis=0)
     return Groups(
         one.n_trees, np.diff(cuts, prepend=0), np.stack([leaf[0, lowest], leaf[1, highest]]),

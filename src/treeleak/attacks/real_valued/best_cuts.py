@@ -80,10 +80,10 @@ def best_cuts(
     inner, least = nodes.column >= 0, np.full(len(known), np.inf)
     # In most leaves hardly any cut could be better: there, a few say that the rule is another one.
     for kind, wrong in ((inner, _WRONG), (~inner, 0.0)):
-        told = known & kind[:, None]
-        least[kind] = _from_where(share[told], better[told], wrong)
-    kept = nodes._replace(least=np.maximum(nodes.least, least * H / rows))
-    return _kept(kept, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
+        known_split = known & kind[:, None]
+        least[kind] = _from_where(share[known_split], better[known_split], wrong)
+    selected = nodes._replace(least=np.maximum(nodes.least, least * H / rows))
+    return _kept(selected, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
 
 
 def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> tuple[Nodes, Rules]:
@@ -111,10 +111,10 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
         each, above, right = tree.passed(at)
         row, node = np.append(every, each), np.append(at, above)
         side = np.append(np.full(len(every), _IN_LEAF), right)
-        for k, own in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
-            least[k] = min(least[k], float(np.bincount(at, own)[np.unique(at)].min()))
-        told = np.where(tree.is_leaf, tree.depth < deepest, column >= 0)[node]
-        entries.append(np.array([row, begin[t] + node, side, np.full(len(row), t)])[:, told])
+        for k, entry in enumerate((derivatives[1][:, t], np.ones(len(leaf)))):
+            least[k] = min(least[k], float(np.bincount(at, entry)[np.unique(at)].min()))
+        observed = np.where(tree.is_leaf, tree.depth < deepest, column >= 0)[node]
+        entries.append(np.array([row, begin[t] + node, side, np.full(len(row), t)])[:, observed])
         columns.append(column)
         atoms.append(atom)
     row, place, side, tree_of = np.concatenate(entries, axis=1)
@@ -124,8 +124,10 @@ def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> t
     first, second = (x[row, tree_of] for x in derivatives)
     n = len(used)
     totals, left = (
-        np.array([np.bincount(node[own], x[own], n) for x in (first, second, np.ones(len(node)))])
-        for own in (slice(None), side != 1)
+        np.array(
+            [np.bincount(node[entry], x[entry], n) for x in (first, second, np.ones(len(node)))]
+        )
+        for entry in (slice(None), side != 1)
     )
     best = left[0] ** 2 / (left[1] + fitting.l2)
     right = totals - left

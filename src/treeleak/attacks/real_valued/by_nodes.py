@@ -132,10 +132,10 @@ class ByNodes:
             else:
                 level = 0
             for each in more if level < len(_LEVELS) else ():
-                settled, number = not each.layers, number + 1
+                finished, number = not each.layers, number + 1
                 # Settled groups wait for what else the same choices lead to.
-                if not settled or self._waits(number, each.groups, waiting):
-                    heappush(queue, (level, settled - each.groups.n_trees, number, each))
+                if not finished or self._waits(number, each.groups, waiting):
+                    heappush(queue, (level, finished - each.groups.n_trees, number, each))
         return self.best
 
     def _waits(
@@ -165,9 +165,9 @@ class ByNodes:
     def _ones(self) -> int:
         """Count the rows of the second class: all rows of a leaf of the first tree are alike."""
         _, fitting = fitted(self.geometry.release)
-        own = slice(0, int(self.geometry.leaf_start[1]))
-        l2 = l2_at_leaves(self.geometry.release)[own]
-        n, step = self.evidence.n[own], steps(self.geometry)[0][own]
+        leaves = slice(0, int(self.geometry.leaf_start[1]))
+        l2 = l2_at_leaves(self.geometry.release)[leaves]
+        n, step = self.evidence.n[leaves], steps(self.geometry)[0][leaves]
         p = float(chances(self.geometry, self.geometry.leaf_start[None, :-1])[0, 0])
         H = n * fitting.curvature * p * (1 - p)
         return int(np.rint((n * p + step * (H + l2)).sum()))
@@ -177,9 +177,9 @@ class ByNodes:
         groups, layers, bounds = state.groups, state.layers, state.bounds
         if not layers:
             self._look_ahead(groups, layers, bounds)
-        asked = _Asked({}, {})
+        cache = _Asked({}, {})
         while not self.clock.stopped:
-            agrees, best = self._narrowed(groups, layers, bounds, asked, level)
+            agrees, best = self._narrowed(groups, layers, bounds, cache, level)
             if not agrees:
                 return []
             if not bounds[0].open.any():
@@ -197,7 +197,7 @@ class ByNodes:
         groups: Groups,
         layers: list[Layer],
         bounds: list[Bounds],
-        asked: _Asked,
+        cache: _Asked,
         level: _Level,
     ) -> tuple[bool, _Choices | None]:
         """Narrow bounds as far as nodes do, in place.
@@ -208,28 +208,33 @@ class ByNodes:
         changed = set(range(len(layers)))
         while flown(layers, bounds, changed):
             order = []
-            for s, (layer, own) in enumerate(zip(layers, bounds, strict=True)):
-                if not met(layer, own, ~own.open):
+            for s, (layer, layer_bounds) in enumerate(zip(layers, bounds, strict=True)):
+                if not met(layer, layer_bounds, ~layer_bounds.open):
                     return False, None
-                for v in np.flatnonzero(own.open).tolist():
-                    key = s, v, own.least[:, v].tobytes(), own.most[:, v].tobytes()
-                    if key not in asked.effort:
-                        asked.effort[key] = effort(layer, own, groups, v)
-                    if asked.effort[key] <= level.work:
-                        order.append((asked.effort[key], s, v, key))
+                for v in np.flatnonzero(layer_bounds.open).tolist():
+                    key = (
+                        s,
+                        v,
+                        layer_bounds.least[:, v].tobytes(),
+                        layer_bounds.most[:, v].tobytes(),
+                    )
+                    if key not in cache.effort:
+                        cache.effort[key] = effort(layer, layer_bounds, groups, v)
+                    if cache.effort[key] <= level.work:
+                        order.append((cache.effort[key], s, v, key))
             best, changed = None, set()
             for _, s, v, key in sorted(order):
-                own = bounds[s]
-                if key not in asked.found:
-                    asked.found[key] = choices(layers[s], own, groups, v, level.half)
-                found = asked.found[key]
+                layer_bounds = bounds[s]
+                if key not in cache.found:
+                    cache.found[key] = choices(layers[s], layer_bounds, groups, v, level.half)
+                found = cache.found[key]
                 if found is None:
                     continue
                 if not len(found):
                     return False, None
                 low, high = found.min(axis=0), found.max(axis=0)
-                if (low > own.least[:, v]).any() or (high < own.most[:, v]).any():
-                    own.least[:, v], own.most[:, v] = low, high
+                if (low > layer_bounds.least[:, v]).any() or (high < layer_bounds.most[:, v]).any():
+                    layer_bounds.least[:, v], layer_bounds.most[:, v] = low, high
                     changed = {s}
                     break
                 if best is None or len(found) < len(best.found):
@@ -254,10 +259,10 @@ class ByNodes:
         ensemble, fitting = fitted(release)
         tree = release.trees[t]
         low, high = parts.leaf[:, :, : t + 1]
-        second, first, other = own = self._derivatives(low)
+        second, first, other = derivatives = self._derivatives(low)
         # Of most groups, all predictions are the same.
         wide = (low != high).any(axis=1)
-        apart = np.abs(self._derivatives(high[wide]) - own[:, wide])
+        apart = np.abs(self._derivatives(high[wide]) - derivatives[:, wide])
         blur = np.zeros((2, len(low)))
         blur[:, wide] = apart[0], apart[1:].max(axis=0)
         start = fitting.start[0] if fitting.start is not None and t == 0 else 0.0
@@ -289,14 +294,14 @@ class ByNodes:
         The second derivative, and the first one of either class.
         """
         label = np.zeros(len(leaf), dtype=np.int64)
-        asked = (SECOND, label), (FIRST, label), (FIRST, label + 1)
-        return np.array([Derivative(self.geometry, which)(leaf, k)[:, -1] for which, k in asked])
+        requests = (SECOND, label), (FIRST, label), (FIRST, label + 1)
+        return np.array([Derivative(self.geometry, which)(leaf, k)[:, -1] for which, k in requests])
 
     def _begun(self, parts: Groups, tree: Tree, t: int) -> tuple[IntArray, IntArray]:
         """Say how many rows of each part leaves may hold, by geometry alone."""
-        own = np.arange(self.geometry.leaf_start[t], self.geometry.leaf_start[t + 1])
-        box, leaf = np.nonzero(self._meets(parts.box, own))
-        meet = np.zeros((len(parts.rows), len(own)), dtype=bool)
+        tree_leaves = np.arange(self.geometry.leaf_start[t], self.geometry.leaf_start[t + 1])
+        box, leaf = np.nonzero(self._meets(parts.box, tree_leaves))
+        meet = np.zeros((len(parts.rows), len(tree_leaves)), dtype=bool)
         meet[parts.group[box], leaf] = True
         most = np.repeat(parts.rows[:, None], tree.n_nodes, axis=1)
         most[:, tree.leaves] *= meet
@@ -318,21 +323,21 @@ class ByNodes:
         parts = Groups(t + 1, bounds.most[above, through], leaf, box, part)
         return parts, layer.group[above], above, through
 
-    def _cut(self, parts: Groups, own: IntArray, to: IntArray) -> tuple[BoolArray, IntArray]:
+    def _cut(self, parts: Groups, leaves: IntArray, to: IntArray) -> tuple[BoolArray, IntArray]:
         """Cut boxes by leaves; ``to``, shape (n_parts, n_leaves): where they go, -1 if nowhere."""
-        box, place = np.nonzero(self._meets(parts.box, own))
+        box, place = np.nonzero(self._meets(parts.box, leaves))
         goes = to[parts.group[box], place]
         order = np.argsort(goes, kind="stable")
         order = order[goes[order] >= 0]
         box, place = box[order], place[order]
-        return parts.box[box] & self.boxes[own[place]], goes[order]
+        return parts.box[box] & self.boxes[leaves[place]], goes[order]
 
     def _meets(self, box: BoolArray, leaves: IntArray) -> BoolArray:
         """Say which boxes meet which leaves (rows of A)."""
         meet = np.ones((len(box), len(leaves)), dtype=bool)
         for begin, end in zip(self.begin[:-1], self.begin[1:], strict=True):
-            own = self.boxes[leaves, begin:end].astype(np.float32)
-            meet &= box[:, begin:end].astype(np.float32) @ own.T > 0
+            leaf_box = self.boxes[leaves, begin:end].astype(np.float32)
+            meet &= box[:, begin:end].astype(np.float32) @ leaf_box.T > 0
         return meet
 
     def _split(self, groups: Groups, layer: Layer, bounds: Bounds) -> Groups:

@@ -48,12 +48,12 @@ class Columns:
     ) -> Columns:
         """Set up columns; statements that say the same of all of them are kept once."""
         n_leaves = int(geometry.leaf_start[-1])
-        kept = np.ascontiguousarray(leaf, dtype=np.int32)
+        contiguous = np.ascontiguousarray(leaf, dtype=np.int32)
         families = tuple(
-            _each_once(told, kept, n_leaves) if len(told.right) > _MANY else told
-            for told in statements
+            _each_once(family, contiguous, n_leaves) if len(family.right) > _MANY else family
+            for family in statements
         )
-        return cls(families, kept, label, n_leaves)
+        return cls(families, contiguous, label, n_leaves)
 
     def __len__(self) -> int:
         return len(self.leaf)
@@ -61,27 +61,27 @@ class Columns:
     @cached_property
     def begin(self) -> IntArray:
         """Where the statements of each family begin among all of them."""
-        return np.cumsum([0, *(len(told.right) for told in self.families)])
+        return np.cumsum([0, *(len(family.right) for family in self.families)])
 
     @cached_property
     def weight(self) -> FloatArray:
         """Weight of each statement."""
         return np.concatenate([
-            np.ones(len(told.right)) if told.scale is None else 1.0 / told.scale
-            for told in self.families
+            np.ones(len(family.right)) if family.scale is None else 1.0 / family.scale
+            for family in self.families
         ])  # fmt: skip
 
     @cached_property
     def right(self) -> FloatArray:
         """Right sides, weighed."""
-        return np.asarray(self.weight * np.concatenate([told.right for told in self.families]))
+        return np.asarray(self.weight * np.concatenate([family.right for family in self.families]))
 
     @cached_property
     def slack(self) -> FloatArray:
         """By how much both sides may differ, weighed."""
         allowed = [
-            np.broadcast_to(getattr(told.law, "tolerance", 0.0), told.right.shape)
-            for told in self.families
+            np.broadcast_to(getattr(family.law, "tolerance", 0.0), family.right.shape)
+            for family in self.families
         ]
         return np.asarray(self.weight * np.concatenate(allowed))
 
@@ -94,25 +94,25 @@ class Columns:
     @cached_property
     def _counts(self) -> NDArray[np.float32]:
         """What each column counts in families where not every row counts 1."""
-        own = [told for told in self.families if told.counts is not None]
-        out = np.empty((len(own), *self.leaf.shape), dtype=np.float32)
-        for f, told in enumerate(own):
+        weighted = [family for family in self.families if family.counts is not None]
+        out = np.empty((len(weighted), *self.leaf.shape), dtype=np.float32)
+        for f, family in enumerate(weighted):
             for begin in range(0, len(self), _CHUNK):
                 at = slice(begin, begin + _CHUNK)
-                out[f, at] = told.counts(self.leaf[at], self.label[at])  # type: ignore[misc]
+                out[f, at] = family.counts(self.leaf[at], self.label[at])  # type: ignore[misc]
         return out
 
     def _by_leaf(self, of_statements: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Spread numbers of statements over leaves: those where each row counts 1, and others."""
         flat, dual = np.zeros(self.n_leaves), []
-        for f, told in enumerate(self.families):
-            own = of_statements[self.begin[f] : self.begin[f + 1]]
-            if told.place is not None:
-                own = np.append(own, 0.0)[told.place]
-            if told.counts is None:
-                flat += own
+        for f, family in enumerate(self.families):
+            numbers = of_statements[self.begin[f] : self.begin[f + 1]]
+            if family.place is not None:
+                numbers = np.append(numbers, 0.0)[family.place]
+            if family.counts is None:
+                flat += numbers
             else:
-                dual.append(own)
+                dual.append(numbers)
         return flat, np.array(dual).reshape(len(dual), self.n_leaves)
 
     def worth(self, residual: FloatArray) -> FloatArray:
@@ -129,23 +129,23 @@ class Columns:
         flat, dual = np.zeros(self.n_leaves), np.zeros((len(self._counts), self.n_leaves))
         add_up(self.leaf, self._counts, x, flat, dual)
         left, counted = [], iter(dual)
-        for told in self.families:
-            own = flat if told.counts is None else next(counted)
-            place = np.arange(self.n_leaves) if told.place is None else told.place
-            left.append(np.bincount(place + 1, own, len(told.right) + 1)[1:])
+        for family in self.families:
+            column_sums = flat if family.counts is None else next(counted)
+            place = np.arange(self.n_leaves) if family.place is None else family.place
+            left.append(np.bincount(place + 1, column_sums, len(family.right) + 1)[1:])
         return x, np.asarray(self.weight * np.concatenate(left))
 
     def take(self, chosen: IntArray) -> csr_array:
         """Write out some columns, weighed, as rows of a matrix, shape (n_chosen, n_statements)."""
         leaf, label = self.leaf[chosen], self.label[chosen]
         at, values, row = [], [], []
-        for f, told in enumerate(self.families):
-            place = leaf if told.place is None else told.place[leaf]
-            counts = np.ones(leaf.shape) if told.counts is None else told.counts(leaf, label)
+        for f, family in enumerate(self.families):
+            place = leaf if family.place is None else family.place[leaf]
+            counts = np.ones(leaf.shape) if family.counts is None else family.counts(leaf, label)
             held = place >= 0
-            own = place[held] + self.begin[f]
-            at.append(own)
-            values.append(counts[held] * self.weight[own])
+            statement = place[held] + self.begin[f]
+            at.append(statement)
+            values.append(counts[held] * self.weight[statement])
             row.append(np.nonzero(held)[0])
         entries = np.concatenate(values), (np.concatenate(row), np.concatenate(at))
         return csr_array(entries, shape=(len(chosen), len(self.weight)))
@@ -169,23 +169,23 @@ ROUNDED = 1e-9
 """What double precision may leave of nothing."""
 
 
-def _each_once(told: Statements, leaf: NDArray[np.int32], n_leaves: int) -> Statements:
+def _each_once(family: Statements, leaf: NDArray[np.int32], n_leaves: int) -> Statements:
     """Leave out statements about the same columns, and about none, as an earlier one."""
-    if told.counts is not None:
-        return told
-    place = np.arange(n_leaves) if told.place is None else told.place
+    if family.counts is not None:
+        return family
+    place = np.arange(n_leaves) if family.place is None else family.place
     rng = np.random.default_rng(0x5EED)
-    key = np.zeros(len(told.right) + 1, dtype=np.uint64)
+    key = np.zeros(len(family.right) + 1, dtype=np.uint64)
     mark = rng.integers(1, 2**64, size=len(leaf), dtype=np.uint64)
     for column in leaf.T:
         np.add.at(key, place[column], mark)
-    both = np.column_stack([key[:-1], told.right.astype(np.float64).view(np.uint64)])
+    both = np.column_stack([key[:-1], family.right.astype(np.float64).view(np.uint64)])
     _, first = np.unique(both, axis=0, return_index=True)
-    kept = np.sort(first[(key[first] != 0) | (told.right[first] != 0)])
-    number = np.full(len(told.right) + 1, -1)
-    number[kept] = np.arange(len(kept))
-    own = None if told.scale is None else told.scale[kept]
+    distinct = np.sort(first[(key[first] != 0) | (family.right[first] != 0)])
+    number = np.full(len(family.right) + 1, -1)
+    number[distinct] = np.arange(len(distinct))
+    scale = None if family.scale is None else family.scale[distinct]
     return Statements(
-        told.quantity, told.right[kept], told.law, place=number[place], by_label=told.by_label,
-        scale=own,
+        family.quantity, family.right[distinct], family.law, place=number[place],
+        by_label=family.by_label, scale=scale,
     )  # fmt: skip

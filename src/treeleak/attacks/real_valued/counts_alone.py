@@ -85,11 +85,11 @@ def _fitted(columns: Columns, clock: Clock) -> tuple[tuple[IntArray, IntArray] |
         got.append((chosen[m > 0], m[m > 0]))
         return True
 
-    def tell(residual: FloatArray) -> None:
+    def report(residual: FloatArray) -> None:
         off = float(np.abs(residual).sum()) / max(float(np.abs(columns.right).sum()), 1e-300)
         clock.tell("fitting the counts", 0.7 * (1.0 - min(off, 1.0)))
 
-    ended = fit(columns, clock, accept, tell)
+    ended = fit(columns, clock, accept, report)
     return (got[0] if got else None), ended
 
 
@@ -121,10 +121,10 @@ def _likely(partition: Partition, first: Fit) -> FloatArray:
     geometry = partition.geometry
     x = np.zeros(partition.n_cells)
     x[first.chosen] = first.x
-    own = (x / np.bincount(partition.cell))[partition.cell]
-    log = np.zeros(len(own))
+    point_weight = (x / np.bincount(partition.cell))[partition.cell]
+    log = np.zeros(len(point_weight))
     for atom, part in zip(geometry.atoms(partition.points).T, geometry.parts, strict=True):
-        share = np.bincount(atom, own, len(part.atoms)) + 1.0
+        share = np.bincount(atom, point_weight, len(part.atoms)) + 1.0
         log += np.log(share / share.sum())[atom]
     weight = np.bincount(partition.cell, np.exp(log - log.max()))
     return np.asarray(weight / weight.sum())
@@ -165,7 +165,7 @@ def _shared(
         if not size:
             continue
         mine, theirs = (_spread(part, size) for part in (gone, there))
-        a, b = (geometry.atoms(partition.points[first[every[own]]]) for own in (mine, theirs))
+        a, b = (geometry.atoms(partition.points[first[every[side]]]) for side in (mine, theirs))
         differ = a[:, None, :] != b[None, :, :]
         i, j = linear_sum_assignment(differ.sum(axis=2))
         at = np.searchsorted(cells, every[mine[i]])
@@ -192,8 +192,10 @@ def _found(
     turn = (np.cumsum(m) - m)[:, None] + (k - 1) - np.arange(k)
     by_class = (turn + m[:, None]) // k - turn // k
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
-    told = Told(leaf, m, none, np.zeros(leaf.shape[1], dtype=np.int64), k)
-    return Found(cells, sure, told, by_class, columns.missed(cells, m), Kinds(columns, cells))
+    constraints = Told(leaf, m, none, np.zeros(leaf.shape[1], dtype=np.int64), k)
+    return Found(
+        cells, sure, constraints, by_class, columns.missed(cells, m), Kinds(columns, cells)
+    )
 
 
 def _without_classes(rows: Rows, values: Values, seed: int) -> Rows:

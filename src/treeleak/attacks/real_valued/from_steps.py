@@ -37,32 +37,34 @@ def rows_from_steps(search: Search) -> Found | None:
     """
     evidence, got = search.evidence, list[Found]()
     assert isinstance(evidence, LeafSteps)  # noqa: S101
-    kinds = search.by_class(evidence.statements())
+    column_set = search.by_class(evidence.statements())
     # No leaf was grown for nobody; those that no cell reaches are not asked.
     some = np.unique(search.partition.signature)
-    size = float(np.abs(kinds.columns.right).sum())
+    size = float(np.abs(column_set.columns.right).sum())
 
-    def tell(residual: FloatArray) -> None:
+    def report(residual: FloatArray) -> None:
         off = float(np.abs(residual).sum()) / size
         search.clock.tell("fitting what leaves add", 0.7 * (1.0 - min(off, 1.0)))
 
     def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
         for m in _whole(x, shares=evidence.shares_only):
-            leaf = kinds.columns.leaf[chosen]
-            held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), kinds.columns.n_leaves)
+            leaf = column_set.columns.leaf[chosen]
+            held = np.bincount(
+                leaf.ravel(), np.repeat(m, leaf.shape[1]), column_set.columns.n_leaves
+            )
             if not held[some].all():
                 continue
             known = replace(search, evidence=replace(evidence, held=held.astype(np.int64)))
-            own = known.by_class(known.evidence.statements())
-            tied = not evidence.shares_only or independent(kinds.columns, chosen[m > 0])
+            known_columns = known.by_class(known.evidence.statements())
+            tied = not evidence.shares_only or independent(column_set.columns, chosen[m > 0])
             sure = np.full(len(m), MOST_SURE if tied else _SHARES_SURE)
-            found = known.classed(own, chosen, m, sure)
+            found = known.classed(known_columns, chosen, m, sure)
             if not found.missed:
                 got.append(found)
                 return True
         return False
 
-    ended = fit(kinds.columns, search.clock, accept, tell)
+    ended = fit(column_set.columns, search.clock, accept, report)
     return replace(got[0], rounds=ended.rounds) if got else None
 
 

@@ -48,9 +48,9 @@ def whole_rows(
     if n * columns.leaf.shape[1] * len(columns.families) > _MOST_TERMS or clock.stopped:
         return None
     matrix = csr_array(columns.take(np.arange(n)).T)
-    own = csr_array(diags_array(1.0 / columns.weight) @ matrix)
+    unweighted = csr_array(diags_array(1.0 / columns.weight) @ matrix)
     right, slack = columns.right / columns.weight, columns.slack / columns.weight
-    number = whole_numbers(own, right, slack, np.full(n, n_rows), n_rows, clock, seed)
+    number = whole_numbers(unweighted, right, slack, np.full(n, n_rows), n_rows, clock, seed)
     if number is None:
         return None
     chosen = np.flatnonzero(number)

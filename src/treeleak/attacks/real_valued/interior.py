@@ -36,8 +36,8 @@ def orthonormal(A: FloatArray, b: FloatArray, cut: float) -> tuple[FloatArray, F
     ``cut``: least share of the greatest singular value that counts.
     """
     U, size, rows = np.linalg.svd(A, full_matrices=False)
-    kept = size > cut * size.max(initial=0.0)
-    return rows[kept], (U[:, kept].T @ b) / size[kept]
+    independent = size > cut * size.max(initial=0.0)
+    return rows[independent], (U[:, independent].T @ b) / size[independent]
 
 
 def middles(

@@ -116,13 +116,13 @@ def solve(factor: FloatArray, size: int, right: FloatArray) -> FloatArray:
     """Solve R'R z = c for an upper factor R of this size."""
     z = right.copy()
     for i in range(size):
-        own = z[i] / factor[i, i]
-        z[i] = own
+        pivot = z[i] / factor[i, i]
+        z[i] = pivot
         for q in range(i + 1, size):
-            z[q] -= own * factor[i, q]
+            z[q] -= pivot * factor[i, q]
     for i in range(size - 1, -1, -1):
-        own = z[i]
+        pivot = z[i]
         for q in range(i + 1, size):
-            own -= factor[i, q] * z[q]
-        z[i] = own / factor[i, i]
+            pivot -= factor[i, q] * z[q]
+        z[i] = pivot / factor[i, i]
     return z

@@ -40,41 +40,41 @@ class Told:
     n_classes: int
 
 
-def the_only_classes(told: Told, digits: Digits | None = None) -> IntArray | None:
+def the_only_classes(constraints: Told, digits: Digits | None = None) -> IntArray | None:
     """Find how many rows of each cell are of each class, shape (n_cells, n_classes).
 
     None where real numbers would meet the equations in more than one way, or no whole ones do.
     """
-    by_class = np.zeros((len(told.m), told.n_classes), dtype=np.int64)
-    spoken = np.unique(told.own)
-    for c in spoken.tolist():
-        found = _of_class(told, told.own == c, digits)
+    by_class = np.zeros((len(constraints.m), constraints.n_classes), dtype=np.int64)
+    classes = np.unique(constraints.own)
+    for c in classes.tolist():
+        found = _of_class(constraints, constraints.own == c, digits)
         if found is None:
             return None
         by_class[:, c] = found
-    silent = np.setdiff1d(np.arange(told.n_classes), spoken)
+    silent = np.setdiff1d(np.arange(constraints.n_classes), classes)
     if len(silent) == 1:
-        by_class[:, silent[0]] = told.m - by_class.sum(axis=1)
-    sound = (by_class >= 0).all() and (by_class.sum(axis=1) == told.m).all()
+        by_class[:, silent[0]] = constraints.m - by_class.sum(axis=1)
+    sound = (by_class >= 0).all() and (by_class.sum(axis=1) == constraints.m).all()
     return by_class if sound else None
 
 
-def _of_class(told: Told, own: BoolArray, digits: Digits | None) -> IntArray | None:
-    """Solve the equations of one class: ``own`` trees speak of it."""
-    leaf, n_leaves = told.leaf[:, own], len(told.number)
+def _of_class(constraints: Told, of_trees: BoolArray, digits: Digits | None) -> IntArray | None:
+    """Solve the equations of one class: ``of_trees`` trees speak of it."""
+    leaf, n_leaves = constraints.leaf[:, of_trees], len(constraints.number)
     row, at = np.repeat(np.arange(len(leaf)), leaf.shape[1]), leaf.ravel()
 
     def equations(values: FloatArray, right: FloatArray) -> tuple[csr_array, FloatArray]:
         A = csr_array((values, (row, at)), shape=(len(leaf), n_leaves))
-        kept = np.flatnonzero(~np.isnan(right) & (np.bincount(at, minlength=n_leaves) > 0))
-        return A[:, kept], right[kept]
+        usable = np.flatnonzero(~np.isnan(right) & (np.bincount(at, minlength=n_leaves) > 0))
+        return A[:, usable], right[usable]
 
-    number = np.where(told.number != UNTOLD, told.number, np.nan).astype(float)
+    number = np.where(constraints.number != UNTOLD, constraints.number, np.nan).astype(float)
     A, right = equations(np.ones(len(at)), number)
     if digits is None:
         second = _solved(A, right, 0.0)
     else:
-        fine, left = equations(digits.each[:, own].ravel(), digits.sums)
+        fine, left = equations(digits.each[:, of_trees].ravel(), digits.sums)
         off = equations(np.ones(len(at)), np.where(np.isnan(digits.sums), np.nan, digits.off))[1]
         second = _solved(
             csr_array(hstack([A, fine])), np.concatenate([right, left]), float(off @ off)
@@ -83,7 +83,9 @@ def _of_class(told: Told, own: BoolArray, digits: Digits | None) -> IntArray | N
             return None
     if second is None:
         return None
-    sound = (second >= 0).all() and (second <= told.m).all() and (A.T @ second == right).all()
+    sound = (
+        (second >= 0).all() and (second <= constraints.m).all() and (A.T @ second == right).all()
+    )
     return second if sound else None
 
 
@@ -117,7 +119,7 @@ def nearest_classes(columns: Columns, m: IntArray) -> IntArray:
 
 
 def system_of(
-    partition: Partition, cells: IntArray, told: Told, by_class: IntArray | None = None
+    partition: Partition, cells: IntArray, constraints: Told, by_class: IntArray | None = None
 ) -> CountSystem:
     """Write the equations of these cells, each class of a cell a column: the first class first.
 
@@ -125,25 +127,25 @@ def system_of(
     rows may meet all numbers of leaves, and not the sums that told the classes. Else for each leaf
     two equations, or where its class is not counted, one of all rows; and one for each cell.
     """
-    n, m, number = len(cells), told.m, told.number
-    n_leaves, leaf, classes = len(number), told.leaf, range(told.n_classes)
+    n, m, number = len(cells), constraints.m, constraints.number
+    n_leaves, leaf, classes = len(number), constraints.leaf, range(constraints.n_classes)
     at = np.full(partition.n_cells, -1)
     at[cells] = np.arange(n)
     point = np.flatnonzero(at[partition.cell] >= 0)
-    own = at[partition.cell[point]]
+    leaf_of_point = at[partition.cell[point]]
     held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves).astype(np.int64)
     known = number != UNTOLD
     target = np.column_stack([np.where(known, held - number, held), np.where(known, number, 0)])
-    sides = np.vstack([2 * leaf + known[leaf] * (told.own == c) for c in classes])
-    cell = np.tile(2 * n_leaves + np.arange(n), told.n_classes)
+    sides = np.vstack([2 * leaf + known[leaf] * (constraints.own == c) for c in classes])
+    cell = np.tile(2 * n_leaves + np.arange(n), constraints.n_classes)
     signature, targets = np.column_stack([sides, cell]), np.append(target.ravel(), m)
     if by_class is not None:
         signature, targets = np.arange(by_class.size)[:, None], by_class.T.ravel()
     return CountSystem(
         name="all classes",
-        points=np.tile(partition.points[point], told.n_classes),
+        points=np.tile(partition.points[point], constraints.n_classes),
         label=np.repeat(classes, len(point)),
-        cell=np.concatenate([own + c * n for c in classes]),
+        cell=np.concatenate([leaf_of_point + c * n for c in classes]),
         signature=signature.astype(np.int32),
         target=targets,
         n_rows=int(m.sum()),

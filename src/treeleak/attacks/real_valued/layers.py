@@ -116,17 +116,17 @@ def _along(tree: Tree, least: IntArray, most: IntArray) -> bool:
     return bool((least <= most).all())
 
 
-def _between(layer: Layer, before: Bounds, own: Bounds) -> bool:
+def _between(layer: Layer, before: Bounds, bounds: Bounds) -> bool:
     """Make bounds of a layer agree with those of the layer before; whether any changed."""
     at = layer.above, layer.through
-    low = np.maximum(before.least[at], own.least[:, 0])
-    high = np.minimum(before.most[at], own.most[:, 0])
+    low = np.maximum(before.least[at], bounds.least[:, 0])
+    high = np.minimum(before.most[at], bounds.most[:, 0])
     changed = bool(
         (low > before.least[at]).any() or (high < before.most[at]).any()
-        or (low > own.least[:, 0]).any() or (high < own.most[:, 0]).any()
+        or (low > bounds.least[:, 0]).any() or (high < bounds.most[:, 0]).any()
     )  # fmt: skip
-    before.least[at] = own.least[:, 0] = low
-    before.most[at] = own.most[:, 0] = high
+    before.least[at] = bounds.least[:, 0] = low
+    before.most[at] = bounds.most[:, 0] = high
     return changed
 
 
@@ -168,28 +168,28 @@ class _Ways:
 
 def _ways(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> _Ways:
     room = bounds.most[:, v] - bounds.least[:, v]
-    own = np.flatnonzero(room)
+    open_items = np.flatnonzero(room)
     held = np.bincount(layer.group, bounds.least[:, v], len(groups.rows)).astype(int)
-    of = layer.group[own]
-    order = own[np.argsort(of, kind="stable")]
+    of = layer.group[open_items]
+    order = open_items[np.argsort(of, kind="stable")]
     of, first = np.unique(layer.group[order], return_index=True)
     rooms = room[order].tolist()
     ends = [*first[1:].tolist(), len(order)]
-    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    begins_of: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for begin, end, cap in zip(
         first.tolist(), ends, (groups.rows - held)[of].tolist(), strict=True
     ):
         room_of = tuple(rooms[begin:end])
         if _shared_out(room_of, cap) is not None:
-            alike.setdefault((cap, room_of), []).append(begin)
+            begins_of.setdefault((cap, room_of), []).append(begin)
             continue
         # There are too many ways to share them out: each part is for itself.
         for i, most in enumerate(room_of):
             most = min(most, cap)
-            alike.setdefault((most, (most,)), []).append(begin + i)
+            begins_of.setdefault((most, (most,)), []).append(begin + i)
     sums, second, one = left_over(layer, bounds, v)
     blocks, n_ways, added = [], [], [np.zeros((3, 0))]
-    for (cap, room_of), begins in alike.items():
+    for (cap, room_of), begins in begins_of.items():
         parts = order[np.array(begins)[:, None] + np.arange(len(room_of))]
         ways = np.array(_shared_out(room_of, cap))
         blocks.append((parts, ways))
@@ -228,7 +228,7 @@ def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, F
     Returns the weights of the parts in both sums, too: where only the ratio of the derivatives is
     known, one sum tells it, and the other counts.
     """
-    totals, own = layer.totals, bounds.least[:, v]
+    totals, least = layer.totals, bounds.least[:, v]
     n, H, G = (float(x[v]) for x in (totals.rows, totals.second, totals.first))
     off = float(totals.off_second[v]), float(totals.off_first[v])
     second, first, blur = layer.second, layer.first, layer.blur @ bounds.most[:, v]
@@ -238,28 +238,28 @@ def left_over(layer: Layer, bounds: Bounds, v: int) -> tuple[Sums, FloatArray, F
             step, rest, off_rest = 0.0, 0.0, np.inf
         off = 0.5, off_rest * (1.0 + float(bounds.most[:, v] @ second))
         blur = np.array([0.0, blur[1] + abs(step) * blur[0]])
-        second, first = np.ones(len(own)), first + step * second
+        second, first = np.ones(len(least)), first + step * second
         H, G = n, rest
-    rows = None if np.isnan(n) else int(n) - int(own.sum())
+    rows = None if np.isnan(n) else int(n) - int(least.sum())
     unlikely, each = _of_class(layer, bounds, np.array([v]))
     sums = Sums(
-        rows, H - float(own @ second), G - float(own @ first), off[0] + float(blur[0]),
+        rows, H - float(least @ second), G - float(least @ first), off[0] + float(blur[0]),
         off[1] + float(blur[1] + unlikely[0] * each[0]), float(each[0]),
     )  # fmt: skip
     return sums, second, first
 
 
-def met(layer: Layer, bounds: Bounds, settled: BoolArray) -> bool:
+def met(layer: Layer, bounds: Bounds, nodes: BoolArray) -> bool:
     """Whether settled nodes hold what they sum up."""
-    totals, own = layer.totals, bounds.least[:, settled]
-    ones = layer.first @ own - totals.first[settled]
-    unlikely, each = _of_class(layer, bounds, np.flatnonzero(settled))
+    totals, rows = layer.totals, bounds.least[:, nodes]
+    ones = layer.first @ rows - totals.first[nodes]
+    unlikely, each = _of_class(layer, bounds, np.flatnonzero(nodes))
     of_class = (unlikely + np.abs(np.rint(ones))) * each
-    blur = layer.blur @ own
+    blur = layer.blur @ rows
     off = (
-        (own.sum(axis=0) - totals.rows[settled], 0.5),
-        (layer.second @ own - totals.second[settled], totals.off_second[settled] + blur[0]),
-        (ones - np.rint(ones), totals.off_first[settled] + blur[1] + of_class),
+        (rows.sum(axis=0) - totals.rows[nodes], 0.5),
+        (layer.second @ rows - totals.second[nodes], totals.off_second[nodes] + blur[0]),
+        (ones - np.rint(ones), totals.off_first[nodes] + blur[1] + of_class),
     )
     return not any((np.abs(x) > most).any() for x, most in off)
 
@@ -270,11 +270,11 @@ def held(layer: Layer, bounds: Bounds) -> FloatArray:
     ``bounds``: settled ones. NaN where the leaf says nothing of classes.
     """
     totals, leaves = layer.totals, layer.tree.leaves
-    own = bounds.least[:, leaves]
-    p = (layer.first + (layer.first < 0)) @ own
+    rows = bounds.least[:, leaves]
+    p = (layer.first + (layer.first < 0)) @ rows
     ones = p - totals.first[leaves]
-    by_step = p + totals.step[leaves] * (layer.second @ own) - totals.rest[leaves]
-    return np.array([own.sum(axis=0), np.rint(np.where(np.isnan(ones), by_step, ones))])
+    by_step = p + totals.step[leaves] * (layer.second @ rows) - totals.rest[leaves]
+    return np.array([rows.sum(axis=0), np.rint(np.where(np.isnan(ones), by_step, ones))])
 
 
 def _of_class(layer: Layer, bounds: Bounds, nodes: IntArray) -> tuple[FloatArray, FloatArray]:

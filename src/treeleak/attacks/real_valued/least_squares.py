@@ -88,7 +88,7 @@ def fit(
     matrix: Matrix,
     clock: Clock,
     accept: Accept,
-    tell: Callable[[FloatArray], None] = lambda _: None,
+    report: Callable[[FloatArray], None] = lambda _: None,
     *,
     free: IntArray | None = None,
     start: tuple[IntArray, FloatArray] | None = None,
@@ -99,7 +99,7 @@ def fit(
     ----------
     accept : callable
         Asked after each round.
-    tell : callable
+    report : callable
         Gets the residual of each round.
     free : int array, optional
         Columns whose numbers may fall below zero: always in the pool, as the first ones.
@@ -122,7 +122,7 @@ def fit(
     while True:
         residual = b - pool.rows.T @ pool.x
         lengths.append(float(np.sqrt(residual @ residual)))
-        tell(residual)
+        report(residual)
         accepted = bool(len(pool.x)) and accept(pool.chosen, pool.x)
         still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] <= _STILL * lengths[-1]
         if accepted or still or clock.stopped:
@@ -270,12 +270,12 @@ def _towards(now: FloatArray, aim: FloatArray, below: BoolArray) -> tuple[IntArr
 
 def _factor(gram: FloatArray, at: IntArray) -> FloatArray:
     """Upper Cholesky factor of some columns; where rounding forbids one, of a bolder pull."""
-    own = gram[np.ix_(at, at)]
-    diagonal = own.diagonal().copy()
+    matrix = gram[np.ix_(at, at)]
+    diagonal = matrix.diagonal().copy()
     pull = 0.0
     while True:
         try:
-            return np.ascontiguousarray(cholesky(own, check_finite=False))
+            return np.ascontiguousarray(cholesky(matrix, check_finite=False))
         except LinAlgError:
             pull = max(10 * pull, _PULL)
-            own[np.diag_indices(len(own))] = diagonal * (1 + pull)
+            matrix[np.diag_indices(len(matrix))] = diagonal * (1 + pull)

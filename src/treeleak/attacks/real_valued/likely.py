@@ -54,28 +54,30 @@ def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Lik
     Numbers of rows in leaves say which cells may hold rows; then all sums are met for these.
     """
     n = len(size)
-    counts = tuple(told for told in columns.families if told.counts is None)
+    counts = tuple(family for family in columns.families if family.counts is None)
     every = Columns(counts, columns.leaf[:n], columns.label[:n], columns.n_leaves)
     start = np.log(size * (n_rows / size.sum()))
     x = every.spread(_multipliers(every, start, clock.part(_SHARE * clock.left)), start)[0]
     order = np.argsort(-x, kind="stable")
     cells = np.sort(order[: 1 + int((np.cumsum(x[order]) < _KEPT * x.sum()).sum())])
     k = len(columns) // n
-    kept = np.concatenate([cells + c * n for c in range(k)])
-    few = Columns(columns.families, columns.leaf[kept], columns.label[kept], columns.n_leaves)
+    columns_left = np.concatenate([cells + c * n for c in range(k)])
+    few = Columns(
+        columns.families, columns.leaf[columns_left], columns.label[columns_left], columns.n_leaves
+    )
     start = np.tile(np.log(x[cells] / k), k)
     x, left = few.spread(_multipliers(few, start, clock), start)
     if np.mean((left - few.right) ** 2) > 1.0:
         return None  # They are missed by more than rows drawn by chance would.
     # Of no other columns, even one row is among the likeliest.
     most = np.argsort(-x, kind="stable")[:n_rows]
-    kept, x = kept[most], x[most]
+    columns_left, x = columns_left[most], x[most]
     at_least = np.arange(1, int(x.max(initial=0.0)) + _BEYOND)
     right = gammainc(at_least[:, None], x[None, :]).ravel()
     best = np.argsort(-right, kind="stable")[:n_rows]
     m = np.bincount(best % len(x), minlength=len(x))
     share = np.bincount(best % len(x), right[best], len(x)) / np.maximum(m, 1)
-    return Likely(kept[m > 0], m[m > 0], share[m > 0])
+    return Likely(columns_left[m > 0], m[m > 0], share[m > 0])
 
 
 def _multipliers(columns: Columns, start: FloatArray, clock: Clock) -> FloatArray:

@@ -130,8 +130,8 @@ def _below_root(
     size += root.off_first + steepest * root.off_second
     # What rows of two classes add to the root's sum is rounded in two ways.
     off = (size + _ALL_OF_CLASS * n_rows) / abs(apart)
-    own = (-root.first - step[right] * root.second) / apart
-    for v, h in ((left, own), (right, root.second - own)):
+    hessian_left = (-root.first - step[right] * root.second) / apart
+    for v, h in ((left, hessian_left), (right, root.second - hessian_left)):
         # Those of inner nodes follow more exactly from their children.
         if tree.is_leaf[v] and off < _BLURRED_ROOT * h:
             H[v], blur[v] = h, off / h
@@ -145,8 +145,8 @@ def steps_of(tree: Tree, rate: float, start: float) -> FloatArray:
     value, step = tree.statistics.get(VALUE), tree.statistics.get(STEP)
     out = np.full(tree.n_nodes, np.nan)
     if step is not None:
-        told = np.ones(tree.n_nodes, dtype=bool) if step.present is None else step.present
-        out[told] = step.values[told]
+        present = np.ones(tree.n_nodes, dtype=bool) if step.present is None else step.present
+        out[present] = step.values[present]
     if value is not None:
         out[tree.is_leaf] = (value.values[tree.is_leaf] - start) / rate
     return out

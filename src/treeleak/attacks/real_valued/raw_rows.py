@@ -70,12 +70,14 @@ def raw_rows(
     share = share[:, values.atom_of] * values.prior(share.sum(axis=0))
     cost = values.expected_cost(share)
     allowed = np.column_stack([groups.box[box], np.eye(2, dtype=bool)[label]])[:, values.atom_of]
-    own = cheapest(np.where(allowed, cost, np.inf), values.start)
-    atoms, sure = values.atom_of[own], np.take_along_axis(share, own, axis=1)
+    chosen = cheapest(np.where(allowed, cost, np.inf), values.start)
+    atoms, sure = values.atom_of[chosen], np.take_along_axis(share, chosen, axis=1)
     sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL)
     leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
-    missed = sum(int((~told.met(leaf, label)).sum()) for told in evidence.statements())
-    rows = Rows(own, sure, np.zeros(len(own), dtype=bool), False, missed)
+    missed = sum(
+        int((~constraints.met(leaf, label)).sum()) for constraints in evidence.statements()
+    )
+    rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, missed)
     clock.tell("choosing values", 1.0, missed)
     return Answer(
         "unknown" if missed else "feasible", values, (rows,),
@@ -84,7 +86,7 @@ def raw_rows(
             "trees_settled": groups.n_trees,
             "groups": len(groups.rows),
         },
-        expected_distance=values.mean_cost(own, cost),
+        expected_distance=values.mean_cost(chosen, cost),
         cells=f"generated: {why}",
     )  # fmt: skip
 
@@ -99,7 +101,7 @@ def _leaves(search: ByNodes) -> IntArray:
     """Say in which leaf (row of A) of each settled tree each box lies."""
     groups = search.best
     parts = np.split(groups.box, search.begin[1:-1], axis=1)
-    inside = np.column_stack([own.argmax(axis=1) for own in parts])
+    inside = np.column_stack([inside_tree.argmax(axis=1) for inside_tree in parts])
     return search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
 
 
@@ -118,10 +120,10 @@ def _shares(
         if way and clock.stopped:
             return []
         label, box = ways[way]
-        own = values_in_boxes(
+        atom_share = values_in_boxes(
             geometry, leaf[box], label, groups.box[box], clock, (seed, way), n_chains
         )
-        return [np.column_stack([own, np.eye(2)[label]])]
+        return [np.column_stack([atom_share, np.eye(2)[label]])]
 
     every = run_all([partial(values, way) for way in range(len(ways))])
     return *ways[0], np.mean([share for shares in every for share in shares], axis=0)

@@ -60,7 +60,7 @@ def real_valued(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: Given = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind the sums of the loss, or behind what leaves add alone.
 
@@ -77,7 +77,7 @@ def real_valued(
     NotCovered
         Where no rows explain what leaves add.
     """
-    given.refuse("the attack on sums of the loss")
+    side_info.refuse("the attack on sums of the loss")
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -93,8 +93,8 @@ def real_valued(
         counted = not np.isnan(evidence.n).any()
         part = clock.part(_RAW_SHARE * clock.left) if counted else clock
         raw = raw_rows(evidence, geometry, values, part, seed, str(why))
-        settled = 0 if raw is None else raw.numbers["trees_settled"]
-        if raw is None or (counted and 2 * settled < len(geometry.release.trees)):
+        n_solved = 0 if raw is None else raw.numbers["trees_settled"]
+        if raw is None or (counted and 2 * n_solved < len(geometry.release.trees)):
             raise
         return raw
     if interval and answer.status == "unknown":
@@ -109,8 +109,8 @@ def _by_cells(
 ) -> Answer:
     """Rebuild rows from a list of all cells; raises GridTooLarge where they are too many."""
     try:
-        kinds = max(1.0, geometry.release.n_classes / 2)
-        partition = enumerated(evidence, geometry, clock, kinds)
+        columns_per_cell = max(1.0, geometry.release.n_classes / 2)
+        partition = enumerated(evidence, geometry, clock, columns_per_cell)
     except OutOfTime:
         return Answer("unknown", values)
     counted, proved = isinstance(evidence, LossSums), False
@@ -139,7 +139,7 @@ def _by_cells(
     numbers = {
         "grid_points": bounded(geometry.n_points),
         "cells": partition.n_cells,
-        "statements": sum(len(told.right) for told in evidence.statements()),
+        "statements": sum(len(constraints.right) for constraints in evidence.statements()),
         "rounds": found.rounds,
     }
     return Answer(status, values, (rows,), numbers=numbers)
@@ -149,18 +149,18 @@ def enumerated(
     evidence: LossSums | LeafSteps | ExactTotals,
     geometry: Geometry,
     clock: Clock,
-    kinds: float = 1.0,
+    columns_per_cell: float = 1.0,
 ) -> Partition:
     """List the cells; raises GridTooLarge or OutOfTime.
 
-    ``kinds``: how many times as much is held of a cell as is usual.
+    ``columns_per_cell``: how many times as much is held of a cell as is usual.
     """
     tick = enumeration_tick(geometry, clock)
     partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
-    if kinds * partition.signature.size > MOST_ENTRIES:
+    if columns_per_cell * partition.signature.size > MOST_ENTRIES:
         raise GridTooLarge(
             f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; "
-            f"treeleak holds at most {int(MOST_ENTRIES / kinds):,} pairs of them"
+            f"treeleak holds at most {int(MOST_ENTRIES / columns_per_cell):,} pairs of them"
         )
     return partition
 
@@ -208,11 +208,11 @@ def written(
         # To hold many rows of several worlds against each other takes seconds: one will do.
         final = min(worlds, key=lambda world: world.misfit)
         rows = search.rows(final, worlds, known, _sure(search, final, worlds, n))
-    own = search.cells(final) % n
+    row_cell = search.cells(final) % n
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    sure = found.sure[own].reshape(len(own), -1)
+    sure = found.sure[row_cell].reshape(len(row_cell), -1)
     least = np.minimum(rows.confidence, sure)
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed, fixed=None)  # fmt: skip

@@ -92,9 +92,9 @@ class Found:
     whole: float = 1.0
     """Share of the rows whose numbers needed no rounding."""
 
-    def used(self, kinds: Kinds | None = None) -> tuple[IntArray, IntArray]:
+    def used(self, column_set: Kinds | None = None) -> tuple[IntArray, IntArray]:
         """Columns that hold rows, and how many; of other kinds than their own, if given."""
-        if not (kinds or self.kinds).by_class or self.by_class is None:
+        if not (column_set or self.kinds).by_class or self.by_class is None:
             return self.cells, self.told.m
         n_classes = self.told.n_classes
         n = len(self.kinds.cell) // n_classes
@@ -102,10 +102,10 @@ class Found:
         m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
-    def off(self, kinds: Kinds | None = None) -> float:
+    def off(self, column_set: Kinds | None = None) -> float:
         """How far a sum is off, as the root of the mean square: some fits have more sums."""
-        chosen, m = self.used(kinds)
-        columns = (kinds or self.kinds).columns
+        chosen, m = self.used(column_set)
+        columns = (column_set or self.kinds).columns
         over = columns.take(chosen).T @ m.astype(float) - columns.right
         return float(np.sqrt(np.mean(over**2)))
 
@@ -126,37 +126,37 @@ class Search:
 
     def found(self) -> Found:
         """Find the rows that meet all sums, or the best there was time for."""
-        told, best = self.evidence.statements(), None
+        statements, best = self.evidence.statements(), None
         if self._rough:
-            told = tuple(s for s in told if not s.by_label)
-        if any(s.quantity == VARIANCE for s in told):
+            statements = tuple(s for s in statements if not s.by_label)
+        if any(s.quantity == VARIANCE for s in statements):
             # Sums of inner nodes are exact to a dozen digits.
-            best = self._tree_by_tree(told)
+            best = self._tree_by_tree(statements)
             if best is not None and (not best.missed or self.clock.stopped):
                 return best
         if best is None:
-            return self._at_once(told)
+            return self._at_once(statements)
         part = replace(self, clock=self.clock.part(_SECOND_TRY * self.clock.left))
-        other = _in_time(part.clock, lambda: part._at_once(told))
+        other = _in_time(part.clock, lambda: part._at_once(statements))
         # How many sums are missed says less: the first trees may be met, and all others far off.
         best = best if other is None or best.off() < other.off() else other
         if not best.missed or self.clock.stopped:
             return best
         self.clock.tell("looking for likely rows", 0.7)
-        guess = _in_time(self.clock, lambda: self._likely(told, best.whole))
+        guess = _in_time(self.clock, lambda: self._likely(statements, best.whole))
         return guess or best
 
-    def _likely(self, told: Sequence[Statements], least: float) -> Found | None:
+    def _likely(self, statements: Sequence[Statements], least: float) -> Found | None:
         """Find the rows that sums make likely, if more than so many of them should be right."""
         # Squares of first derivatives say little more than these do, and take as long.
-        kinds = self.by_class([s for s in told if s.quantity != VARIANCE])
+        column_set = self.by_class([s for s in statements if s.quantity != VARIANCE])
         size = np.bincount(self.partition.cell).astype(float)
         part = self.clock.part(_SECOND_SHARE * self.clock.left)
-        found = likely(kinds.columns, size, self.evidence.n_rows, part)
+        found = likely(column_set.columns, size, self.evidence.n_rows, part)
         if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
         sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
-        return self.classed(kinds, found.chosen, found.m, sure)
+        return self.classed(column_set, found.chosen, found.m, sure)
 
     @property
     def _rough(self) -> bool:
@@ -169,7 +169,7 @@ class Search:
         """
         if not self._rough or not (missed := self._unexplained(found)):
             return found
-        kinds, n = self.by_class(self.evidence.statements()), self.partition.n_cells
+        column_set, n = self.by_class(self.evidence.statements()), self.partition.n_cells
         best, tried = (missed, found), set[bytes]()
 
         def accept(chosen: IntArray, x: FloatArray) -> bool:
@@ -185,7 +185,7 @@ class Search:
             return best[0] == 0
 
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
-        _in_time(clock, lambda: fit(kinds.columns, clock, accept))
+        _in_time(clock, lambda: fit(column_set.columns, clock, accept))
         return best[1]
 
     def _unexplained(self, found: Found) -> int:
@@ -194,27 +194,31 @@ class Search:
         leaf = self.partition.signature[found.cells]
         return int((positives(self.evidence, leaf, found.told.m).number == UNTOLD).sum())
 
-    def _at_once(self, told: Sequence[Statements]) -> Found:
+    def _at_once(self, statements: Sequence[Statements]) -> Found:
         """Find rows by least squares over the sums of all trees."""
         n, leaf = self.partition.n_cells, self.partition.signature
-        alike = [s for s in told if not s.by_label]
+        class_free = [s for s in statements if not s.by_label]
         geometry, every = self.partition.geometry, np.arange(n)
-        first = Kinds(Columns.of(geometry, alike, leaf, np.zeros(n, dtype=np.int64)), every)
-        last = len(alike) == len(told)
+        first = Kinds(Columns.of(geometry, class_free, leaf, np.zeros(n, dtype=np.int64)), every)
+        last = len(class_free) == len(statements)
         part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
         best, ended = self._fitted(first, part, last=last)
         # Where leaves leave classes open, sums over inner nodes may tell them.
-        told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
-        if last or self.clock.stopped or not (best.missed or told_more):
+        has_variances = best.by_class is None and any(s.quantity == VARIANCE for s in statements)
+        if last or self.clock.stopped or not (best.missed or has_variances):
             return best
         clock = self.clock.part(_SECOND_SHARE * self.clock.left)
         if best.missed and best.by_class is None:
             rows = best
-            best = replace(rows, by_class=_in_time(clock, lambda: self._shared_out(rows, told)))
+            best = replace(
+                rows, by_class=_in_time(clock, lambda: self._shared_out(rows, statements))
+            )
         used, k = ended.x > 0, self.n_classes
         cells, x = ended.chosen[used], ended.x[used]
         start = np.concatenate([cells + c * n for c in range(k)]), np.tile(x / k, k)
-        second = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, start, last=True))
+        second = _in_time(
+            clock, lambda: self._fitted(self.by_class(statements), clock, start, last=True)
+        )
         if second is None:
             return best
         found, _ = second
@@ -225,42 +229,47 @@ class Search:
         anew = self.classed(first, found.cells, found.told.m, found.sure)
         return found if anew.missed or anew.by_class is None else anew
 
-    def _shared_out(self, found: Found, told: Sequence[Statements]) -> IntArray:
+    def _shared_out(self, found: Found, statements: Sequence[Statements]) -> IntArray:
         """Share out classes of rows that miss sums."""
         label = np.repeat(np.arange(self.n_classes), len(found.cells))
         leaf = np.tile(found.told.leaf, (self.n_classes, 1))
-        return nearest_classes(Columns.of(self.partition.geometry, told, leaf, label), found.told.m)
+        return nearest_classes(
+            Columns.of(self.partition.geometry, statements, leaf, label), found.told.m
+        )
 
-    def _tree_by_tree(self, told: Sequence[Statements]) -> Found | None:
+    def _tree_by_tree(self, statements: Sequence[Statements]) -> Found | None:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
-        kinds, clock = self.by_class(told), self.clock.part(_STEPS_SHARE * self.clock.left)
+        column_set, clock = (
+            self.by_class(statements),
+            self.clock.part(_STEPS_SHARE * self.clock.left),
+        )
         start = self.partition.geometry.leaf_start
-        steps = TreeByTree(kinds.columns, self.n_classes, start, clock)
+        steps = TreeByTree(column_set.columns, self.n_classes, start, clock)
         if (found := _in_time(clock, steps.found)) is not None:
-            return self.classed(kinds, *found, MOST_SURE * np.ones(len(found[1])))
+            return self.classed(column_set, *found, MOST_SURE * np.ones(len(found[1])))
         if steps.guess is None:
             return None
-        return self._rounded(kinds, steps.guess.chosen, steps.guess.x, steps.guess.alike)
+        return self._rounded(column_set, steps.guess.chosen, steps.guess.x, steps.guess.alike)
 
-    def by_class(self, told: Sequence[Statements]) -> Kinds:
+    def by_class(self, statements: Sequence[Statements]) -> Kinds:
         """Tell the classes of a cell apart."""
         k, n, leaf = self.n_classes, self.partition.n_cells, self.partition.signature
         label = np.repeat(np.arange(k), n)
-        columns = Columns.of(self.partition.geometry, told, np.tile(leaf, (k, 1)), label)
+        columns = Columns.of(self.partition.geometry, statements, np.tile(leaf, (k, 1)), label)
         return Kinds(columns, np.tile(np.arange(n), k), by_class=True)
 
     def _fitted(
         self,
-        kinds: Kinds,
+        column_set: Kinds,
         clock: Clock,
         start: tuple[IntArray, FloatArray] | None = None,
         *,
         last: bool,
     ) -> tuple[Found, Fit]:
-        columns, size = kinds.columns, float(np.abs(kinds.columns.right).sum())
+        columns, size = column_set.columns, float(np.abs(column_set.columns.right).sum())
         got: list[Found] = []
 
-        def tell(residual: FloatArray) -> None:
+        def report(residual: FloatArray) -> None:
             off = float(np.abs(residual).sum())
             clock.tell("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
 
@@ -268,81 +277,85 @@ class Search:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > NEAR or not columns.met(chosen, m):
                 return False
-            found = self.classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
+            found = self.classed(column_set, chosen, m, MOST_SURE * np.ones(len(m)))
             if found.missed:
                 return False
             got.append(found)
             return True
 
-        ended = fit(columns, clock, accept, tell, start=start)
+        ended = fit(columns, clock, accept, report, start=start)
         if not got and last:
             clock.tell("looking for whole numbers of rows", 0.7)
-            own, n = (clock, self.seed), self.evidence.n_rows
-            whole = whole_rows(columns, n, *own)
-            whole = whole or whole_near(columns, ended.chosen, ended.x, n, *own)
+            budget, n = (clock, self.seed), self.evidence.n_rows
+            whole = whole_rows(columns, n, *budget)
+            whole = whole or whole_near(columns, ended.chosen, ended.x, n, *budget)
             if whole is not None:
                 accept(*whole)
-        found = got[0] if got else self._rounded(kinds, ended.chosen, ended.x)
+        found = got[0] if got else self._rounded(column_set, ended.chosen, ended.x)
         return replace(found, rounds=ended.rounds), ended
 
     def _rounded(
-        self, kinds: Kinds, chosen: IntArray, x: FloatArray, alike: IntArray | None = None
+        self, column_set: Kinds, chosen: IntArray, x: FloatArray, n_equal: IntArray | None = None
     ) -> Found:
         """Round what was not accepted, so that there are as many rows as there should be.
 
-        ``alike``: how many columns each stands for.
+        ``n_equal``: how many columns each stands for.
         """
         n = self.evidence.n_rows
         if not x.sum() > 0:
             # There was no time for more: all rows are of the kind that explains most.
-            columns = kinds.columns
+            columns = column_set.columns
             best = int((columns.worth(columns.right) / columns.length).argmax())
-            chosen, x, alike = np.array([best]), np.array([float(n)]), None
+            chosen, x, n_equal = np.array([best]), np.array([float(n)]), None
         share = x * (n / x.sum())
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
-        wrong = _MISPLACED * np.sqrt(misplaced(kinds.columns, chosen, m))
+        wrong = _MISPLACED * np.sqrt(misplaced(column_set.columns, chosen, m))
         # Rows that are far from whole numbers are wrong sooner.
         each = off * n / (off @ m) if off.any() else np.full(len(m), _NO_FIT)
-        sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (1 if alike is None else alike)
-        whole = float(m[np.abs(x - m) * (1 if alike is None else alike) < _WHOLE].sum()) / n
-        return replace(self.classed(kinds, chosen, m, sure), whole=whole)
+        sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (
+            1 if n_equal is None else n_equal
+        )
+        whole = float(m[np.abs(x - m) * (1 if n_equal is None else n_equal) < _WHOLE].sum()) / n
+        return replace(self.classed(column_set, chosen, m, sure), whole=whole)
 
-    def classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
+    def classed(self, column_set: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
         held: BoolArray = m > 0
         chosen, m, sure = chosen[held], m[held], sure[held]
-        cells, at = np.unique(kinds.cell[chosen], return_inverse=True)
+        cells, at = np.unique(column_set.cell[chosen], return_inverse=True)
         rows = np.bincount(at, m, len(cells)).astype(np.int64)
         sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
-        missed = kinds.columns.missed(chosen, m)
+        missed = column_set.columns.missed(chosen, m)
         leaf, k = self.partition.signature[cells], self.n_classes
-        own = own_class(self.partition.geometry.release)
-        if kinds.by_class:
+        class_of_tree = own_class(self.partition.geometry.release)
+        if column_set.by_class:
             label = chosen // self.partition.n_cells
             each = np.bincount(at * k + label, m, len(cells) * k).reshape(-1, k)
             n_leaves = int(self.partition.geometry.leaf_start[-1])
-            number = np.bincount(leaf.ravel(), each[:, own].ravel(), n_leaves)
-            told = Told(leaf, rows, number.astype(np.int64), own, k)
-            return Found(cells, sure, told, each.astype(np.int64), missed, kinds)
+            number = np.bincount(leaf.ravel(), each[:, class_of_tree].ravel(), n_leaves)
+            constraints = Told(leaf, rows, number.astype(np.int64), class_of_tree, k)
+            return Found(cells, sure, constraints, each.astype(np.int64), missed, column_set)
         assert isinstance(self.evidence, LossSums)  # noqa: S101 (else classes are told apart)
         counted = positives(self.evidence, leaf, rows)
-        told = Told(leaf, rows, counted.number, own, k)
+        constraints = Told(leaf, rows, counted.number, class_of_tree, k)
         missed += int(not counted.whole)
-        by_class = the_only_classes(told)
+        by_class = the_only_classes(constraints)
         if by_class is None and counted.whole:
-            by_class = the_only_classes(told, digits(self.evidence, leaf, rows, counted.number))
+            by_class = the_only_classes(
+                constraints, digits(self.evidence, leaf, rows, counted.number)
+            )
         if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
-        return Found(cells, sure, told, by_class, missed, kinds)
+        return Found(cells, sure, constraints, by_class, missed, column_set)
 
     def _missed(self, leaf: NDArray[np.int32], by_class: IntArray) -> int:
         """How many statements that depend on classes these rows miss."""
         cell, label = np.nonzero(by_class)
         rows, times = leaf[cell].astype(np.int64), by_class[cell, label]
-        own = [told for told in self.evidence.statements() if told.by_label]
-        met = [told.met(rows, label.astype(np.int64), times) for told in own]
+        by_label = [family for family in self.evidence.statements() if family.by_label]
+        met = [family.met(rows, label.astype(np.int64), times) for family in by_label]
         return sum(int((~each).sum()) for each in met)
 
 

@@ -100,13 +100,13 @@ class _Program:
     @classmethod
     def of(cls, groups: Groups, leaf: IntArray) -> _Program:
         (n, n_trees), (rows, ones) = leaf.shape, groups.held
-        counted, told = ~np.isnan(rows), ~np.isnan(ones)
+        counted, classed = ~np.isnan(rows), ~np.isnan(ones)
         box = np.repeat(np.arange(n), n_trees)
         at = csr_array((np.ones(leaf.size), (leaf.ravel(), box)), shape=(len(rows), n))
         of = csr_array((np.ones(n), (groups.group, np.arange(n))), shape=(len(groups.rows), n))
         every = hstack([at[counted], at[counted]])
-        sums = vstack([every, block_diag([csr_array((0, n)), at[told]])])
-        target = np.append(rows[counted], ones[told])
+        sums = vstack([every, block_diag([csr_array((0, n)), at[classed]])])
+        target = np.append(rows[counted], ones[classed])
         slack = identity(len(target))
         both = vstack([
             hstack([sums, slack, -slack]),

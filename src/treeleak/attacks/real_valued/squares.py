@@ -50,24 +50,24 @@ _MET = 1e-3
 
 
 def squares(
-    evidence: ExactTotals, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+    evidence: ExactTotals, geometry: Geometry, clock: Clock, seed: int, side_info: Given = NOTHING
 ) -> Answer:
     """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
 
     An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
     unless sums of targets tell more, or walks do not come to datasets that meet all counts.
     """
-    if not given.nothing:
-        return exact(evidence, geometry, clock, seed, given)
+    if not side_info.nothing:
+        return exact(evidence, geometry, clock, seed, side_info)
     ensemble = geometry.release.ensemble
     fitting = None if ensemble is None else ensemble.fitting
     summed = fitting is not None and fitting.loss == "squared"
     try:
-        partition = enumerated(evidence, geometry, clock, kinds=2 if summed else 1)
+        partition = enumerated(evidence, geometry, clock, columns_per_cell=2 if summed else 1)
     except (OutOfTime, GridTooLarge):
         partition = None
     if partition is None or evidence.contradiction() is not None:
-        return exact(evidence, geometry, clock, seed, given)
+        return exact(evidence, geometry, clock, seed, side_info)
     values = values_in(geometry)
     if not (summed or partition.alive.all()):
         return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
@@ -94,7 +94,7 @@ def _otherwise(
     """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
     part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
     if (found := by_counts(evidence, partition, first.values, part, seed)) is not None:
-        rows = tuple(_with_proofs(own, first.rows) for own in found.rows)
+        rows = tuple(_with_proofs(system_rows, first.rows) for system_rows in found.rows)
         return replace(found, rows=rows)
     if clock.stopped:
         return first
@@ -125,9 +125,9 @@ def _answered(
     cells = np.flatnonzero(m)
     leaf, held = partition.signature[cells], m[cells]
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
-    told = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
-    kinds = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
-    found = Found(cells, MOST_SURE * np.ones(len(cells)), told, held[:, None], 0, kinds)
+    constraints = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
+    column_set = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
+    found = Found(cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set)
     rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))
@@ -156,13 +156,13 @@ def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArr
         columns = Columns.of(geometry, statements, leaf, np.repeat([0, 1], n))
         size = float(np.abs(columns.right).sum())
 
-        def tell(residual: FloatArray, size: float = size) -> None:
+        def report(residual: FloatArray, size: float = size) -> None:
             off = float(np.abs(residual).sum())
             clock.tell("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
 
         last = k + 1 == len(_BEYOND)
         part = clock.part((0.9 if last else 0.5) * clock.left)
-        ended = fit(columns, part, accept, tell)
+        ended = fit(columns, part, accept, report)
         if not good and np.abs(ended.residual).max() < _MET:
             # The sums are met, and rows of some cells might as well be in others, in part.
             x = whole_groups(columns, ended.chosen, ended.x, ended.chosen % n, clock.part(_WHOLE))
@@ -196,10 +196,10 @@ def _with_proofs(rows: Rows, before: tuple[Rows, ...]) -> Rows:
     """Keep what counts alone prove: all rows that meet them have these among them."""
     sure = {}
     left: Counter[bytes] = Counter()
-    for own in before:
-        for k in np.flatnonzero(own.proved).tolist():
-            key = own.values[k].tobytes()
-            sure[key] = own.confidence[k]
+    for known in before:
+        for k in np.flatnonzero(known.proved).tolist():
+            key = known.values[k].tobytes()
+            sure[key] = known.confidence[k]
             left[key] += 1
     proved, confidence = rows.proved.copy(), rows.confidence.copy()
     for k, values in enumerate(rows.values):

@@ -90,11 +90,11 @@ class TreeByTree:
             ahead = self._ahead(now, most)
             end = now.n_trees + len(ahead.part) == n_trees
             last = end or 2 * most > _MOST_COLUMNS
-            settled = self._settled(now, ahead, _CORNERS if end else 1)
-            if self.clock.stopped or (settled is None and last):
+            solved = self._settled(now, ahead, _CORNERS if end else 1)
+            if self.clock.stopped or (solved is None and last):
                 return None
-            most = 2 * most if settled is None else max(_COLUMNS, most // 2)
-            now = settled or now
+            most = 2 * most if solved is None else max(_COLUMNS, most // 2)
+            now = solved or now
         _, first = np.unique(now.group, return_index=True)
         group, label = np.nonzero(now.rows)
         return label * n + now.cell[first[group]], now.rows[group, label]
@@ -103,8 +103,8 @@ class TreeByTree:
         """Tree of each statement."""
         of_leaf = np.repeat(np.arange(len(leaf_start) - 1), np.diff(leaf_start))
         out = np.full(len(self.columns.right), -1)
-        for begin, told in zip(self.columns.begin, self.columns.families, strict=False):
-            place = np.arange(len(of_leaf)) if told.place is None else told.place
+        for begin, family in zip(self.columns.begin, self.columns.families, strict=False):
+            place = np.arange(len(of_leaf)) if family.place is None else family.place
             out[begin + place[place >= 0]] = of_leaf[place >= 0]
         return out
 
@@ -130,12 +130,12 @@ class TreeByTree:
         if len(part) > _MOST_COLUMNS:
             return None
         group, cell = now.group[first[part]], now.cell[first[part]]
-        chosen, alike = label * self.n_cells + cell, np.bincount(ahead.part[-1])[part]
+        chosen, n_equal = label * self.n_cells + cell, np.bincount(ahead.part[-1])[part]
         for k, x in enumerate(self._points(now, group, label, cell, len(ahead.part), n_most)):
             if k == 0:
-                self.guess = Guess(chosen, x, alike)
-            if (settled := self._whole(now, ahead, first[part], label, x)) is not None:
-                return settled
+                self.guess = Guess(chosen, x, n_equal)
+            if (solved := self._whole(now, ahead, first[part], label, x)) is not None:
+                return solved
         if n_most == 1 or not now.n_trees:
             return None
         # No more trees can tell.
@@ -147,8 +147,8 @@ class TreeByTree:
     ) -> IntArray | None:
         """Ask the integer solver for numbers of rows that so many more trees allow."""
         A, b, slack = self._equations(label * self.n_cells + cell, now.n_trees, more)
-        own, at = np.unique(group * self.n_classes + label, return_inverse=True)
-        held, at = now.rows.ravel()[own], at.ravel()
+        pairs, at = np.unique(group * self.n_classes + label, return_inverse=True)
+        held, at = now.rows.ravel()[pairs], at.ravel()
         # All parts of a group come to what is known of it.
         every = vstack([A, csr_array((np.ones(len(at)), (at, np.arange(len(at)))))], format="csr")
         right, off = np.append(b, held.astype(float)), np.append(slack, np.zeros(len(held)))
@@ -159,8 +159,8 @@ class TreeByTree:
     ) -> Settled | None:
         """Settle as many trees as leave whole numbers that meet their sums."""
         for more in range(len(ahead.part), 0, -1):
-            own = ahead.part[more - 1][at_cell] * self.n_classes + label
-            used, at = np.unique(own, return_inverse=True)
+            pair = ahead.part[more - 1][at_cell] * self.n_classes + label
+            used, at = np.unique(pair, return_inverse=True)
             real = np.bincount(at.ravel(), x)
             m = np.rint(real).astype(np.int64)
             if np.abs(real - m).max() > _NEAR:
@@ -199,8 +199,8 @@ class TreeByTree:
         each = np.zeros((int(at.max()) + 1, len(at)))
         each[at, np.arange(len(at))] = 1.0 / np.sqrt(np.bincount(at))[at]
         dense -= (dense @ each.T) @ each
-        says = np.abs(dense).max(axis=1, initial=0.0) > _NOTHING
-        apart, right = orthonormal(dense[says], b[says], _CUT)
+        informative = np.abs(dense).max(axis=1, initial=0.0) > _NOTHING
+        apart, right = orthonormal(dense[informative], b[informative], _CUT)
         every, right = np.vstack([each, apart]), np.append(each @ mean[split], right)
         for x in middles(every, right, mean[split] + 0.1, self.clock, n_most):
             out = mean.copy()
@@ -211,9 +211,9 @@ class TreeByTree:
         self, columns: IntArray, n_trees: int, more: int
     ) -> tuple[csr_array, FloatArray, FloatArray]:
         """Write statements of some trees: left sides, right ones, and how near these are."""
-        own = np.flatnonzero((self.tree >= n_trees) & (self.tree < n_trees + more))
-        A = csr_array(self.columns.take(columns).T)[own]
-        return A, self.columns.right[own], self.columns.slack[own] + ROUNDED
+        statements = np.flatnonzero((self.tree >= n_trees) & (self.tree < n_trees + more))
+        A = csr_array(self.columns.take(columns).T)[statements]
+        return A, self.columns.right[statements], self.columns.slack[statements] + ROUNDED
 
 
 def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> Settled:

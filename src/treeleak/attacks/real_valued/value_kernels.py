@@ -140,8 +140,8 @@ def better_cuts(sums: FloatArray, nodes: Nodes, rules: Rules) -> BoolArray:
     out = np.empty((len(nodes.best), sums.shape[1]), dtype=np.bool_)
     for v in range(len(out)):
         for cut in range(out.shape[1]):
-            own = sums[v, cut]
-            out[v, cut] = _better(own[0], own[1], own[2], v, nodes, rules)
+            cut_sums = sums[v, cut]
+            out[v, cut] = _better(cut_sums[0], cut_sums[1], cut_sums[2], v, nodes, rules)
     return out
 
 
@@ -179,12 +179,12 @@ def draw(
         total = 0.0
         for v in range(low, high + 1):
             k = v - low
-            own = sums.rows[axes.atoms[a] + v]
+            rows_left = sums.rows[axes.atoms[a] + v]
             if v == now:
-                own -= sums.pairs.weight[i, a]
-            if ordered and own <= BEFORE:
-                own = math.exp(cost)
-            weight[k] = own * math.exp(usual[k] - cost * (off[k] - least))
+                rows_left -= sums.pairs.weight[i, a]
+            if ordered and rows_left <= BEFORE:
+                rows_left = math.exp(cost)
+            weight[k] = rows_left * math.exp(usual[k] - cost * (off[k] - least))
             if not allowed[i, axes.atoms[a] + v]:
                 weight[k] = 0.0
             total += weight[k]
@@ -216,16 +216,16 @@ def _beside_others(
     now, n = pairs.bin[axes.atoms[a] + atom[i, a]], len(atom)
     last, most = -1, -np.inf
     for v in range(low, high + 1):
-        own = pairs.bin[axes.atoms[a] + v]
-        if own == last:
+        value_bin = pairs.bin[axes.atoms[a] + v]
+        if value_bin == last:
             out[v - low] = out[v - low - 1]
             continue
-        last, total, itself = own, 0.0, pairs.weight[i, a] if own == now else 0.0
+        last, total, itself = value_bin, 0.0, pairs.weight[i, a] if value_bin == now else 0.0
         for b in range(atom.shape[1]):
             if b != a:
                 other = pairs.bin[axes.atoms[b] + atom[i, b]]
-                both = pairs.both[own, other] - itself + _USUAL * pairs.held[other] / n
-                total += math.log(both / (pairs.held[own] - itself + _USUAL))
+                both = pairs.both[value_bin, other] - itself + _USUAL * pairs.held[other] / n
+                total += math.log(both / (pairs.held[value_bin] - itself + _USUAL))
         out[v - low] = pairs.power[a] * total
         most = max(most, out[v - low])
     for k in range(high - low + 1):
@@ -237,14 +237,14 @@ def _counted(atom: IntArray, i: int, a: int, axes: Axes, sums: Sums, sign: float
     """Count a value of a row, for itself and beside its other values."""
     pairs, mine = sums.pairs, sign * sums.pairs.weight[i, a]
     sums.rows[axes.atoms[a] + atom[i, a]] += mine
-    own = pairs.bin[axes.atoms[a] + atom[i, a]]
-    pairs.held[own] += mine
-    pairs.both[own, own] += mine
+    value_bin = pairs.bin[axes.atoms[a] + atom[i, a]]
+    pairs.held[value_bin] += mine
+    pairs.both[value_bin, value_bin] += mine
     for b in range(atom.shape[1]):
         if b != a:
             other = pairs.bin[axes.atoms[b] + atom[i, b]]
-            pairs.both[own, other] += mine
-            pairs.both[other, own] += sign * pairs.weight[i, b]
+            pairs.both[value_bin, other] += mine
+            pairs.both[other, value_bin] += sign * pairs.weight[i, b]
 
 
 @njit()

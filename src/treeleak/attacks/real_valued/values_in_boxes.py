@@ -64,22 +64,22 @@ def values_in_boxes(
     """
     axes = axes_of(geometry)
     parts = [box[:, begin:end] for begin, end in pairwise(axes.atoms.tolist())]
-    low = np.column_stack([own.argmax(axis=1) for own in parts])
-    last = [own.shape[1] - 1 - own[:, ::-1].argmax(axis=1) for own in parts]
+    low = np.column_stack([part.argmax(axis=1) for part in parts])
+    last = [part.shape[1] - 1 - part[:, ::-1].argmax(axis=1) for part in parts]
     ends = low, np.column_stack(last)
-    said = best_cuts(geometry, axes, leaf, label, ends)
+    tables = best_cuts(geometry, axes, leaf, label, ends)
 
     def chain(number: int) -> FloatArray:
         if number and clock.stopped:
             return np.zeros(box.shape)
-        return _drawn(box, ends, axes, *said, clock, np.random.default_rng([*seed, number]))
+        return _drawn(box, ends, axes, *tables, clock, np.random.default_rng([*seed, number]))
 
     share = sum(run_all([partial(chain, i) for i in range(n_chains)]), np.zeros(box.shape))
     for a, (begin, end) in enumerate(pairwise(axes.atoms.tolist())):
-        own = share[:, begin:end]
-        settled = ends[0][:, a] == ends[1][:, a]
-        own[settled] = parts[a][settled]
-        own /= own.sum(axis=1, keepdims=True)
+        part = share[:, begin:end]
+        single = ends[0][:, a] == ends[1][:, a]
+        part[single] = parts[a][single]
+        part /= part.sum(axis=1, keepdims=True)
     return share
 
 
@@ -94,8 +94,8 @@ def _drawn(
 ) -> FloatArray:
     """Add up over a chain how likely each value was."""
     first = rng.random(box.shape) * box
-    own = np.split(first, axes.atoms[1:-1], axis=1)
-    atom = np.column_stack([x.argmax(axis=1) for x in own])
+    parts = np.split(first, axes.atoms[1:-1], axis=1)
+    atom = np.column_stack([x.argmax(axis=1) for x in parts])
     sums = sums_of(atom, ends, nodes, axes)
     share = np.zeros(box.shape)
     for sweep in range(_SWEEPS):
@@ -120,14 +120,14 @@ def sums_of(atom: IntArray, ends: tuple[IntArray, IntArray], nodes: Nodes, axes:
     n_bins = np.minimum(n_atoms, _BINS)
     number = np.arange(axes.atoms[-1]) - np.repeat(axes.atoms[:-1], n_atoms)
     of = np.repeat([n_atoms, n_bins, np.cumsum(n_bins) - n_bins], n_atoms, axis=1)
-    own = of[2] + number * of[1] // of[0]
+    bin_of = of[2] + number * of[1] // of[0]
     few = n_atoms <= _BINS
     weight = np.where((ends[0] != ends[1]) & few, _DRAWN, 1.0)
     at = atom + axes.atoms[:-1]
-    rows = np.bincount(at.ravel(), weight.ravel(), len(own)).astype(float) + BEFORE
-    lies = np.zeros((len(atom), int(n_bins.sum())))
-    np.put_along_axis(lies, own[at], 1.0, axis=1)
-    heard = lies * np.repeat(weight, n_bins, axis=1)
+    rows = np.bincount(at.ravel(), weight.ravel(), len(bin_of)).astype(float) + BEFORE
+    one_hot = np.zeros((len(atom), int(n_bins.sum())))
+    np.put_along_axis(one_hot, bin_of[at], 1.0, axis=1)
+    weighted = one_hot * np.repeat(weight, n_bins, axis=1)
     power = np.where(few, _FEW, _MANY)
-    pairs = Pairs(own, heard.sum(axis=0), heard.T @ lies, weight, power)
+    pairs = Pairs(bin_of, weighted.sum(axis=0), weighted.T @ one_hot, weight, power)
     return Sums(rows, pairs, left_sums(atom, nodes, axes), beside(atom, nodes))

@@ -137,10 +137,10 @@ class _List:
         return None if out.n < 0 else out
 
     def _ways(self, item: int) -> tuple[tuple[IntArray, FloatArray, FloatArray], int, int]:
-        own = self.items
-        begin, end = int(own.begin[item]), int(own.begin[item + 1])
+        items = self.items
+        begin, end = int(items.begin[item]), int(items.begin[item + 1])
         # The way that adds nothing makes no other choice.
-        return own.ways, begin + 1, end
+        return items.ways, begin + 1, end
 
     def keys(self, n: int, each: float) -> tuple[FloatArray, FloatArray]:
         """Sums of the first ``n``: of the second and so much for each row, and the first."""
@@ -166,23 +166,23 @@ def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     """
     if not _holds(items, sums):
         return np.zeros((0, len(items)), dtype=np.int64)
-    turned, n, own, way = _turned(items, sums)
-    by_chance = _by_chance(own, n, turned)
+    turned, n, integral, way = _turned(items, sums)
+    by_chance = _by_chance(integral, n, turned)
     if by_chance > _MOST_CHANCE:
         return None
-    order = np.argsort(-own.n_ways, kind="stable")
-    halves = _halves(own, order)
-    size = max(counted(own.begin, own.rows, half, n).sum() for half in halves)
+    order = np.argsort(-integral.n_ways, kind="stable")
+    halves = _halves(integral, order)
+    size = max(counted(integral.begin, integral.rows, half, n).sum() for half in halves)
     n_listed = min(n_most, _MOST_LISTED)
-    quarters = _quarters(own, turned, n, halves) if n_listed < size <= n_most else None
+    quarters = _quarters(integral, turned, n, halves) if n_listed < size <= n_most else None
     found: IntArray | None
     if size <= n_listed:
-        found = _in_halves(own, turned, n, halves)
+        found = _in_halves(integral, turned, n, halves)
     # Choices are looked at for each of the numbers that a sum may stand for.
     elif quarters is not None and size * len(quarters.wanted) <= n_most:
-        found = _in_quarters(own, turned, quarters)
+        found = _in_quarters(integral, turned, quarters)
     else:
-        found = _in_tries(own, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(integral, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
@@ -231,10 +231,15 @@ def _quarters(
     each = 0 if sums.rows is None else int(items.second[items.highest].sum() * 2.0**bits) + 1
     if each * (n + 1) > _MOST_KEY:
         return None
-    lists = [_listed(items, sums, n, own) for half in halves for own in _halves(items, half)]
+    lists = [
+        _listed(items, sums, n, quarter) for half in halves for quarter in _halves(items, half)
+    ]
     key, first = [], []
-    for own in lists:
-        rows, (second, one) = own.all[0][: own.n].astype(np.int64), own.keys(own.n, 0.0)
+    for quarter in lists:
+        rows, (second, one) = (
+            quarter.all[0][: quarter.n].astype(np.int64),
+            quarter.keys(quarter.n, 0.0),
+        )
         key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows)
         first.append(one)
     return _Quarters(lists, key, first, wanted + each * (sums.rows or 0))
@@ -271,13 +276,13 @@ def _from_both_ends(
     half = sums.second / 2
 
     def ends(run: IntArray, highest: float) -> tuple[_List, list[int]]:
-        own = _List(items, n_most)
+        list_ = _List(items, n_most)
         upto = [1]
         for item in run[:-1].tolist():
-            if not own.extend(item, n, highest):
+            if not list_.extend(item, n, highest):
                 break
-            upto.append(own.n)
-        return own, upto
+            upto.append(list_.n)
+        return list_, upto
 
     (left, upto), (right, behind) = run_all([
         partial(ends, order, float(np.nextafter(half, 0.0))),
@@ -327,8 +332,8 @@ def _traced(items: Items, lists: Sequence[_List], found: IntArray) -> IntArray:
     """Say which way of each item it is, where ``found`` has one choice of each list."""
     way = np.repeat(items.begin[None, :-1], len(found), axis=0)
     for out, places in zip(way, found.tolist(), strict=True):
-        for own, at in zip(lists, places, strict=True):
-            trace(own.all[3], own.all[4], items.item, at, out)
+        for listed, at in zip(lists, places, strict=True):
+            trace(listed.all[3], listed.all[4], items.item, at, out)
     return way - items.begin[:-1]
 
 
