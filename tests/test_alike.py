@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued.alike import _NEARLY, alike, joined
-from treeleak.attacks.real_valued.layers import Groups
+from treeleak.attacks.loss_sums.layers import Groups
+from treeleak.attacks.loss_sums.merge_equal_states import _NEARLY, alike, joined
 
 RANGES = st.tuples(st.integers(-5, 5), st.integers(-3, 3), st.integers(0, 3))
 

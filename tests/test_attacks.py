@@ -22,7 +22,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.release import Release
 from treeleak.schema import Binary, Ordinal, Schema
 

@@ -14,22 +14,22 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import kind_kernels, law_kernels, walking
-from treeleak.attacks.known_draws.at_hand import rows_at_hand
+from treeleak.attacks.known_draws import latent_class_kernels, law_kernels, walking
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.beliefs import (
+from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
     compile_beliefs,
     places_by_leaves,
 )
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import rows_at_hand
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, GridTooLarge
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Categorical, Numeric, Schema
@@ -268,7 +268,7 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
         return probable.argmax(axis=1), 7
 
     assert classes_by_leaves(own, mended, Clock(0.0)) is None
-    monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._PATIENCE", 2)
+    monkeypatch.setattr("treeleak.attacks.known_draws.belief_propagation._PATIENCE", 2)
     label, missed = classes_by_leaves(own, mended, Clock(60.0))
     assert missed == 7
     assert len(label) == 60
@@ -286,7 +286,7 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_beliefs()
-    modules = kernels, kind_kernels, law_kernels
+    modules = kernels, latent_class_kernels, law_kernels
     every = [loop for module in modules for loop in vars(module).values()]
     loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]

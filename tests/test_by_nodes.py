@@ -9,13 +9,13 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
-from treeleak.attacks.real_valued import raw_rows
-from treeleak.attacks.real_valued.by_nodes import ByNodes
-from treeleak.attacks.real_valued.layers import Bounds, Groups, choices, flown, held, met
+from treeleak.attacks.loss_sums import raw_rows
+from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, flown, held, met
+from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.statistics import VALUE
 

@@ -24,7 +24,7 @@ from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import State, walk
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.attacks.posterior.hidden_kernels import split
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
@@ -35,10 +35,10 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 SEEDS = st.integers(0, 2**32 - 1)
 PAIRED = Schema([Binary("a"), Binary("b")])

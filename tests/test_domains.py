@@ -29,21 +29,21 @@ from treeleak.attacks.known_draws import (
 )
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
-from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
+from treeleak.attacks.known_draws.atom_intervals import spans
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
 from treeleak.attacks.known_draws.search import search
-from treeleak.attacks.known_draws.spans import spans
-from treeleak.attacks.large_grid.attempts import SEARCH
+from treeleak.attacks.large_grid.restarts import SEARCH
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema

@@ -166,7 +166,7 @@ def test_known_draws(schema, seed, true):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            importlib.import_module("treeleak.reconstruction.question"), "known_draws", found
+            importlib.import_module("treeleak.reconstruction.request"), "known_draws", found
         )
         result = reconstruct(later, schema, earlier=renamed(earlier, rng))
     padded = np.pad(b_old, ((0, 0), (0, n - n_old)))

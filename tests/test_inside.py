@@ -9,8 +9,8 @@ from helpers.releases import counted, leaves_of, tree_of
 from treeleak import Numeric, Ordinal, Schema
 from treeleak.attacks.samples import Samples
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
-from treeleak.reconstruction.inside import Inside
+from treeleak.partition.value_index import values_in
+from treeleak.reconstruction.jitter_within_intervals import Inside
 from treeleak.reconstruction.posterior import Posterior
 
 BIG = 10**6

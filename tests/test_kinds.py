@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from treeleak.attacks.known_draws import kinds, leaf_beliefs
-from treeleak.attacks.known_draws.kind_kernels import count_kinds
-from treeleak.attacks.known_draws.kinds import fitted_kinds
+from treeleak.attacks.known_draws import latent_classes, leaf_beliefs
+from treeleak.attacks.known_draws.latent_class_kernels import count_kinds
+from treeleak.attacks.known_draws.latent_classes import fitted_kinds
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
@@ -101,10 +101,10 @@ def test_kinds_say_how_attributes_go_together():
 def test_every_round_suits_the_counts_better(monkeypatch):
     own = laid_out(*forest(100, 20, 1))
     every = slice(None)
-    monkeypatch.setattr(kinds, "_GAIN", -1.0)
+    monkeypatch.setattr(latent_classes, "_GAIN", -1.0)
     logs = []
     for rounds in range(1, 12):
-        monkeypatch.setattr(kinds, "_ROUNDS", rounds)
+        monkeypatch.setattr(latent_classes, "_ROUNDS", rounds)
         logs.append(log_probable(own, 3, every, every))
     # But for the rows that are added.
     assert (np.diff(logs) > -0.002).all()

@@ -34,8 +34,8 @@ from treeleak.schema import (
     Ordinal,
     Schema,
 )
-from treeleak.side_information.given import Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import Given
 
 RULED = (
     Schema(

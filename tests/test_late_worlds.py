@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.world_runs import _in_time
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 
 
 class Stopwatch:

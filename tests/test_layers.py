@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.releases import random_tree
-from treeleak.attacks.real_valued.layers import (
+from treeleak.attacks.loss_sums.layers import (
     Bounds,
     Groups,
     Layer,
@@ -21,7 +21,7 @@ from treeleak.attacks.real_valued.layers import (
     held,
     met,
 )
-from treeleak.attacks.real_valued.node_totals import NodeTotals
+from treeleak.attacks.loss_sums.node_totals import NodeTotals
 
 SEEDS = st.integers(0, 10**6)
 CUTS = [[0.5, 1.5, 2.5]] * 2

@@ -18,7 +18,7 @@ from helpers.cli import run
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafSteps
-from treeleak.reconstruction.question import Question
+from treeleak.reconstruction.request import Question
 from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting

@@ -19,10 +19,10 @@ from helpers.releases import counted, random_tree
 from treeleak import metrics
 from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact import world_chains
-from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
+from treeleak.attacks.exact.annealing_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, learned_worlds
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers import integer
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds

@@ -16,16 +16,16 @@ from scipy.sparse import csr_array
 
 from helpers.boosted import compositions
 from helpers.examples import examples
-from treeleak.attacks.real_valued import columns as columns_module
-from treeleak.attacks.real_valued import least_squares
-from treeleak.attacks.real_valued.certificate import only_one
-from treeleak.attacks.real_valued.columns import Columns, _each_once
-from treeleak.attacks.real_valued.integral import whole_groups, whole_near
-from treeleak.attacks.real_valued.kernels import descend, drop, solve
-from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.attacks.loss_sums import columns as columns_module
+from treeleak.attacks.loss_sums import least_squares
+from treeleak.attacks.loss_sums.certificate import only_one
+from treeleak.attacks.loss_sums.columns import Columns, _each_once
+from treeleak.attacks.loss_sums.integral import whole_groups, whole_near
+from treeleak.attacks.loss_sums.kernels import descend, drop, solve
+from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.core.clock import Clock
 from treeleak.evidence import Statements
-from treeleak.evidence.statements import EXACT, Equal
+from treeleak.evidence.linear_constraints import EXACT, Equal
 from treeleak.release.statistics import HESSIAN, ROWS
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -492,6 +492,6 @@ def test_rows_that_exchange_their_columns_are_made_whole():
 
 
 def test_where_all_columns_depend_on_those_in_use_whole_numbers_are_not_looked_for(monkeypatch):
-    monkeypatch.setattr("treeleak.attacks.real_valued.integral._MOST_USED", 5)
+    monkeypatch.setattr("treeleak.attacks.loss_sums.integral._MOST_USED", 5)
     columns = counted(np.ones((1, 30)), np.array([3.0]))
     assert whole_near(columns, np.arange(2), np.array([1.5, 1.5]), 3, Clock(60.0), 0) is None

@@ -16,14 +16,14 @@ from helpers.boosted import LIBRARIES, evidence_of, needs, rows_of_A, some_relea
 from helpers.examples import examples
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
-from treeleak.attacks.real_valued.search import Search
+from treeleak.attacks.loss_sums.search import Search
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
 from treeleak.evidence import LossSums
-from treeleak.evidence.assumed import Assumed
-from treeleak.evidence.positives import UNTOLD, digits, positives
+from treeleak.evidence.class_counts_from_gradients import UNTOLD, digits, positives
+from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.predictions import at_leaves
-from treeleak.evidence.statements import Equal
+from treeleak.evidence.sampling_assumptions import Assumed
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.fitting import _solved, _sure

@@ -16,7 +16,7 @@ from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import Values, values_of
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Schema
 

@@ -15,21 +15,21 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples, spread
+from treeleak.attacks.known_draws.atom_intervals import walled
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid import between_thresholds
+from treeleak.attacks.large_grid.bayes_estimate import settled
 from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.medians import medians as medians_of
-from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
-from treeleak.attacks.large_grid.middles import Middles
-from treeleak.attacks.large_grid.name_kernels import rename
+from treeleak.attacks.large_grid.midpoint_constraints import Middles
+from treeleak.attacks.large_grid.midpoint_kernels import Standing, stand, walk_between
+from treeleak.attacks.large_grid.relabel_kernels import rename
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.settling import settled
 from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 

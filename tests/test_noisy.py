@@ -30,7 +30,7 @@ from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
@@ -46,7 +46,7 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema

@@ -13,9 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from helpers.worlds import opened
 from treeleak import reconstruct
-from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves
 from treeleak.attacks.exact.one_tree_kernels import redraw
+from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, learned_worlds
 from treeleak.attacks.exact.world_chains import Land
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import imagine, relearn

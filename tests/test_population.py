@@ -25,8 +25,8 @@ from treeleak.core.errors import BadInput
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import NOTHING, Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import NOTHING, Given
 from treeleak.verification.counts import check_rows
 
 SEEDS = st.integers(0, 2**32)

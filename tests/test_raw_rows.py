@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued import sharing_out as module
-from treeleak.attacks.real_valued.layers import Groups
-from treeleak.attacks.real_valued.sharing_out import _in_turns, _likely, _Program, shared_out
+from treeleak.attacks.loss_sums import assign_rows_to_boxes as module
+from treeleak.attacks.loss_sums.assign_rows_to_boxes import _in_turns, _likely, _Program, shared_out
+from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.core.clock import Clock
 
 

@@ -22,12 +22,12 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from helpers.examples import shared
-from treeleak.attacks.real_valued import run as attack
-from treeleak.attacks.real_valued import search
+from treeleak.attacks.loss_sums import run as attack
+from treeleak.attacks.loss_sums import search
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
-from treeleak.evidence.positives import digits
+from treeleak.evidence.class_counts_from_gradients import digits
 from treeleak.partition import Geometry, GridTooLarge, cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE

@@ -16,13 +16,13 @@ from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points
 from helpers.releases import drawn
+from treeleak.attacks.known_draws import candidate_pruning, dual
 from treeleak.attacks.known_draws import candidates as rows
-from treeleak.attacks.known_draws import dual, likely
 from treeleak.attacks.known_draws import softmax as softmaxes
+from treeleak.attacks.known_draws.candidate_pruning import fit_likely
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.coordinates import Coordinates
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
-from treeleak.attacks.known_draws.likely import fit_likely
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock
@@ -582,8 +582,8 @@ def test_leaves_without_candidates_are_left_out_and_nothing_else(seed, distinct)
 
 def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
     """Whatever is set aside, no world is lost for good where counts leave a single one."""
-    monkeypatch.setattr(likely, "_ROUND", 3)
-    monkeypatch.setattr(likely, "_UNLIKELY", (0.3, 1e-3))
+    monkeypatch.setattr(candidate_pruning, "_ROUND", 3)
+    monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.3, 1e-3))
     found = 0
     for n_trees, seed in UNIQUE:
         case = some_drawn(seed, n_rows=None if n_trees == 6 else 7 if n_trees == 12 else 6,

@@ -15,7 +15,7 @@ from helpers.patient import work
 from treeleak.attacks.known_draws import run, search
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
-from treeleak.attacks.known_draws.placed import sampled
+from treeleak.attacks.known_draws.rows_from_marginals import sampled
 from treeleak.attacks.large_grid import run as large_grid_run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, Pairs

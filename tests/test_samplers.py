@@ -29,7 +29,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, LabelNoise
 from treeleak.schema import Binary, Ordinal, Schema
 

@@ -20,7 +20,7 @@ from helpers.tables import compas_sample
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run, several
+from treeleak.attacks.known_draws import posterior_of_assignments, run
 from treeleak.attacks.posterior import target as grounds
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
@@ -29,11 +29,11 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
-from treeleak.side_information.given import Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import Given
 from treeleak.verification.counts import check_rows
 
 few_are_enough = pytest.mark.usefixtures("few_chains")
@@ -253,5 +253,5 @@ def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
 def test_datasets_that_meet_all_counts_count_alone_if_most_chains_have_some(met):
     chain = np.repeat(np.arange(4), 3)
     missed = np.where((chain < met) & (np.arange(12) % 3 == 0), 0, 2)
-    kept = several._kept(missed, chain)
+    kept = posterior_of_assignments._kept(missed, chain)
     assert kept.tolist() == ((missed == 0) | (met < 2)).tolist()

@@ -31,7 +31,7 @@ from treeleak.evidence import (
     evidence_for,
     registry,
 )
-from treeleak.evidence.statements import AtMost, Equal, Noisy, Statements
+from treeleak.evidence.linear_constraints import AtMost, Equal, Noisy, Statements
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace

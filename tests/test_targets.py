@@ -24,13 +24,13 @@ from helpers.documents import valid
 from helpers.examples import examples
 from helpers.patient import work
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.real_valued import squares
+from treeleak.attacks.loss_sums import regression
 from treeleak.attacks.targets import narrowed, solve
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.targets import CONTRADICTED, most_said, targets_of, targets_told
 from treeleak.release import to_release
@@ -230,7 +230,7 @@ def test_rows_from_counts_are_kept_where_sums_end_without_an_answer(monkeypatch,
     model = HistGradientBoostingRegressor(min_samples_leaf=4, max_iter=60).fit(X, y)
     schema = Schema([Binary(f"x{i}") for i in range(6)])
     treeleak.reconstruct(model, schema, time_limit=2)  # What is compiled takes no more time.
-    monkeypatch.setattr(squares, "_fitted", lambda *_: work(60) if late else None)
+    monkeypatch.setattr(regression, "_fitted", lambda *_: work(60) if late else None)
     found = treeleak.reconstruct(model, schema, time_limit=2)
     assert found.status == "feasible"
     assert len(found.X) == 50

@@ -15,13 +15,13 @@ import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
 from helpers.patient import work
 from treeleak.attacks.exact.worlds import WorldSearch
-from treeleak.attacks.real_valued import search as searching
-from treeleak.attacks.real_valued import tree_by_tree
-from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
-from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.labels import nearest_classes, system_of
-from treeleak.attacks.real_valued.least_squares import Fit
-from treeleak.attacks.real_valued.search import Search
+from treeleak.attacks.loss_sums import search as searching
+from treeleak.attacks.loss_sums import tree_by_tree
+from treeleak.attacks.loss_sums.interior import middle, middles, orthonormal
+from treeleak.attacks.loss_sums.kernels import compile_all
+from treeleak.attacks.loss_sums.labels import nearest_classes, system_of
+from treeleak.attacks.loss_sums.least_squares import Fit
+from treeleak.attacks.loss_sums.search import Search
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid import two_walks
-from treeleak.attacks.large_grid.two_walks import by_two_walks
+from treeleak.attacks.large_grid import two_chain_confidence
+from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import Values, values_of
 from treeleak.reconstruction.columns import in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
@@ -72,7 +72,7 @@ def matched(one: np.ndarray, true: np.ndarray, values: Values) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("n_rows", [200, 400])
 def test_values_are_as_often_right_as_is_said(values, n_rows, monkeypatch):
-    monkeypatch.setattr(two_walks, "_ASTRAY", 0.0)
+    monkeypatch.setattr(two_chain_confidence, "_ASTRAY", 0.0)
     rng = np.random.default_rng(n_rows)
     true = people(n_rows, values, rng)
     one, two = (walk(true, values, rng, FOUND) for _ in range(2))

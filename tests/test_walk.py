@@ -29,7 +29,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.compiled import njit
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued import whole_sums as module
-from treeleak.attacks.real_valued.layers import _shared_out
-from treeleak.attacks.real_valued.whole_sums import Items, Sums, whole_sums, work
+from treeleak.attacks.loss_sums import meet_in_the_middle as module
+from treeleak.attacks.loss_sums.layers import _shared_out
+from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, whole_sums, work
 
 SEEDS = st.integers(0, 10**6)
 

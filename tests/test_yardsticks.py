@@ -26,9 +26,9 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.errors import TimeUp
 from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
-from treeleak.metrics.likeness import middle_of, mixed_from, nearest_others, usual_of_group
-from treeleak.metrics.margin import margin
+from treeleak.metrics.knn_baselines import middle_of, mixed_from, nearest_others, usual_of_group
 from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.paired_t_test import margin
 from treeleak.metrics.scores import Numbers, Scores
 from treeleak.release import to_release
 

@@ -28,8 +28,8 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.partition.value_index import Values, values_in
+from treeleak.side_information.side_information import NOTHING, Given
 
 
 def reference_cp(

@@ -35,9 +35,9 @@ from treeleak.core.parallel import run_watched
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 from treeleak.release.tree import Tree
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, Given
 
 _ORDER_BITS = 20
 """Digits that order the rows: beyond, the digits outgrow the tolerance of the solver."""

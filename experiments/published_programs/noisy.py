@@ -37,10 +37,10 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows
-from treeleak.side_information.given import NOTHING, Given, KnownParts
+from treeleak.side_information.side_information import NOTHING, Given, KnownParts
 
 
 def reference_noisy(

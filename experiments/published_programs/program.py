@@ -22,8 +22,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import Given, KnownParts
+from treeleak.partition.value_index import Values
+from treeleak.side_information.side_information import Given, KnownParts
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""

@@ -10,10 +10,10 @@ import numpy as np
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.evidence import HiddenDraws, KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.release.release import Release
 from treeleak.schema import Schema
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 from treeleak.verification.counts import check_rows
 
 from .brute_force import equations_of, ordered_datasets

@@ -10,7 +10,7 @@ from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.solvers.integer import bounds
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Schema
 
 

@@ -21,7 +21,7 @@ from treeleak.evidence import (
     NoisyCounts,
 )
 from treeleak.partition import Geometry
-from treeleak.side_information.given import Given
+from treeleak.side_information.side_information import Given
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 
@@ -33,8 +33,8 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
     (kind.kind, method): f"treeleak.attacks.{place}"
     for place, method, kinds in (
         ("exact.run:exact", "auto", (ExactCounts,)),
-        ("real_valued.squares:squares", "auto", (ExactTotals,)),
-        ("real_valued.run:real_valued", "auto", (LossSums, LeafSteps)),
+        ("loss_sums.regression:regression", "auto", (ExactTotals,)),
+        ("loss_sums.run:loss_sums", "auto", (LossSums, LeafSteps)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

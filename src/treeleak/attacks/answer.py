@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from treeleak.attacks.row_odds import RowOdds
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 
 
 @dataclass(frozen=True, eq=False)

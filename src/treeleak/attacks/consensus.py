@@ -11,7 +11,7 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.decisions import first_least, on_grid
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""

@@ -13,7 +13,7 @@ from treeleak.attacks.convergence import disagreement, effective
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 JUDGES = 4
 """One of so many chains judges how far an answer errs that others made."""

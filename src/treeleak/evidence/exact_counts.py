@@ -10,10 +10,10 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.leaves import leaf_counts, leaf_totals, unequal
+from treeleak.evidence.linear_constraints import Statements
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import Assumed
 from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS

@@ -12,10 +12,10 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_distinct, leaf_draws
+from treeleak.evidence.linear_constraints import AtMost, OnlyIfHeld, Statements
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
+from treeleak.evidence.sampling_assumptions import Assumed, check_size
 from treeleak.partition import Geometry
 from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import DISTINCT, DRAWS

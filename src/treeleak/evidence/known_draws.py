@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_distinct, leaf_draws
+from treeleak.evidence.linear_constraints import Statements
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import Assumed, check_size
 from treeleak.partition import Geometry, RowSets
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree

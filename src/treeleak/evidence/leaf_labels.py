@@ -11,10 +11,10 @@ import numpy as np
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
 from treeleak.evidence.leaves import leaf_counts
+from treeleak.evidence.linear_constraints import Named, Statements
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Named, Statements
+from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, Assumed
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.sampling import AllRows, Bootstrap

@@ -16,12 +16,12 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.linear_constraints import Equal, Statements
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
 from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_told
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Equal, Statements
+from treeleak.evidence.sampling_assumptions import Assumed
 from treeleak.partition import Geometry
 from treeleak.release.statistics import ROWS, STEP
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
+from treeleak.evidence.linear_constraints import EXACT, Equal, Statements
 from treeleak.evidence.predictions import (
     at_leaves,
     chance,
@@ -33,8 +33,8 @@ from treeleak.evidence.predictions import (
     values_told,
 )
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.sampling_assumptions import Assumed, check_size
 from treeleak.evidence.split_sums import leaf_sums
-from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 

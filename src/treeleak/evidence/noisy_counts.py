@@ -10,9 +10,9 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
+from treeleak.evidence.linear_constraints import Noisy, Statements
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Noisy, Statements
+from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, Assumed
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows, Bootstrap

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, Self
 
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.linear_constraints import Statements
+from treeleak.evidence.sampling_assumptions import Assumed
 from treeleak.partition import Geometry
 
 

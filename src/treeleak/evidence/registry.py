@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, own_words
-from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
@@ -19,6 +18,7 @@ from treeleak.evidence.leaf_steps import LeafSteps
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
+from treeleak.evidence.sampling_assumptions import Assumed
 from treeleak.release.release import Release
 
 _KINDS: list[type[Evidence]] = []
@@ -63,7 +63,7 @@ def evidence_for(
 ) -> MakeEvidence:
     """Choose the kind of evidence of a release.
 
-    The parameters are the fields of :class:`~treeleak.evidence.assumed.Assumed`.
+    The parameters are the fields of :class:`~treeleak.evidence.sampling_assumptions.Assumed`.
 
     Raises
     ------

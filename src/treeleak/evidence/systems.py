@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.linear_constraints import Statements
 from treeleak.partition import Partition
 
 NO_PLACE = "holds {held}, but the other trees and the schema leave no place for them there"

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.linear_constraints import Statements
 from treeleak.evidence.predictions import at_leaves, fitted, l2_at_leaves, margins
-from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, GRADIENT, MEAN, ROWS, VALUE, VARIANCE

@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.outermost import outer_sides
+from treeleak.partition.tail_extrapolation import outer_sides
 from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
@@ -127,7 +127,8 @@ class AttributeAtoms:
         """Say where rows beyond the outermost thresholds of a single column lie.
 
         ``rows``: shape (n_atoms,), those in each. Returns the outermost atoms of which something
-        is said, each with values as :meth:`~treeleak.partition.outermost.Outer.places` has them.
+        is said, each with values as
+        :meth:`~treeleak.partition.tail_extrapolation.Outer.places` has them.
         """
         cuts, side = release.thresholds[self.columns[0]], self._side(release)
         in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
+from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
@@ -25,9 +25,9 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
-from treeleak.reconstruction.numbers import numbers_in
+from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.posterior import Posterior
-from treeleak.reconstruction.remarks import of_midpoints, of_noise
+from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
@@ -35,9 +35,9 @@ from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
-from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import Given
 from treeleak.verification.loss_sums import leaves_off
 
 OFF = Kind(

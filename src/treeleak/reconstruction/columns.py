@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer
 from treeleak.attacks.answer import Rows
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.side_information.known_tables import Filled
 
 

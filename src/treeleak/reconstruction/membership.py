@@ -12,7 +12,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.spread import in_population
+from treeleak.reconstruction.overdispersion import in_population
 
 _DOUBT = 0.5
 """Rows' worth of doubt in how many each chain shares with no other."""

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.row_odds import RowOdds
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
-from treeleak.reconstruction.inside import Inside
+from treeleak.reconstruction.jitter_within_intervals import Inside
 from treeleak.reconstruction.membership import Held, Smoothing
-from treeleak.reconstruction.spread import spread_of
+from treeleak.reconstruction.overdispersion import spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 

@@ -16,7 +16,7 @@ from treeleak.core.message import Kind, message_of, own_words
 from treeleak.evidence import LeafSteps
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
-from treeleak.reconstruction.question import Question, find_draws
+from treeleak.reconstruction.request import Question, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.least_counts import of_rows

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import Values, values_of
 from treeleak.schema import Joint, OneHot, Schema
 
 _MOST_TYPES = 64

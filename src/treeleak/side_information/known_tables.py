@@ -24,8 +24,8 @@ from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import OneHot, Schema
-from treeleak.side_information.given import KnownParts
 from treeleak.side_information.known_columns import joint_geometry, part_tree, seated
+from treeleak.side_information.side_information import KnownParts
 from treeleak.side_information.user_tables import KnownTable, matched, positions
 
 MAX_PARTS = 8192

@@ -16,9 +16,9 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
-from treeleak.attacks.exact.learned_worlds import Learned, learned_worlds
+from treeleak.attacks.exact.annealing_runs import several_worlds, some_world
+from treeleak.attacks.exact.posterior_under_learned_prior import Learned, learned_worlds
 from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.world_runs import several_worlds, some_world
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
@@ -31,9 +31,9 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 from treeleak.side_information.earlier_release import EPOCH
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, Given
 
 _PROMISING, _WIDE = 12, 3
 """Open cells per equation up to which the integer solver is asked at all, and from which it is not

@@ -6,7 +6,7 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 _MANY, _COLDEST = 20, 0.25
 """Equations of a row from which on samples are as warm as planned; how cold those of few are."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import misfit_change, misfit_change_of_two, move_row, uniform
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.core.compiled import njit
 
 _TWICE = 0.3

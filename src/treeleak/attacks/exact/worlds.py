@@ -9,8 +9,8 @@ import numpy as np
 from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
-from treeleak.attacks.exact.likely_points import likely_points, most_in_common
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.exact.within_cell_distribution import likely_points, most_in_common
 from treeleak.attacks.exact.world import World, certain
 from treeleak.attacks.solvers.integer import Bounds
 from treeleak.core.arrays import FloatArray, IntArray, copies_before
@@ -18,7 +18,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.side_information.density import Density
 
 _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000

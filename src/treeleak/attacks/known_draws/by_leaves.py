@@ -10,15 +10,15 @@ from contextlib import suppress
 
 import numpy as np
 
+from treeleak.attacks.known_draws.atom_intervals import walled
 from treeleak.attacks.known_draws.listing import Listing
-from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.arrays import IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.partition import GridTooLarge
-from treeleak.partition.values import Values
-from treeleak.side_information.given import KnownParts
+from treeleak.partition.value_index import Values
+from treeleak.side_information.side_information import KnownParts
 
 
 def solved_by_leaves(

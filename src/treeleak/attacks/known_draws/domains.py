@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
-from treeleak.attacks.known_draws.ruled import Ruled, reached
+from treeleak.attacks.known_draws.rule_tables import Ruled, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all

@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.halfway import ends_of, laid_out
-from treeleak.attacks.known_draws.halfway_kernels import TreeTests, hear_tests
-from treeleak.attacks.known_draws.kinds import Kinds, fitted_kinds
+from treeleak.attacks.known_draws.latent_classes import Kinds, fitted_kinds
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, hear_tests
+from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 _MOST = 2**27
 """Most numbers in the table of beliefs (1 GiB), and in all that trees say."""

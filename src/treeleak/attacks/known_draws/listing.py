@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
+from treeleak.attacks.known_draws.atom_intervals import spans
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
-from treeleak.attacks.known_draws.ruled import places_of
-from treeleak.attacks.known_draws.spans import spans
+from treeleak.attacks.known_draws.rule_tables import places_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all

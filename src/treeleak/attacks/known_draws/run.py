@@ -17,28 +17,28 @@ from typing import Any
 import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
-from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
+from treeleak.attacks.known_draws.posterior_of_assignments import seconds_needed, several_datasets
 from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.rows_from_marginals import Places, placed_rows, sampled
 from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
-from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
 from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
 from treeleak.attacks.large_grid.run import refuse_unlisted
-from treeleak.attacks.worlds_of_rows import distance_from_worlds
+from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, Given
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""

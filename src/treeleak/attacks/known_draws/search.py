@@ -7,18 +7,18 @@ from functools import partial
 
 import numpy as np
 
+from treeleak.attacks.known_draws.candidate_pruning import fewer, fit_likely, likely_candidates
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.entropy import entropy_left
-from treeleak.attacks.known_draws.likely import fewer, fit_likely, likely_candidates
-from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.rows_from_marginals import Places, typicality
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 _FIRST, _SECOND = 60, 800
 """Evaluations with all candidates, and with the few of a repair or a proof."""

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.known_draws.beliefs import (
+from treeleak.attacks.known_draws.atom_intervals import walled
+from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
     compile_beliefs,
     places_by_leaves,
@@ -21,21 +22,20 @@ from treeleak.attacks.known_draws.beliefs import (
 from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
-from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid.attempts import takes_long
-from treeleak.attacks.large_grid.middles import say_more
+from treeleak.attacks.large_grid.bayes_estimate import settled_between
+from treeleak.attacks.large_grid.midpoint_constraints import say_more
+from treeleak.attacks.large_grid.restarts import takes_long
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
-from treeleak.attacks.large_grid.settling import settled_between
 from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.schema import Numeric, Ordinal
-from treeleak.side_information.given import Given, KnownParts
+from treeleak.side_information.side_information import Given, KnownParts
 
 _WALKERS = 2
 """Walks between thresholds, side by side."""

@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.large_grid.middle_kernels import Standing, walk_between
-from treeleak.attacks.large_grid.middles import Middles
-from treeleak.attacks.large_grid.name_kernels import rename
+from treeleak.attacks.large_grid.midpoint_constraints import Middles
+from treeleak.attacks.large_grid.midpoint_kernels import Standing, walk_between
+from treeleak.attacks.large_grid.relabel_kernels import rename
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import IntArray

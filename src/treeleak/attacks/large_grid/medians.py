@@ -14,7 +14,7 @@ import numpy as np
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.schema import Numeric, Ordinal
 
 

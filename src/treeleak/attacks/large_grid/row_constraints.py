@@ -21,7 +21,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
 from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 _BELIEVED, _UNLIKELY = 0.5, 1e-6
 """Share of what is taken to be probable that rows are held to, and least probability."""

@@ -20,7 +20,7 @@ from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""

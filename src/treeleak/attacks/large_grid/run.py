@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid.attempts import SEARCH, Attempt, Recent, walkers_at
-from treeleak.attacks.large_grid.middles import say_more
+from treeleak.attacks.large_grid.bayes_estimate import settled, unweighed
+from treeleak.attacks.large_grid.midpoint_constraints import say_more
+from treeleak.attacks.large_grid.restarts import SEARCH, Attempt, Recent, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.settling import settled, unweighed
 from treeleak.attacks.large_grid.walkers import Found, Walker
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded, short
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import Given
+from treeleak.partition.value_index import Values
+from treeleak.side_information.side_information import Given
 
 _AT_ONCE = 10.0
 """Work for the integer solver before any walk, about seconds, where the program is small."""

@@ -22,7 +22,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.partition import rules_hold
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""

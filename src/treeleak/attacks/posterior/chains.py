@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.posterior.draw_kernels import Prior, State, room_for_gibbs, walk
-from treeleak.attacks.posterior.ground_kernels import drop_all, set_log_priors
+from treeleak.attacks.posterior.grid_kernels import drop_all, set_log_priors
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Info
@@ -31,8 +31,8 @@ from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.huge import short
 from treeleak.core.private import dataclass
-from treeleak.partition.untested import JEFFREYS
-from treeleak.partition.values import Values
+from treeleak.partition.untested_column_prior import JEFFREYS
+from treeleak.partition.value_index import Values
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""

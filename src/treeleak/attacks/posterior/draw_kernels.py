@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
-from treeleak.attacks.posterior.ground_kernels import (
+from treeleak.attacks.posterior.grid_kernels import (
     drop,
     log_prior_of,
     log_priors_of,

@@ -24,8 +24,8 @@ from treeleak.core.clock import Clock
 from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.partition.value_index import values_in
+from treeleak.side_information.side_information import NOTHING, Given
 
 _PLAN = Plan(
     chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_penalty=2.0

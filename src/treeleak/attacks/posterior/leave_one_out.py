@@ -24,7 +24,7 @@ from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import Values, values_in
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release

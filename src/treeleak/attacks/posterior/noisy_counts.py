@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
 from treeleak.attacks.posterior.draw_kernels import GAINS
 from treeleak.attacks.posterior.likelihood import Likelihood
@@ -29,19 +30,18 @@ from treeleak.attacks.posterior.noise_likelihood import (
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
-from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.huge import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Ordinal, Schema
-from treeleak.side_information.given import NOTHING, Given, KnownParts
+from treeleak.side_information.side_information import NOTHING, Given, KnownParts
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 

@@ -18,9 +18,9 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release.noise.laws import Laplace
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, Given
 
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""

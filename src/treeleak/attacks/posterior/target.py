@@ -20,9 +20,9 @@ from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.schema import Rule
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""

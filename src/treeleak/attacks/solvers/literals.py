@@ -18,7 +18,7 @@ from treeleak.attacks.solvers.cp_sat import Model
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 
 
 @dataclass(frozen=True)

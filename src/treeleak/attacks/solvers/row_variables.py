@@ -14,7 +14,7 @@ from treeleak.attacks.solvers.literals import Encoding, one_of
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import Values
 from treeleak.release.tree import Tree
 
 

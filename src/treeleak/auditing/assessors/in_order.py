@@ -10,9 +10,9 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.encoding import encoded_pair
-from treeleak.metrics.likeness import usual_of_group
-from treeleak.metrics.margin import margin
+from treeleak.metrics.knn_baselines import usual_of_group
 from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.paired_t_test import margin
 from treeleak.schema import Schema
 
 N_SHUFFLES = 199
