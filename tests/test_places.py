@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import leaf_boxes, walking
-from treeleak.attacks.known_draws.atom_intervals import walled
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.belief_propagation import places_by_leaves
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -149,7 +149,7 @@ def test_nothing_is_believed_against_what_is_known(forest):
 def test_rows_are_believed_where_walls_leave_them(forest):
     domains = Domains.of(forest.evidence)
     domains.narrow(Clock(0.5))
-    walls = walled(forest.constraints, domains)
+    walls = restrict_to_domains(forest.constraints, domains)
     own = forest.beliefs().within(walls.closed, walls.span, forest.y, Clock(60.0))
     own.believe()
     ends = np.cumsum(forest.evidence.geometry.radix)

@@ -243,10 +243,10 @@ def test_several_classes_take_the_memory_of_so_many_columns(n_classes, held, mon
     size = attack.enumerated(evidence, geometry, clock).signature.size
     monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
     monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size))
-    assert attack.real_valued(evidence, geometry, clock, 0).status != "infeasible"
+    assert attack.loss_sums(evidence, geometry, clock, 0).status != "infeasible"
     monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size) - 1)
     with pytest.raises(GridTooLarge):
-        attack.real_valued(evidence, geometry, clock, 0)
+        attack.loss_sums(evidence, geometry, clock, 0)
 
 
 @pytest.mark.parametrize(

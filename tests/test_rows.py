@@ -59,7 +59,7 @@ def or_none(make):
 
 def held(problem: RowProblem, places: list[Place]) -> list[set[Place]]:
     """Where each row may be; nowhere if no tree drew it."""
-    out = [{places[p]} if p >= 0 else set() for p in problem.settled]
+    out = [{places[p]} if p >= 0 else set() for p in problem.fixed_pair]
     for i, k in enumerate(problem.rows):
         own = problem.column[problem.start[i] : problem.start[i + 1]]
         assert len(set(own)) == len(own) > 1
@@ -171,7 +171,7 @@ def test_candidates_of_many_rows(n_rows):
         case = some_drawn(seed, n_rows=n_rows, tamper=False)
         problem, places = listed(case)
         assert held(problem, places) == by_hand(case)
-        assert (problem.settled[~case.seen] == -1).all()
+        assert (problem.fixed_pair[~case.seen] == -1).all()
         assert not np.isin(problem.rows, np.flatnonzero(~case.seen)).any()
         several += problem.n_open
     assert several or n_rows == 1
@@ -278,7 +278,7 @@ def test_the_prior_counts_the_rows_of_each_place(seed):
     problem, _ = listed(case)
     u = np.random.default_rng(seed).random(len(problem.column))
     pair = problem.pair[problem.column]
-    expected = [np.log((problem.settled == p).sum() + u[pair == p].sum() + 0.25) for p in pair]
+    expected = [np.log((problem.fixed_pair == p).sum() + u[pair == p].sum() + 0.25) for p in pair]
     np.testing.assert_allclose(problem.log_prior(u, 0.25), expected)
 
 
@@ -600,7 +600,7 @@ def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
             clock(),
             lambda part, f: seen.append((part, f.misfit)),  # noqa: B023
         )
-        pair = part.settled if last is None else part.complete(last.choice)
+        pair = part.fixed_pair if last is None else part.complete(last.choice)
         if last is None or not last.misfit:
             assert problem.columns_of(pair).tolist() == columns_of(problem, places, world).tolist()
             found += 1

@@ -10,7 +10,7 @@ import pytest
 from helpers.cases import Stated
 from treeleak.attacks.large_grid import restarts
 from treeleak.attacks.large_grid import run as module
-from treeleak.attacks.large_grid.restarts import _STAYED, Recent
+from treeleak.attacks.large_grid.restarts import _STAYED, WalkHistory
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import _walked_until_met
 from treeleak.attacks.large_grid.walkers import Walker
@@ -23,7 +23,7 @@ CHEAP, DEAR = 0.9 * _STAYED, 1.1 * _STAYED
 
 
 def _never_left(s: RowConstraints, *noted: tuple[float, list[Walker]]) -> np.ndarray:
-    recent = Recent(False, [], [], [])
+    recent = WalkHistory(False, [], [], [])
     for price, walkers in noted:
         recent.note(walkers, s, price)
     return recent.never_left(s)
@@ -51,7 +51,7 @@ def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts
 def test_few_looks_at_all_walkers_are_kept_evenly_apart(n, monkeypatch):
     monkeypatch.setattr(restarts, "_LOOKS", 16)
     s = Stated(COLUMNS, 0, "distinct", 8).constraints
-    walkers, recent = [Walker.started(s, i) for i in (0, 100)], Recent(False, [], [], [])
+    walkers, recent = [Walker.started(s, i) for i in (0, 100)], WalkHistory(False, [], [], [])
     for k in range(n):
         for w in walkers:
             w.rows.leaves[:] = k

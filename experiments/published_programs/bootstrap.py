@@ -27,7 +27,7 @@ from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.side_information import KnownParts
 
 MOST_DRAWS = 7
@@ -56,7 +56,7 @@ def draw_weights(n_draws: int, n_rows: int, most: int) -> list[int]:
 def bootstrap_program(
     evidence: HiddenDraws,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     parts: KnownParts | None,
     most: int,
     clock: Clock,

@@ -16,16 +16,16 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
-    LeafSteps,
+    LeafValueEvidence,
     LossSums,
     NoisyCounts,
 )
 from treeleak.partition import Geometry
-from treeleak.side_information.side_information import Given
+from treeleak.side_information.side_information import SideInformation
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 
-Attack = Callable[[Any, Geometry, Clock, int, Given], Answer]
+Attack = Callable[[Any, Geometry, Clock, int, SideInformation], Answer]
 """A function of evidence (of the kind that it is registered for), geometry, clock, seed, and of
 what is known beside the model."""
 
@@ -34,7 +34,7 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
     for place, method, kinds in (
         ("exact.run:exact", "auto", (ExactCounts,)),
         ("loss_sums.regression:regression", "auto", (ExactTotals,)),
-        ("loss_sums.run:loss_sums", "auto", (LossSums, LeafSteps)),
+        ("loss_sums.run:loss_sums", "auto", (LossSums, LeafValueEvidence)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

@@ -11,7 +11,7 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.decisions import first_least, on_grid
 from treeleak.core.private import dataclass
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
@@ -21,7 +21,7 @@ _ALL_AT_ONCE = 200
 """Rows up to which all are aligned at their cost, also those that are equal."""
 
 
-def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
+def align(values: ValueIndex, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
     """Order the rows of ``other`` so that row k stands for row k of ``reference``.
 
     Returns
@@ -35,7 +35,7 @@ def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArra
     return j, float(cost[i, j].sum())
 
 
-def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
+def most_central(values: ValueIndex, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
     """Choose the world with the least total distance to all others, among those allowed."""
     n = len(worlds)
     cost = np.zeros((n, n))
@@ -45,7 +45,7 @@ def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[b
     return int(first_least(np.where(allowed, cost.sum(axis=1), np.inf)))
 
 
-def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
+def shares(values: ValueIndex, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
     """Share of the worlds in which row k has a value, after alignment; (n_rows, n_values)."""
     out = np.zeros((len(reference), values.n_values))
     row = np.arange(len(reference))[:, None]
@@ -56,7 +56,7 @@ def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> F
 
 
 def aligned_shares(
-    values: Values,
+    values: ValueIndex,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
     group: IntArray | None = None,
@@ -112,7 +112,7 @@ def aligned_shares(
 
 
 def expected_distance(
-    values: Values,
+    values: ValueIndex,
     chosen: IntArray,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
@@ -167,12 +167,14 @@ def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
     return np.asarray(start[:-1] + np.column_stack([part.argmin(axis=1) for part in parts]))
 
 
-def _of_atoms(values: Values, cost: FloatArray, value_prior: FloatArray) -> FloatArray:
+def _of_atoms(values: ValueIndex, cost: FloatArray, value_prior: FloatArray) -> FloatArray:
     """Mean cost of the values of each atom, on the grid of the costs: many are equal."""
     return on_grid(np.add.reduceat(cost * value_prior, values.first, axis=1))
 
 
-def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArray) -> FloatArray:
+def _counted(
+    values: ValueIndex, samples: Sequence[IntArray], value_prior: FloatArray
+) -> FloatArray:
     out = np.zeros((len(samples[0]), values.n_atoms))
     row = np.arange(len(out))[:, None]
     for sample in samples:

@@ -18,7 +18,7 @@ _LEAST = 4
 """Samples of a chain, with fewer of which nothing is said."""
 
 
-def disagreement(chains: Sequence[FloatArray]) -> float:
+def rhat(chains: Sequence[FloatArray]) -> float:
     """Rank-normalised split R-hat: 1 where the chains agree, in where they are and how widely.
 
     NaN if a chain has fewer than four samples; infinite if chains rest in different places.
@@ -31,8 +31,8 @@ def disagreement(chains: Sequence[FloatArray]) -> float:
     return max(_split_r(_scores(halves)), _split_r(_scores(far)))
 
 
-def effective(chains: Sequence[FloatArray]) -> float:
-    """Bulk effective sample size. NaN as in :func:`disagreement`, or where no chain moves."""
+def ess_bulk(chains: Sequence[FloatArray]) -> float:
+    """Bulk effective sample size. NaN as in :func:`rhat`, or where no chain moves."""
     if (halves := _halves(chains)) is None or np.ptp(halves) == 0:
         return float("nan")
     scores = _scores(halves)

@@ -138,7 +138,7 @@ class RowOdds:
 
     def _weigh(self, samples: Samples, k: int, row_index: IntArray) -> _Weighed:
         n_classes = self.geometry.release.n_classes
-        leaf, label = self._placed(samples.atoms[k])
+        leaf, label = self._dropped(samples.atoms[k])
         equation = leaf.astype(np.int64) * n_classes + label[:, None]
         held = np.bincount(equation.ravel(), minlength=len(self.offset)).astype(np.int32)
         none = np.zeros(len(row_index))
@@ -146,7 +146,7 @@ class RowOdds:
             int(samples.chain[k]), leaf[row_index], label[row_index], held, np.zeros(1), none
         )
 
-    def _placed(
+    def _dropped(
         self, rows: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Leaves and classes of rows."""
@@ -154,7 +154,7 @@ class RowOdds:
 
     def _ratios(self, samples: list[_Weighed], rows: IntArray, weight: NDArray[Any]) -> FloatArray:
         """Mean ratio of each row by each chain; with weights, they are what means are taken by."""
-        leaf, label = self._placed(rows)
+        leaf, label = self._dropped(rows)
         chains, n_classes = sorted({s.chain for s in samples}), self.geometry.release.n_classes
         n_rows = self.samples.atoms.shape[1]
 

@@ -14,7 +14,7 @@ from treeleak.attacks.consensus import expected_distance
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _WORLDS = 40
 """Datasets drawn from confidences."""
@@ -25,7 +25,7 @@ _ROOM = 2**26
 """Most (row, value) pairs: half a GiB for each table of them."""
 
 
-def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
+def samples_of(rows: Sequence[Rows], values: ValueIndex) -> Samples | None:
     """Put worlds of all systems together, each with one of the others; None where no row is."""
     n_rows = sum(len(part.values) for part in rows)
     if not n_rows:
@@ -37,14 +37,14 @@ def samples_of(rows: Sequence[Rows], values: Values) -> Samples | None:
     return Samples.of_worlds(values, np.concatenate(parts, axis=1))
 
 
-def fixed_atoms(rows: Sequence[Rows], values: Values) -> IntArray:
+def fixed_atoms(rows: Sequence[Rows], values: ValueIndex) -> IntArray:
     """Atoms of rows that are in every dataset, each attribute from 0; the class is the last."""
     fixed = [part.values[part.fixed] for part in rows if part.fixed is not None]
     none = np.zeros((0, len(values.start) - 1), dtype=np.int64)
     return values.places(np.concatenate([none, *fixed]))
 
 
-def _drawn(part: Rows, values: Values, most: int) -> IntArray:
+def _drawn(part: Rows, values: ValueIndex, most: int) -> IntArray:
     """Keep each value with its confidence; else take that of another row."""
     rng = np.random.default_rng(0)
     atoms = values.atom_of[part.values]
@@ -53,7 +53,7 @@ def _drawn(part: Rows, values: Values, most: int) -> IntArray:
     return np.where(rng.random(shape) < part.confidence, atoms, other)
 
 
-def distance_from_worlds(rows: Rows, values: Values, clock: Clock, seed: int) -> float | None:
+def distance_from_worlds(rows: Rows, values: ValueIndex, clock: Clock, seed: int) -> float | None:
     """Mean distance of worlds from these rows, per row and column, each world matched with them.
 
     Confidences say how sure a value is in its place. Errors are measured after matching: a row that

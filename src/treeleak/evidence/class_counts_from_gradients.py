@@ -20,7 +20,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.loss_sums import LossSums
-from treeleak.evidence.predictions import at_leaves, chance, fitted, margins, own_class
+from treeleak.evidence.predictions import at_leaves, chance, classes_of_trees, fitted, margins
 from treeleak.release.statistics import GRADIENT, VALUE
 
 UNTOLD = -1
@@ -46,7 +46,7 @@ class Positives:
     rows."""
 
 
-def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
+def class_counts_from_gradients(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
     """Count the rows of its class in each leaf.
 
     ``leaf``, shape (n_cells, n_trees): leaves (rows of A) of the cells that hold rows; ``m``, shape
@@ -97,7 +97,10 @@ class Digits:
 
 
 def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray) -> Digits:
-    """Read the last digits of sums: parameters as for :func:`positives`, and what that found."""
+    """Read the last digits of sums.
+
+    Parameters as for :func:`class_counts_from_gradients`, and what that found.
+    """
     n_leaves = len(number)
     each, sums = np.zeros(leaf.shape), np.full(n_leaves, np.nan)
     held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves)
@@ -107,7 +110,7 @@ def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray
     singly = fitting.derivatives == "float32" and fitting.margins == "float64"
     if fitting.steps > 1 or not singly:
         return Digits(each, sums, off)
-    class_of_tree, none = own_class(release), np.full(len(leaf), NO_CLASS)
+    class_of_tree, none = classes_of_trees(release), np.full(len(leaf), NO_CLASS)
     for constraint in evidence.statements():
         if constraint.quantity != GRADIENT or constraint.counts is None:
             continue

@@ -96,7 +96,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Statements:
+class LinearConstraints:
     """One statement for each of some leaves, or for each of their classes."""
 
     quantity: Quantity

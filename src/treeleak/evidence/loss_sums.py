@@ -20,20 +20,20 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
-from treeleak.evidence.linear_constraints import EXACT, Equal, Statements
+from treeleak.evidence.linear_constraints import EXACT, Equal, LinearConstraints
 from treeleak.evidence.predictions import (
     at_leaves,
     chance,
     chances,
+    classes_of_trees,
     fitted,
     l2_at_leaves,
     margins,
-    own_class,
     steps,
-    values_told,
+    values_present,
 )
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.sampling_assumptions import Assumed, check_size
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.evidence.split_sums import leaf_sums
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
@@ -83,7 +83,7 @@ class Derivative:
         second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p))
         if self.which == SECOND:
             return second
-        is_class = label[:, None] == own_class(release)[: leaf.shape[1]]
+        is_class = label[:, None] == classes_of_trees(release)[: leaf.shape[1]]
         first = held(p - is_class.astype(p.dtype))
         if self.which == SQUARED:
             return first**2
@@ -98,7 +98,7 @@ class LossSums:
     kind: ClassVar[str] = "sums of the loss"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LossSums] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], LossSums] | None:
         """Fit boosted models of classes whose trees saw all rows, and say what leaves added."""
         release, ensemble = assumed.release, assumed.release.ensemble
         counted = release.trees[0].totals
@@ -111,7 +111,7 @@ class LossSums:
             or ensemble.fitting.assumed
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
-            or not values_told(release)
+            or not values_present(release)
         ):
             return None
         check_size(release, int(counted[release.trees[0].leaves].sum()), "tree 0 counts ")
@@ -149,15 +149,15 @@ class LossSums:
             np.where(np.isnan(per_tree), self.n_rows, per_tree)[:, None], ["all classes"]
         )
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give what leaves and nodes sum up."""
         return self._all
 
     @cached_property
-    def _all(self) -> tuple[Statements, ...]:
+    def _all(self) -> tuple[LinearConstraints, ...]:
         return tuple(s for s in self._each() if len(s.right))
 
-    def _each(self) -> Iterator[Statements]:
+    def _each(self) -> Iterator[LinearConstraints]:
         release, n = self.geometry.release, self.n
         ensemble, fitting = fitted(release)
         rate = ensemble.learning_rate
@@ -202,7 +202,7 @@ class LossSums:
         first = max(abs(each) for each in fitted(release)[0].base_scores)
         return np.repeat(first + np.cumsum(most) - most, np.diff(begin))
 
-    def _of_many_steps(self, rate: float) -> Iterator[Statements]:
+    def _of_many_steps(self, rate: float) -> Iterator[LinearConstraints]:
         """Give what leaves sum up at the end of many steps: nothing, where these came to an end.
 
         d <- d - G(d) / (H(d) + l2). Where e is left of the way to G(d) = 0, H changes by a factor
@@ -234,8 +234,8 @@ class LossSums:
         counts: Derivative | None,
         blur: FloatArray,
         scale: FloatArray,
-    ) -> Statements:
-        return Statements(
+    ) -> LinearConstraints:
+        return LinearConstraints(
             quantity,
             right[known],
             Equal(blur[known]) if blur.any() else EXACT,
@@ -245,7 +245,7 @@ class LossSums:
             scale=scale[known],
         )
 
-    def _of_splits(self, precise: float, rate: float) -> Iterator[Statements]:
+    def _of_splits(self, precise: float, rate: float) -> Iterator[LinearConstraints]:
         """Give what inner nodes tell of leaves, and of pairs of leaves."""
         sums = leaf_sums(self.geometry, rate, precise * _EACH, precise * _SMALL)
         known, n = ~np.isnan(sums.first), np.maximum(self.n, 1)
@@ -265,7 +265,7 @@ class LossSums:
         G, squares, off = sums.pairs.T
         rows = np.bincount(sums.place[sums.place >= 0], n[sums.place >= 0], len(G))
         for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):
-            yield Statements(
+            yield LinearConstraints(
                 quantity, right, Equal(off), place=sums.place,
                 counts=Derivative(self.geometry, which), by_label=True,
                 scale=0.4 * np.sqrt(np.maximum(rows, 1)),

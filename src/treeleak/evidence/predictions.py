@@ -49,7 +49,7 @@ def l2_at_leaves(release: Release) -> FloatArray:
     return np.concatenate([fitting.l2_at(tree)[tree.leaves] for tree in release.trees])
 
 
-def values_told(release: Release) -> bool:
+def values_present(release: Release) -> bool:
     """Whether every leaf says what it adds, and none adds what no training comes to."""
     return bool((np.abs(at_leaves(release, VALUE)) <= _MOST).all())  # NaN is not
 
@@ -124,7 +124,7 @@ def _exp(x: FloatArray, single: bool) -> FloatArray:
     return np.asarray(((a * r + b) * (r * r) + (c * r + 1)) * np.exp2(k / 32))
 
 
-def own_class(release: Release) -> IntArray:
+def classes_of_trees(release: Release) -> IntArray:
     """Say of each tree which class it speaks of: the second, where there is one output."""
     return np.array([1 if tree.output is None else tree.output for tree in release.trees])
 

@@ -35,7 +35,7 @@ MAX_VALUES = 10**8
 
 
 @dataclass(frozen=True, eq=False)
-class Assumed:
+class SamplingAssumptions:
     """A release, and what is assumed beside it.
 
     Raises BadInput if there is no such assumption.
@@ -119,7 +119,7 @@ class Assumed:
             if held.get(ROWS) is not None:
                 raise NotCovered(f"a bootstrap, and tree {t} counts rows, not draws")
 
-    def check_given(self, what: str) -> None:
+    def check_counts(self, what: str) -> None:
         """Refuse trees without ``"counts"`` or ``"totals"``, or with more than is rebuilt.
 
         Raises NotCovered, naming the tree.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.linear_constraints import Statements
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.partition import Partition
 
 NO_PLACE = "holds {held}, but the other trees and the schema leave no place for them there"
@@ -111,7 +111,7 @@ class Pairs:
 
 
 def system_of_each(
-    statements: Statements, partition: Partition, n_first: int, classes: tuple[Any, ...]
+    statements: LinearConstraints, partition: Partition, n_first: int, classes: tuple[Any, ...]
 ) -> Iterator[CountSystem]:
     """Make a system of each class, of statements of which each is about one class.
 
@@ -133,7 +133,7 @@ def system_of_each(
 
 
 def system_of_all(
-    statements: Sequence[Statements], partition: Partition, n_first: int
+    statements: Sequence[LinearConstraints], partition: Partition, n_first: int
 ) -> CountSystem:
     """Make one system over all (cell, class) pairs: parameters as for :func:`system_of_each`."""
     pairs = Pairs.of(partition)

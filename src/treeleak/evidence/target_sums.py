@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.linear_constraints import Statements
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.predictions import at_leaves, fitted, l2_at_leaves, margins
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
@@ -71,7 +71,7 @@ def target_sums(
     target is known to lie, shape (n_rows,); sums are then known more exactly. Returns None where
     leaves say nothing of the kind.
     """
-    leaf_sums = _Said.of(release, leaf, draws)
+    leaf_sums = _LeafSums.of(release, leaf, draws)
     if leaf_sums is None:
         return None
     n_leaves, counted = len(leaf_sums.n), leaf_sums.n > 0
@@ -118,14 +118,14 @@ def target_sums(
     )  # fmt: skip
 
 
-def squared_statements(geometry: Geometry, beyond: float) -> tuple[Statements, ...] | None:
+def squared_statements(geometry: Geometry, beyond: float) -> tuple[LinearConstraints, ...] | None:
     """Say what leaves sum up over rows with one of two targets, the first or the second class.
 
     These lie below and above what the model predicts for the row: by ``beyond``, in units of how
     far the means of the leaves of the first tree lie apart. Returns None where they are not apart.
     """
     release = geometry.release
-    leaf_sums = _Said.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
+    leaf_sums = _LeafSums.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
     if leaf_sums is None or not (leaf_sums.n >= 0).all() or np.isnan(leaf_sums.mean_left).any():
         return None
     n, spread = leaf_sums.n, float(np.ptp(leaf_sums.mean_left[: geometry.leaf_start[1]]))
@@ -133,8 +133,8 @@ def squared_statements(geometry: Geometry, beyond: float) -> tuple[Statements, .
         return None
     scale = np.sqrt(np.maximum(n, 1))
     return (
-        Statements(ROWS, n, scale=scale),
-        Statements(
+        LinearConstraints(ROWS, n, scale=scale),
+        LinearConstraints(
             GRADIENT, -leaf_sums.mean_left * n,
             counts=partial(_beside_ends, release, beyond * spread),
             by_label=True, scale=_APART * spread * scale,
@@ -153,7 +153,7 @@ def _beside_ends(
 
 
 @dataclass(frozen=True, eq=False)
-class _Said:
+class _LeafSums:
     """What leaves (rows of A) say of the targets less what trees before predicted."""
 
     n: FloatArray
@@ -178,7 +178,7 @@ class _Said:
         return np.asarray(each.mean(axis=1) if not self.before.any() else each[:, -1])
 
     @classmethod
-    def of(cls, release: Release, leaf: IntArray, draws: NDArray[Any] | None) -> _Said | None:
+    def of(cls, release: Release, leaf: IntArray, draws: NDArray[Any] | None) -> _LeafSums | None:
         """Read what leaves say, of targets themselves or of what is left of them."""
         if leaf.size > MOST_ENTRIES or release.classes:
             return None
@@ -211,7 +211,7 @@ class _Said:
 
 
 def _by_variance(
-    release: Release, leaf_sums: _Said, leaf: IntArray, times: FloatArray
+    release: Release, leaf_sums: _LeafSums, leaf: IntArray, times: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Keep targets near the means of their leaves, as far as variances do.
 

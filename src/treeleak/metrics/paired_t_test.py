@@ -13,7 +13,9 @@ FEWEST_PEOPLE = 8
 probability of one in 256."""
 
 
-def margin(errors: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1) -> float:
+def paired_t_test(
+    errors: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1
+) -> float:
     """Probability of so large a margin over a yardstick, were there none.
 
     A one-sided paired t-test whose unit is a person: the mean of ``other - own``, against its

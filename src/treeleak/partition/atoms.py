@@ -143,7 +143,7 @@ class AttributeAtoms:
             if self.atoms[k].interval
         )
 
-    def placed(self, release: Release, rows: FloatArray) -> AttributeAtoms:
+    def with_tails(self, release: Release, rows: FloatArray) -> AttributeAtoms:
         """The same, but with points beyond the outermost thresholds where half of the rows are.
 
         ``rows``: shape (n_atoms,), those in each.

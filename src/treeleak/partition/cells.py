@@ -280,7 +280,7 @@ def _compile(
     cuts = [t.cuts(release.float_type) for t in release.trees]
     threshold = np.concatenate([np.zeros(0), *cuts])[inner]
     values, rank = np.unique(threshold, return_inverse=True)
-    set_of_node, sets = _sets_asked(release)
+    set_of_node, sets = _category_sets(release)
     rank = np.where(set_of_node[inner] < 0, rank.ravel(), len(values) + set_of_node[inner])
     key = (feature * max(len(values) + len(sets), 1) + rank) * 2 + missing
     tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
@@ -312,7 +312,7 @@ def _compile(
     return leaf_start, (root[:-1].astype(np.int32), attribute, table, left, right, goes_left)
 
 
-def _sets_asked(release: Release) -> tuple[IntArray, list[IntArray]]:
+def _category_sets(release: Release) -> tuple[IntArray, list[IntArray]]:
     """Number the sets of categories for which nodes ask; -1 for a node that asks for none."""
     numbers: dict[bytes, int] = {}
     sets: list[IntArray] = []

@@ -34,7 +34,7 @@ _BLOCK = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ValueIndex:
     """All listed values of all attributes, numbered through; the last attribute is the class."""
 
     parts: tuple[AttributeAtoms, ...]
@@ -68,23 +68,23 @@ class Values:
         return np.searchsorted(self.atom_of, np.arange(self.n_atoms))
 
     @cached_property
-    def listed(self) -> Values:
+    def listed(self) -> ValueIndex:
         """The same values, each an atom of its own; ``parts`` keep theirs."""
         if self.n_atoms == self.n_values:
             return self
         out = replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
         # Large, and the same.
-        out.__dict__["_kept"] = self._kept
+        out.__dict__["_distances"] = self._distances
         return out
 
-    def placed(self, release: Release, rows: FloatArray) -> Values:
+    def with_tails(self, release: Release, rows: FloatArray) -> ValueIndex:
         """The same, but with points beyond the outermost thresholds where half of the rows are.
 
         ``rows``: shape (n_atoms,), those in each, over all attributes.
         """
         columns = [slice(*pair) for pair in pairwise(self.atom_start)]
         parts = tuple(
-            part.placed(release, rows[at]) if part.intervals else part
+            part.with_tails(release, rows[at]) if part.intervals else part
             for part, at in zip(self.parts, columns, strict=False)
         )
         return replace(self, parts=parts)
@@ -121,7 +121,7 @@ class Values:
         return tuple(out)
 
     @cached_property
-    def _kept(self) -> tuple[FloatArray, ...] | None:
+    def _distances(self) -> tuple[FloatArray, ...] | None:
         """Distances of all pairs of values of each attribute; None if they are too many to keep."""
         if int((np.diff(self.start) ** 2).sum()) > _KEPT:
             return None
@@ -138,10 +138,12 @@ class Values:
 
         Shares of the range for numbers. The last attribute is the class.
         """
-        return self._compared(a, others) if self._kept is None else self._kept[a][:, others]
+        return (
+            self._compared(a, others) if self._distances is None else self._distances[a][:, others]
+        )
 
     @cached_property
-    def settled(self) -> BoolArray:
+    def single_valued(self) -> BoolArray:
         """Whether an atom is a single value, over all atoms."""
         fixed = [atom.fixed for part in self.parts for atom in part.atoms]
         return np.array(fixed + [True] * (self.n_atoms - len(fixed)))
@@ -157,7 +159,7 @@ class Values:
         return np.array(first, dtype=np.int64)[:, None] + np.arange(2)
 
     @cached_property
-    def told(self) -> FloatArray:
+    def known_binaries(self) -> FloatArray:
         """Atoms with 0 and with 1 in each binary column that is known, shape (n, 2, n_atoms)."""
         out: list[FloatArray] = []
         for a, part in enumerate(self.parts):
@@ -192,29 +194,33 @@ class Values:
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         share, weight = self.shares_of_ones(atom_marginal)
-        ones = np.full(len(self.untested), share @ weight)
+        ones = np.full(len(self.unsplit_binaries), share @ weight)
         return rounded(self.with_ones(1.0 / counts[self.atom_of], ones))
 
     def shares_of_ones(self, atom_marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """List shares of ones in an untested column, and the probability of each."""
-        marginal = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+        marginal = np.concatenate(
+            [atom_marginal[self.binaries], self.known_binaries @ atom_marginal]
+        )
         return shares_of_ones(marginal, self.tests)
 
     def with_ones(self, prior: FloatArray, ones: FloatArray) -> FloatArray:
         """Probability of each value, with other shares of ones in untested columns."""
         out = prior.copy()
-        for a, share in zip(self.untested, ones, strict=True):
+        for a, share in zip(self.unsplit_binaries, ones, strict=True):
             pair = slice(self.start[a], self.start[a] + 2)
             out[pair] = prior[pair].sum() * np.array([1.0 - share, share])
         return out
 
     def guessed(self, prior: FloatArray) -> FloatArray:
         """The same with the likelier value in all rows of an untested column."""
-        ones = [clearly_less(*prior[self.start[a] : self.start[a] + 2]) for a in self.untested]
+        ones = [
+            clearly_less(*prior[self.start[a] : self.start[a] + 2]) for a in self.unsplit_binaries
+        ]
         return self.with_ones(prior, np.array(ones, dtype=float))
 
     @cached_property
-    def untested(self) -> tuple[int, ...]:
+    def unsplit_binaries(self) -> tuple[int, ...]:
         """Binary columns that no tree tests."""
         both = enumerate(self.parts)
         return tuple(a for a, p in both if isinstance(p.attribute, Binary) and not p.atoms[0].fixed)
@@ -285,7 +291,7 @@ class Values:
         out = np.zeros_like(share)
         for a, n in enumerate(np.diff(self.start)):
             columns = slice(self.start[a], self.start[a + 1])
-            size = n if self._kept is not None else max(_BLOCK // n, 1)
+            size = n if self._distances is not None else max(_BLOCK // n, 1)
             for begin in range(0, n, size):
                 block = slice(begin, begin + size)
                 out[:, columns][:, block] = share[:, columns] @ self.distance(a, block)
@@ -300,13 +306,13 @@ class Values:
         return float(far.sum() / max(len(chosen) * self.n_columns, 1))
 
 
-def values_in(geometry: Geometry) -> Values:
+def values_in(geometry: Geometry) -> ValueIndex:
     """List the values of every attribute of a geometry, and the classes."""
     release = geometry.release
     return values_of(geometry.parts, release.n_classes, nodes_per_column(release))
 
 
-def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.0) -> Values:
+def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.0) -> ValueIndex:
     """List the values of every attribute, and the classes."""
     start, atom_start = [0], [0]
     atom_of: list[int] = []
@@ -319,7 +325,7 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int, tests: float = 0.
     start.append(start[-1] + n_classes)
     atom_start.append(atom_start[-1] + n_classes)
     arrays = np.array(start), np.array(atom_start), np.array(atom_of)
-    return Values(tuple(parts), *arrays, tests)
+    return ValueIndex(tuple(parts), *arrays, tests)
 
 
 def _distance(

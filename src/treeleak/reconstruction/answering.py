@@ -20,7 +20,7 @@ from treeleak.core.message import Kind, own_words
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.core.sure import MOST_SURE
-from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
+from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_targets import by_targets
@@ -37,7 +37,7 @@ from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
-from treeleak.side_information.side_information import Given
+from treeleak.side_information.side_information import SideInformation
 from treeleak.verification.loss_sums import leaves_off
 
 OFF = Kind(
@@ -68,7 +68,7 @@ of eight chains stands apart from all others, however far."""
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class AttackJob:
     """Everything that an attack needs but its time and the population."""
 
     both: Releases
@@ -83,7 +83,7 @@ class Task:
     notes: tuple[str, ...]
     guessed: frozenset[str]
     """Columns of whole numbers whose ends were guessed from thresholds."""
-    n_rows_given: bool = False
+    n_rows_stated: bool = False
     """Whether the user gave the number of rows: as large as the sum of weights, it excludes them.
     """
 
@@ -93,7 +93,7 @@ class Task:
         return self.both.hidden is not None
 
     @property
-    def tells_distinct(self) -> bool:
+    def uses_distinct(self) -> bool:
         """Whether draws are hidden and distinct rows counted."""
         return self.counted is not None and all(
             tree.distinct is not None for tree in self.both.trees_of_both.trees
@@ -125,9 +125,9 @@ class Task:
         if isinstance(evidence, KnownDraws):
             evidence = replace(evidence, draws=evidence.draws[:, known.others])
             counted = int(evidence.drawn.sum())
-        side_info = Given(known.parts(geometry, rows=hidden), population)
+        side_info = SideInformation(known.parts(geometry, rows=hidden), population)
         attack = clock.once(partial(attack_for, evidence, self.method))
-        open_number = isinstance(evidence, LeafSteps)
+        open_number = isinstance(evidence, LeafValueEvidence)
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
                 answer = attack(evidence, geometry, clock, self.seed, side_info)
@@ -150,7 +150,7 @@ class Task:
 
 
 def _written(
-    task: Task, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
+    task: AttackJob, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
     both, release = task.both, task.both.later
@@ -192,7 +192,7 @@ def _written(
     return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
 
 
-def _over_all(answer: Answer, task: Task) -> float | None:
+def _over_all(answer: Answer, task: AttackJob) -> float | None:
     """Mean distance over all rows: rows that were taken out before the attack are right."""
     if answer.expected_distance is None or task.hidden:
         return answer.expected_distance
@@ -201,7 +201,7 @@ def _over_all(answer: Answer, task: Task) -> float | None:
 
 def _with_rows(
     out: Reconstruction,
-    task: Task,
+    task: AttackJob,
     answer: Answer,
     geometry: Geometry,
     distinct: bool,
@@ -219,7 +219,7 @@ def _with_rows(
             f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
             "bug in treeleak, please report it"
         )
-    summed = out.evidence.startswith((LossSums.kind, LeafSteps.kind))
+    summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
     if summed and answer.status in ("unique", "feasible"):
         later_table = whole.table[:, : both.later.n_features]
         if off := leaves_off(both.later, later_table, whole.label):
@@ -227,7 +227,7 @@ def _with_rows(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
-    if both.later.adds_weights and not both.hidden and not task.n_rows_given:
+    if both.later.adds_weights and not both.hidden and not task.n_rows_stated:
         whole, copies = _once_each(whole, both.later)
         if copies:
             status = "feasible" if out.status == "unique" else out.status
@@ -284,8 +284,8 @@ def _with_rows(
         misfit=misfit,
         notes=(
             *out.notes,
-            *known.remarks(whole),
-            *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
+            *known.quality_notes(whole),
+            *of_midpoints(numbers.midpoints_met if numbers.midpoints_fit else None),
             *(() if targets is None else targets.notes),
         ),
         known=known_cells if known.known.any() else None,
@@ -348,12 +348,12 @@ class _Writer:
 
 
 def _with_posterior(
-    out: Reconstruction, task: Task, answer: Answer, samples: Samples, geometry: Geometry
+    out: Reconstruction, task: AttackJob, answer: Answer, samples: Samples, geometry: Geometry
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
     known_values = known.rows[:, : len(release.feature_names)]
-    members = np.column_stack([known_values, known.row_labels])[known.placed]
+    members = np.column_stack([known_values, known.row_labels])[known.has_place]
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members, answer.odds)

@@ -19,7 +19,7 @@ from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
-from treeleak.reconstruction.targets import most_said, targets_told
+from treeleak.reconstruction.targets import majority_value, targets_of_leaves
 from treeleak.release.draws.recompute import Draws
 
 _MOST_ROWS = 400
@@ -56,7 +56,7 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
     if not whole or answer.samples is not None or clock.stopped:
         return answer
     rows, values = answer.rows[0], answer.values
-    leaf_targets = targets_told(geometry.release)
+    leaf_targets = targets_of_leaves(geometry.release)
     if rows.misfit or geometry.release.classes or leaf_targets is None:
         return answer
     atoms = values.atom_of[rows.values[:, :-1]] - values.atom_start[:-2]
@@ -103,7 +103,7 @@ def _variants(
     flat = each.reshape(-1, atoms.shape[1])
     leaf = geometry.trace_atoms(flat).reshape(len(atoms), len(others), -1)
     row_targets = np.where(draws.T[:, None, :] > 0, leaf_targets[leaf], np.nan)
-    agreed = most_said(row_targets.reshape(len(flat), -1))[1]
+    agreed = majority_value(row_targets.reshape(len(flat), -1))[1]
     silent = np.isnan(row_targets).all(axis=2).ravel()
     valid = rules_hold(geometry.schema.rules, geometry.parts, flat)
     shape = leaf.shape[:2]

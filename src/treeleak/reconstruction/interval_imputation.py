@@ -34,7 +34,7 @@ class Numbers:
     ranges: FloatArray
     """Shape (n_features,). Those ranges; NaN in columns that have no interval."""
     midpoints_met: float | None
-    midpoints_tell: bool
+    midpoints_fit: bool
     """As :class:`~treeleak.reconstruction.point_values.PointValues` has them."""
 
     def far(self, expected: float | None, confidence: pd.DataFrame, schema: Schema) -> float | None:
@@ -71,7 +71,7 @@ def numbers_in(
             interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
-        in_rules = np.isin(both.whole.feature_names, _ruled(geometry.schema))
+        in_rules = np.isin(both.whole.feature_names, _in_rules(geometry.schema))
         table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~in_rules)
     chosen = point_values(
         both.whole, table, low, high, numbers, whole=integers, draws=both.all_draws,
@@ -88,10 +88,10 @@ def numbers_in(
     )
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
-    return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_tell)
+    return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
 
 
-def _ruled(schema: Schema) -> list[str]:
+def _in_rules(schema: Schema) -> list[str]:
     """Columns that rules hold together: a value that is moved may break one."""
     return [name for rule in schema.rules for name in rule.columns]
 
@@ -112,7 +112,7 @@ def _narrowed(
         return None
     low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
     open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
-    in_rules = _ruled(geometry.schema)
+    in_rules = _in_rules(geometry.schema)
     for part in geometry.parts:
         attribute = part.attribute
         if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in in_rules:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
+from treeleak.attacks.posterior.leave_one_out import GridLikelihood, MissingRow, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import falling, rounded
@@ -36,7 +36,7 @@ from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population
 from treeleak.verification.columns import in_model_columns
 
-__all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
+__all__ = ["INFORMED_VERSION", "InformedGuess", "InformedRequest", "informed"]
 
 
 INFORMED_VERSION: Literal[1] = 1
@@ -192,7 +192,7 @@ def informed(
         If treeleak does not cover single rows of such a model.
     """
     started = time.perf_counter()
-    request = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)
+    request = InformedRequest.of(model, X, y, schema, trust_pickle, 1, seed_search)
     n_rows = len(request.label) + 1
     if position is not None and not 0 <= position < n_rows:
         raise BadInput(f"position must be from 0 to {n_rows - 1}, not {position}")
@@ -213,7 +213,7 @@ def informed(
         candidates=pd.DataFrame(candidates, columns=names),
         candidate_labels=pd.Series([request.release.classes[c] for c in number]),
         probabilities=pd.Series(probability),
-        bits=guess.told.bits,
+        bits=guess.likelihood.bits,
         majority=pd.Series(missing.value_by_value(baseline), names),
         valid_majority=pd.Series(request.written(missing.answer(baseline))[0], names),
         schema=request.schema,
@@ -233,7 +233,7 @@ class Prior:
 class Guess:
     """What is told, shares of values, and the values of the answer."""
 
-    told: Told
+    likelihood: GridLikelihood
     share: FloatArray
     chosen: IntArray
 
@@ -243,7 +243,7 @@ class Guess:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class InformedRequest:
     """The known rows, held against the model and the schema."""
 
     release: Release
@@ -266,7 +266,7 @@ class Asked:
         trust_pickle: bool,
         lacking: int,
         seed_search: int,
-    ) -> Asked:
+    ) -> InformedRequest:
         """Read model and rows, of which as many are lacking as are asked for."""
         release, schema = to_release(model, trust_pickle), Schema.given(schema)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
@@ -342,8 +342,8 @@ class Asked:
 
     def likeliest(self, guess: Guess) -> tuple[FloatArray, IntArray, FloatArray]:
         """The most probable rows, the numbers of their classes, and their probabilities."""
-        flat, values = guess.told.posterior.ravel(), self.missing.values
-        top = falling(flat)[: min(_SHOWN, guess.told.n_possible)]
+        flat, values = guess.likelihood.posterior.ravel(), self.missing.values
+        top = falling(flat)[: min(_SHOWN, guess.likelihood.n_possible)]
         point, label = np.divmod(top, self.release.n_classes)
         atoms = self.missing.geometry.atoms(point) + values.atom_start[:-2]
         # Of an atom, the most probable value.
@@ -353,9 +353,9 @@ class Asked:
 
     def proves(self, guess: Guess) -> bool:
         """Whether no other row is possible."""
-        single_valued = self.missing.values.settled
+        single_valued = self.missing.values.single_valued
         chosen_atoms = self.missing.values.atom_of[guess.chosen]
-        return guess.told.n_possible == 1 and bool(single_valued[chosen_atoms].all())
+        return guess.likelihood.n_possible == 1 and bool(single_valued[chosen_atoms].all())
 
     def written(self, chosen: IntArray) -> tuple[FloatArray, int]:
         """Row in the model's columns, and number of the class."""

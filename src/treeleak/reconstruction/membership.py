@@ -104,7 +104,7 @@ class Held:
     itself says so of single rows; else samples are counted."""
 
     @property
-    def _kept(self) -> FloatArray:
+    def _retained(self) -> FloatArray:
         return self.smoothing.kept(self.chains)
 
     @property
@@ -117,14 +117,14 @@ class Held:
     def _counted(self) -> FloatArray:
         """How many times as frequent records are as a priori, by samples."""
         expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
-        met = n_chains * self._kept * self.times.mean(axis=0)
+        met = n_chains * self._retained * self.times.mean(axis=0)
         ratio = (met + _EVEN) / (n_chains * expected + _EVEN)
         return np.where(self.chains > 0, ratio, self.smoothing.unseen)
 
     def row_is_in(self) -> FloatArray:
         """Probability that a row with these values is in the training set."""
         no = 1.0 - self.chance
-        present = self._kept * (1.0 - (no**self.times).mean(axis=0))
+        present = self._retained * (1.0 - (no**self.times).mean(axis=0))
         absent = (1.0 - present) * no**self.fixed * np.exp(-self._beside * self.chance)
         return np.asarray(1.0 - absent)
 

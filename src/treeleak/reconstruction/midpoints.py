@@ -30,7 +30,7 @@ class Midpoints:
     def of(
         cls, tree: Tree, row: IntArray, node: IntArray, right: BoolArray, n_columns: int
     ) -> Midpoints:
-        """Take the tests of a tree from what :func:`told` lists."""
+        """Take the tests of a tree from what :func:`tests_passed` lists."""
         sides = np.zeros((2, tree.n_nodes), dtype=bool)
         sides[right.astype(np.int64), node] = True
         both = np.asarray(sides.all(axis=0))
@@ -73,7 +73,7 @@ class Midpoints:
         )
 
 
-def told(
+def tests_passed(
     tree: Tree, rows: IntArray, passed: tuple[IntArray, IntArray, IntArray], open_: BoolArray
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """Of the nodes that rows pass, list those that test a number.

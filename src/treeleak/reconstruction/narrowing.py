@@ -18,7 +18,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.common_values import CommonValues
 from treeleak.reconstruction.granularity import ROUNDED, Grid, grid_behind
-from treeleak.reconstruction.midpoints import Midpoints, told
+from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.reconstruction.point_values import Draws
 from treeleak.release.release import Release
 
@@ -91,7 +91,7 @@ def narrowed(
         drawn.append(np.flatnonzero(times))
         passed = tree.passed(selected[drawn[-1]])
         n_passed += len(passed[0])
-        row, node, right = told(tree, drawn[-1], passed, open_)
+        row, node, right = tests_passed(tree, drawn[-1], passed, open_)
         if n_passed > _MOST or clock.stopped:
             return None
         at = row, tree.feature[node]

@@ -23,7 +23,7 @@ from treeleak.core.private import dataclass
 from treeleak.reconstruction.distinct_values import distinct_values, nearest
 from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
-from treeleak.reconstruction.midpoints import Midpoints, told
+from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
@@ -53,7 +53,7 @@ class PointValues:
     """Share of the tests whose threshold is the middle between the nearest values of the rows on
     both sides, over columns with several thresholds; None where there is none, where thresholds are
     no midpoints, or it is not known which rows each tree saw."""
-    midpoints_tell: bool = False
+    midpoints_fit: bool = False
     """Whether other rows would hardly meet them: where one threshold stands for many rows, or where
     the tests are fewer than the rows, nearly all rows do."""
     grids: Mapping[int, Grid] = field(default_factory=dict)
@@ -116,16 +116,16 @@ def point_values(
         half = clock.part(seconds / 2)
         equations = _Equations.of(release, table, low, high, numbers, draws, half)
     if equations is None:
-        out = _settled(release, table, table, low, high, grids, whole)
+        out = _integers_chosen(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
-    out = _settled(release, solved, table, low, high, grids, whole)
+    out = _integers_chosen(release, solved, table, low, high, grids, whole)
     if grids:
         ends = on_grids(release, out, low, high, grids)
         solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
-        out = _settled(release, solved, out, low, high, grids, whole)
+        out = _integers_chosen(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
-    telling = equations.tells & (crowd[equations.column] <= _CROWD)
+    telling = equations.informative & (crowd[equations.column] <= _CROWD)
     midpoints_fit = bool(telling.sum() >= len(table))
     return PointValues(out, equations.share_met(out), midpoints_fit, grids)
 
@@ -150,7 +150,7 @@ def on_grids(
     return low, high
 
 
-def _settled(
+def _integers_chosen(
     release: Release,
     wanted: FloatArray,
     valid: FloatArray,
@@ -203,7 +203,7 @@ class _Equations:
     start: IntArray
     members: IntArray
     """Cells on both sides, as :func:`meet_midpoints` has them."""
-    tells: BoolArray
+    informative: BoolArray
     """Shape (n_equations,). Whether the column has so many thresholds that wrong rows would hardly
     meet them."""
 
@@ -224,7 +224,7 @@ class _Equations:
             if clock.stopped:
                 break
             drawn = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
-            tests = told(tree, drawn, tree.passed(tree.apply(rows[drawn])), open_)
+            tests = tests_passed(tree, drawn, tree.passed(tree.apply(rows[drawn])), open_)
             # The interval nearest to the threshold that holds any of the rows holds the neighbour.
             parts.append(Midpoints.of(tree, *tests, table.shape[1]).nearest(low, high))
         if not sum(len(part.sums) for part in parts):
@@ -299,9 +299,9 @@ class _Equations:
 
     def share_met(self, table: FloatArray) -> float | None:
         """Share of the equations that the values of a table meet, of those that tell anything."""
-        if not self.tells.any():
+        if not self.informative.any():
             return None
-        return float(self._met(table.ravel()[self.cells])[self.tells].mean())
+        return float(self._met(table.ravel()[self.cells])[self.informative].mean())
 
     def _met(self, value: FloatArray) -> BoolArray:
         """Which equations some values of the cells meet."""

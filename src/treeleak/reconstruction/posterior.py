@@ -179,7 +179,7 @@ class Posterior:
         beside = [c for c in records.columns if str(c) not in columns]
         if len(beside) > 1:
             raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
-        atoms, chance = self._placed(table)
+        atoms, chance = self._in_atoms(table)
         label = self.release.class_numbers(records[beside[0]]) if beside else None
         if label is not None:
             chance[label < 0] = 0.0
@@ -188,7 +188,7 @@ class Posterior:
             out = held.row_is_in()
         else:
             out = replace(held, odds=self._odds(atoms, label)).person_is_in(share)
-        out[self._given(table, label)] = 1.0
+        out[self._is_known(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
     @cached_property
@@ -200,14 +200,14 @@ class Posterior:
         return spread_of(self.samples, self.seed)
 
     @property
-    def _own(self) -> BoolArray:
+    def _tested(self) -> BoolArray:
         """Which attributes are the model's: others, of a joint release, say nothing of a record."""
         width = len(self.release.feature_names)
         return np.array([p.columns.max() < width for p in self.geometry.parts])
 
     def _held(self, atoms: IntArray, label: IntArray | None, chance: FloatArray) -> Held:
         """Count records in the samples."""
-        tested_columns = self._own
+        tested_columns = self._tested
         used = np.append(tested_columns, label is not None)
         queried = (
             atoms[:, tested_columns]
@@ -239,7 +239,7 @@ class Posterior:
             times - stands, stands, np.sum(chains, axis=0), prior, chance, n_rows, smoothing
         )
 
-    def _given(self, table: FloatArray, label: IntArray | None) -> BoolArray:
+    def _is_known(self, table: FloatArray, label: IntArray | None) -> BoolArray:
         """Whether each record is a row that was given."""
         provided = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
         queried = table if label is None else np.column_stack([table, label])
@@ -248,7 +248,7 @@ class Posterior:
 
     def _odds(self, atoms: IntArray, label: IntArray | None) -> FloatArray | None:
         """How many times as frequent records are as a priori, where the evidence itself says so."""
-        if self.odds is None or not self._own.all():
+        if self.odds is None or not self._tested.all():
             return None
         labels = [np.maximum(label, 0)] if label is not None else []
         labels = labels or [np.full(len(atoms), c) for c in range(self.release.n_classes)]
@@ -273,7 +273,7 @@ class Posterior:
                 total += np.exp(self.samples.log_prior(rows))
         return np.minimum(total, 1.0 - 1e-12)
 
-    def _placed(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _in_atoms(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
         """Atoms of each record, and the probability of its values in a row that has these.
 
         Records outside of the schema have probability 0.

@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.answering import Task
+from treeleak.reconstruction.answering import AttackJob
 from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
@@ -55,7 +55,7 @@ _MANY, _VAGUE = 20_000, 20
 
 
 @dataclass(frozen=True)
-class Found:
+class BootstrapState:
     """Draws of the later and of the earlier release, or that what became of rows is hidden.
 
     ``hidden``: by draws that are not known, or by noise.
@@ -68,31 +68,31 @@ class Found:
 
 def find_draws(
     release: Release, before: Release | None, bootstrap: str, seed_search: int, clock: Clock
-) -> tuple[Found, tuple[str, ...]]:
+) -> tuple[BootstrapState, tuple[str, ...]]:
     """Find the draws, if there are any, and say what is in doubt."""
     if release.noise is not None and not release.not_covered:
         if before is not None:
             raise NotCovered(own_words("an earlier release, where the counts carry noise"))
         if bootstrap not in ("auto", "none"):
             raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
-        return Found(hidden=True), ()
+        return BootstrapState(hidden=True), ()
     if before is not None and before.noise is not None:
         raise NotCovered(own_words("an earlier release whose counts carry noise"))
     needed = draws_needed(release, bootstrap)
     if release.not_covered or not (needed or bootstrap == "hidden"):
-        return Found(), ()
+        return BootstrapState(), ()
     if bootstrap == "hidden":
-        return Found(hidden=True), _unequal(release)
+        return BootstrapState(hidden=True), _unequal(release)
     # Where hidden draws are the way out, the search must leave time for them.
     part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
     try:
         draws = _draws(release, seed_search, part)
-        found = Found(draws, None if before is None else _draws(before, seed_search, part))
+        found = BootstrapState(draws, None if before is None else _draws(before, seed_search, part))
     except NotCovered as why:
         if bootstrap == "known" or clock.stopped:
             raise
         taken = TAKEN_AS_HIDDEN(why=message_of(why))
-        return Found(hidden=True), (taken, *_unequal(release))
+        return BootstrapState(hidden=True), (taken, *_unequal(release))
     if all(entry is None or entry.checked for entry in (found.draws, found.earlier)):
         return found, ()
     return found, (NOT_CONFIRMED,)
@@ -107,7 +107,7 @@ def _unequal(release: Release) -> tuple[str, ...]:
     return (NOT_EQUAL(why=sampling.hidden or MORE_WEIGHT),) if sampling.hidden or weighted else ()
 
 
-def _check_told(counted: RowCount) -> None:
+def _check_earlier(counted: RowCount) -> None:
     """Raise NotCovered without rows, or if many would be rebuilt, of which there may be but few."""
     low, high = counted.between
     if not counted.n:
@@ -119,14 +119,14 @@ def _check_told(counted: RowCount) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class ReconstructionRequest:
     """What was asked, with the draws as far as they are known."""
 
     release: Release
     before: Release | None
     schema: Schema | None
     bootstrap: str
-    found: Found
+    found: BootstrapState
     method: str
     seed: int
     n_rows: int | None
@@ -138,14 +138,14 @@ class Question:
     def answer(self, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
         """Attack, and where both ways are asked for, first without distinct rows."""
         task = self.task(bool(use_distinct))
-        if use_distinct != "both" or not task.tells_distinct:
+        if use_distinct != "both" or not task.uses_distinct:
             return task.answer(clock)
         # What is compared is what the leaves tell, not what is known of N.
         same = replace(self, n_rows=None if task.counted is None else task.counted.n)
         without = same.task(False).answer(clock.part(clock.left / 2))
         return replace(task.answer(clock.part(clock.left)), without_distinct=without)
 
-    def task(self, use_distinct: bool) -> Task:
+    def task(self, use_distinct: bool) -> AttackJob:
         """Hold everything against the model and the schema."""
         release, schema = self.release, self.schema
         counted = None
@@ -157,7 +157,7 @@ class Question:
             if release.noise is not None and schema is not None:
                 reachable = reachable_leaves(Geometry.of(release, schema))
             counted = count_rows(release, n_rows, use_distinct, reachable)
-            _check_told(counted)
+            _check_earlier(counted)
             self.check_row_count(counted, reachable)
         else:
             self.check_row_count(None, None)
@@ -199,7 +199,7 @@ class Question:
                     )
                 )
             prior = Population.of(self.population, schema, release)
-        return Task(
+        return AttackJob(
             both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
             (*notes, *self.notes), guessed, self.n_rows is not None,
         )  # fmt: skip

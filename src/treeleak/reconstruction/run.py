@@ -13,10 +13,10 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.given import Place
 from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import Kind, message_of, own_words
-from treeleak.evidence import LeafSteps
+from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
-from treeleak.reconstruction.request import Question, find_draws
+from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.least_counts import of_rows
@@ -177,7 +177,7 @@ def reconstruct(
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
         with clock.until_interrupt():
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)
-            question = Question(
+            question = ReconstructionRequest(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
                 int(seed), n_rows, known_rows, known_columns, population, (*count_notes, *notes),
             )  # fmt: skip
@@ -186,7 +186,11 @@ def reconstruct(
 
 
 def _answered(
-    question: Question, use_distinct: bool | Literal["both"], clock: Clock, *, alone: bool
+    question: ReconstructionRequest,
+    use_distinct: bool | Literal["both"],
+    clock: Clock,
+    *,
+    alone: bool,
 ) -> Reconstruction:
     """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
     ensemble = question.release.ensemble
@@ -199,7 +203,7 @@ def _answered(
             with refused():
                 if fitting.assumed:
                     return _assuming(question, ensemble, clock)
-                return _said(question.answer(use_distinct, clock), ensemble)
+                return _with_assumption_note(question.answer(use_distinct, clock), ensemble)
         except (GridTooLarge, TooLarge) as too_large:
             why = str(too_large)
     if alone:
@@ -214,7 +218,7 @@ def _answered(
         raise NotCovered(both) from no_counts
 
 
-def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstruction:
+def _assuming(question: ReconstructionRequest, ensemble: Ensemble, clock: Clock) -> Reconstruction:
     """Ask, with the learning rate of the release and then with others, until rows explain it.
 
     A wrong rate may take all its time, and end without rows.
@@ -232,7 +236,7 @@ def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstru
                 raise
         else:
             if answer.X is not None:
-                return _said(answer, with_rate)
+                return _with_assumption_note(answer, with_rate)
             late = answer
         if late is not None and clock.stopped:
             break
@@ -240,10 +244,14 @@ def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstru
     return late
 
 
-def _said(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
+def _with_assumption_note(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
     """Note what was taken for granted where rows are not counted."""
     fitting = ensemble.fitting
-    if fitting is None or answer.X is None or not answer.evidence.startswith(LeafSteps.kind):
+    if (
+        fitting is None
+        or answer.X is None
+        or not answer.evidence.startswith(LeafValueEvidence.kind)
+    ):
         return answer
     notes = [FROM_STEPS]
     if fitting.assumed:

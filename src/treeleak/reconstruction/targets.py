@@ -68,11 +68,11 @@ def targets_of(
     proved: BoolArray,
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
 ) -> Targets | None:
-    """Find the targets of rows: parameters as for :func:`told_targets`.
+    """Find the targets of rows: parameters as for :func:`disclosed_targets`.
 
     Returns None where leaves say nothing of them.
     """
-    disclosed = told_targets(release, table, proved, draws)
+    disclosed = disclosed_targets(release, table, proved, draws)
     if release.classes:
         return None
     rows = np.ascontiguousarray(table, dtype=release.float_type)
@@ -82,7 +82,7 @@ def targets_of(
     sums = target_sums(release, leaf, draws, proved)
     if sums is None:
         return disclosed
-    group = _alike(leaf, draws)
+    group = _groups(leaf, draws)
     every = np.ones(len(sums.right), dtype=bool)
     solved, notes = _solved(sums, group, disclosed, every), tuple[str, ...]()
     sure = np.full(len(rows), 1.0 if proved.all() else MOST_SURE)
@@ -131,7 +131,7 @@ def _leaves(release: Release, rows: NDArray[Any]) -> IntArray:
     return leaf
 
 
-def _alike(leaf: IntArray, draws: NDArray[Any] | None) -> IntArray:
+def _groups(leaf: IntArray, draws: NDArray[Any] | None) -> IntArray:
     """Number the groups of rows that no tree tells apart."""
     key = leaf if draws is None else np.column_stack([leaf, draws.T])
     return np.unique(key, axis=0, return_inverse=True)[1].ravel()
@@ -169,7 +169,7 @@ def _solved(sums: TargetSums, group: IntArray, disclosed: Targets | None, use: B
     return Solved(np.clip(found.value[group], low, high), low, high, found.met)
 
 
-def told_targets(
+def disclosed_targets(
     release: Release,
     table: FloatArray,
     proved: BoolArray,
@@ -195,7 +195,7 @@ def told_targets(
                 leaf_targets[:, t] = targets[tree.apply(rows[block])]
                 if draws is not None:
                     leaf_targets[draws[t, block] == 0, t] = np.nan
-        values[block], share[block] = most_said(leaf_targets)
+        values[block], share[block] = majority_value(leaf_targets)
     if np.isnan(values).all():
         return None
     sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, MOST_SURE))
@@ -204,7 +204,7 @@ def told_targets(
     return Targets(values, sure, middle - off, middle + off)
 
 
-def targets_told(release: Release) -> FloatArray | None:
+def targets_of_leaves(release: Release) -> FloatArray | None:
     """Target of all rows of each leaf (row of A), NaN where they differ or are not told."""
     pure = [_pure(tree) for tree in release.trees]
     if all(node_targets is None for node_targets in pure):
@@ -240,7 +240,7 @@ def _flat(mean: NodeStatistic, variance: NodeStatistic) -> BoolArray:
     return np.asarray(np.abs(variance.values) <= noise)
 
 
-def most_said(votes_cast: FloatArray) -> tuple[FloatArray, FloatArray]:
+def majority_value(votes_cast: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of each row, the value that most trees say, and their share of those that say any."""
     n_rows, n_trees = votes_cast.shape
     ordered = np.sort(votes_cast, axis=1)  # NaN last

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
-from treeleak.partition.value_index import Values, values_of
+from treeleak.partition.value_index import ValueIndex, values_of
 from treeleak.schema import Joint, OneHot, Schema
 
 _MOST_TYPES = 64
@@ -37,7 +37,7 @@ class Density:
     """Probability of every grid point and class: types of rows, and the rows that were seen."""
 
     geometry: Geometry
-    values: Values
+    values: ValueIndex
     log_weight: FloatArray
     """Shape (n_types,). Of each type."""
     log_share: FloatArray
@@ -181,11 +181,11 @@ def joined(plain: Density, geometry: Geometry) -> Density:
     return _of_types(geometry, values, plain.log_weight, log_share)
 
 
-def _n_classes(values: Values) -> int:
+def _n_classes(values: ValueIndex) -> int:
     return int(values.start[-1] - values.start[-2])
 
 
-def _sizes(values: Values) -> FloatArray:
+def _sizes(values: ValueIndex) -> FloatArray:
     """Share of each value among those of its attribute, if all points of the schema are equal."""
     within = values.atom_sizes / np.bincount(values.atom_of, minlength=values.n_atoms)
     size = within[values.atom_of]
@@ -193,7 +193,7 @@ def _sizes(values: Values) -> FloatArray:
     return np.asarray(size / np.bincount(owner, size)[owner])
 
 
-def _attribute_of(values: Values) -> IntArray:
+def _attribute_of(values: ValueIndex) -> IntArray:
     return np.repeat(np.arange(len(values.parts) + 1), np.diff(values.start))
 
 
@@ -222,7 +222,7 @@ def product(
     shares: Mapping[str, tuple[FloatArray, FloatArray]],
     class_shares: FloatArray | None,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
 ) -> Density:
     """One type, whose shares are the marginals, as :class:`Population` has them."""
     share = _sizes(values)
@@ -240,7 +240,7 @@ def product(
 
 
 def _of_types(
-    geometry: Geometry, values: Values, log_weight: FloatArray, log_share: FloatArray
+    geometry: Geometry, values: ValueIndex, log_weight: FloatArray, log_share: FloatArray
 ) -> Density:
     """Types alone: no rows were seen."""
     none = np.zeros(0)
@@ -248,7 +248,7 @@ def _of_types(
 
 
 def mixture(
-    rows: FloatArray, label: IntArray | None, geometry: Geometry, values: Values, seed: int
+    rows: FloatArray, label: IntArray | None, geometry: Geometry, values: ValueIndex, seed: int
 ) -> Density:
     """Types found by EM, and the rows themselves as far as they foretell each other.
 
@@ -278,7 +278,7 @@ def mixture(
     return replace(density, trust=_trust(times, others, log_q))
 
 
-def _types(chosen: IntArray, values: Values, seed: int) -> tuple[FloatArray, FloatArray]:
+def _types(chosen: IntArray, values: ValueIndex, seed: int) -> tuple[FloatArray, FloatArray]:
     """Fit a latent class model by EM; ``chosen`` holds a value per attribute of each row."""
     different, times = np.unique(chosen, axis=0, return_counts=True)
     n, n_attributes = different.shape

@@ -69,7 +69,7 @@ def aligned(earlier: Release, later: Release) -> Release:
     return replace(earlier, trees=trees, feature_names=later.feature_names, classes=later.classes)
 
 
-def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Release:
+def distinguished(later: Release, earlier: Release, *, drawn: bool = False) -> Release:
     """Make one release of a later and an aligned earlier one, with the column :data:`EPOCH`.
 
     ``drawn``: whether trees drew their rows: those of the earlier release then drew nothing of what
@@ -172,7 +172,7 @@ class Releases:
         """Both in one: with known draws, the draws tell the trees apart, else a column does."""
         if self.earlier is None or self.draws is not None:
             return self.trees_of_both
-        return told_apart(self.later, self.earlier, drawn=self.hidden is not None)
+        return distinguished(self.later, self.earlier, drawn=self.hidden is not None)
 
     def schema(self, schema: Schema) -> Schema:
         """Extend a schema to the columns of the whole."""

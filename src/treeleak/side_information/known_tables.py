@@ -122,21 +122,21 @@ class KnownTables:
         )  # fmt: skip
 
     @cached_property
-    def placed(self) -> BoolArray:
+    def has_place(self) -> BoolArray:
         """Known rows whose place in the answer is settled."""
         return self.at >= 0
 
     @cached_property
     def others(self) -> IntArray:
         """Places of the answer that no known row takes."""
-        return np.setdiff1d(np.arange(self.n_rows), self.at[self.placed])
+        return np.setdiff1d(np.arange(self.n_rows), self.at[self.has_place])
 
     @cached_property
     def known(self) -> BoolArray:
         """Which values of the answer were given, shape (n_rows, n_features)."""
         out = np.zeros((self.n_rows, self.release.n_features), dtype=bool)
         out[:, self.columns] = True
-        out[self.at[self.placed]] = True
+        out[self.at[self.has_place]] = True
         return out
 
     @cached_property
@@ -159,7 +159,7 @@ class KnownTables:
         ``draws``, of shape (n_trees, n_rows), says how often each tree drew each row of the answer;
         None: once. A contradiction is a leaf that holds fewer rows than are known to lie in it.
         """
-        placed = np.flatnonzero(self.placed)
+        placed = np.flatnonzero(self.has_place)
         if not len(placed):
             return release, None
         rows, label = self.rows[placed].astype(release.float_type), self.row_labels[placed]
@@ -221,7 +221,7 @@ class KnownTables:
             allowed[:, -self.release.n_classes :] &= self._classes[self.labels[first]]
         if not rows:
             return KnownParts(group[self.others], allowed)
-        placed = np.flatnonzero(self.placed)
+        placed = np.flatnonzero(self.has_place)
         exact = self._allowed(geometry, np.arange(self.release.n_features), self.rows[placed])
         exact[:, -self.release.n_classes :] &= self._classes[self.row_labels[placed]]
         group = group.copy()
@@ -312,8 +312,8 @@ class KnownTables:
         if self.labels is not None:
             out.label[:] = self.labels
             out.label_sure[:] = 1.0
-        at = self.at[self.placed]
-        out.table[at], out.label[at] = self.rows[self.placed], self.row_labels[self.placed]
+        at = self.at[self.has_place]
+        out.table[at], out.label[at] = self.rows[self.has_place], self.row_labels[self.has_place]
         out.sure[at], out.label_sure[at], out.proved[at] = 1.0, 1.0, True
         position = {c: i for i, c in enumerate(self.release.feature_names)}
         for attribute in self.schema.attributes:
@@ -326,9 +326,9 @@ class KnownTables:
                 wrong = wrong[~attribute.holds(out.table[np.ix_(wrong, columns)])]
                 out.table[wrong, free[0]] = 1.0
 
-    def remarks(self, answer: Filled) -> tuple[str, ...]:
+    def quality_notes(self, answer: Filled) -> tuple[str, ...]:
         """Say how many of the known rows without a place stand in an answer all the same."""
-        unplaced = np.flatnonzero(~self.placed)
+        unplaced = np.flatnonzero(~self.has_place)
         if not len(unplaced):
             return ()
         both = np.concatenate([self.rows[unplaced], answer.table[self.others]])

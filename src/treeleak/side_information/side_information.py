@@ -29,7 +29,7 @@ class KnownParts:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class SideInformation:
     """All that is known beside the model."""
 
     parts: KnownParts | None = None
@@ -63,4 +63,4 @@ class Given:
             )
 
 
-NOTHING = Given()
+NOTHING = SideInformation()

@@ -28,7 +28,7 @@ class _Layer:
     """
 
     axis: int
-    kinds: tuple[IntArray, ...]
+    classes: tuple[IntArray, ...]
     allow: tuple[int, ...]
     weight: tuple[int, ...]
     last: int
@@ -170,7 +170,7 @@ class FirstMatch:
         bits = sum(1 << i for i, j in enumerate(self.taking) if j in chosen)
         out = [mask.copy() for mask in self.box]
         for layer, through in zip(self.layers, self._through, strict=True):
-            for atoms, takers in zip(layer.kinds, through, strict=True):
+            for atoms, takers in zip(layer.classes, through, strict=True):
                 out[layer.axis][atoms] = bool(takers & bits)
         return tuple(out)
 
@@ -189,7 +189,7 @@ class FirstMatch:
         nodes = {self.root: rest}
         for layer in self.layers:
             below: dict[int, int] = {}
-            stay = [atoms[layer.axis] in members for members in layer.kinds]
+            stay = [atoms[layer.axis] in members for members in layer.classes]
             for node, changes in nodes.items():
                 for allow, same in zip(layer.allow, stay, strict=True):
                     child = layer.after(node, allow)
@@ -232,7 +232,7 @@ def _axis_order(tests: Sequence[Tests]) -> list[int]:
     return out
 
 
-def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
+def is_in(tests: Tests, atoms: IntArray) -> BoolArray:
     """Say which points (atoms) lie in a box."""
     held = np.ones(len(atoms), dtype=bool)
     for k, mask in tests.items():

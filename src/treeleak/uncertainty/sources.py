@@ -20,7 +20,7 @@ from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
 from treeleak.uncertainty.dataset import ProbabilisticDataset
-from treeleak.uncertainty.regions import FirstMatch, Tests, lies_in
+from treeleak.uncertainty.regions import FirstMatch, Tests, is_in
 from treeleak.uncertainty.space import Space, space_of
 from treeleak.verification.training_rows import counted
 
@@ -351,7 +351,7 @@ def _counted(
         raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
     at = np.full(len(atoms), len(tests), dtype=np.int64)
     for j in reversed(range(len(tests))):
-        at[lies_in(tests[j], atoms)] = j
+        at[is_in(tests[j], atoms)] = j
     found = rules.counted(X, y, at)
     if found.ordered:
         return found

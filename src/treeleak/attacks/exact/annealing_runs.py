@@ -9,8 +9,8 @@ import numpy as np
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule
 from treeleak.attacks.consensus import MAX_ALIGNED, align
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.solvers.integer import IntegerProblem, NoSolution
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
@@ -38,13 +38,13 @@ _LATE = 5
 
 
 def several_worlds(
-    search: WorldSearch,
+    search: SolutionSampler,
     exact: Sequence[IntArray],
     problem: IntegerProblem | None,
     clock: Clock,
     stage: str,
     seed: int,
-) -> list[World]:
+) -> list[Solution]:
     """Search for several datasets that meet all counts.
 
     ``exact``: histograms over the system's cells that meet all counts, if any are known.
@@ -79,8 +79,8 @@ def several_worlds(
 
 
 def some_world(
-    search: WorldSearch, problem: IntegerProblem | None, clock: Clock, stage: str, seed: int
-) -> list[World]:
+    search: SolutionSampler, problem: IntegerProblem | None, clock: Clock, stage: str, seed: int
+) -> list[Solution]:
     """Search until one dataset meets all counts; gives all that were tried.
 
     ``problem``: as in :func:`several_worlds`, whose remarks hold here, too.
@@ -97,7 +97,7 @@ def some_world(
 
 
 def _until_met(
-    search: WorldSearch,
+    search: SolutionSampler,
     chains: list[Chain],
     exact: Sequence[IntArray],
     problem: IntegerProblem | None,
@@ -105,7 +105,7 @@ def _until_met(
     clock: Clock,
     stage: str,
     seed: int,
-) -> list[World]:
+) -> list[Solution]:
     """Search on, by other ways and ever longer, until one dataset meets all counts."""
     rng = np.random.default_rng(seed)
     while not exact and min(c.misfit for c in chains) and not clock.stopped:
@@ -121,7 +121,7 @@ def _until_met(
     return _in_time(search, worlds, clock)
 
 
-def _in_time(search: WorldSearch, worlds: Sequence[World], clock: Clock) -> list[World]:
+def _in_time(search: SolutionSampler, worlds: Sequence[Solution], clock: Clock) -> list[Solution]:
     """Leave out worlds that miss most, where there is no time to align all of them in pairs."""
     n = len(worlds)
     if not 0 < len(worlds[0].values) <= MAX_ALIGNED or n <= _LATE:
@@ -134,7 +134,7 @@ def _in_time(search: WorldSearch, worlds: Sequence[World], clock: Clock) -> list
 
 
 def _probed(
-    search: WorldSearch, steps: int, clock: Clock, stage: str, seed: int
+    search: SolutionSampler, steps: int, clock: Clock, stage: str, seed: int
 ) -> tuple[int, list[Chain]]:
     """Find how short runs may be that meet all counts; with those that did on the way."""
     met: list[Chain] = []
@@ -148,7 +148,7 @@ def _probed(
 
 
 def _affordable(
-    search: WorldSearch, n: int, steps: int, clock: Clock, seed: int
+    search: SolutionSampler, n: int, steps: int, clock: Clock, seed: int
 ) -> tuple[int, int]:
     """Fewer, then shorter runs, where the time left would not do for all of them.
 
@@ -166,7 +166,13 @@ def _affordable(
 
 
 def _run(
-    search: WorldSearch, n: int, steps: int, schedule: Schedule, clock: Clock, stage: str, seed: int
+    search: SolutionSampler,
+    n: int,
+    steps: int,
+    schedule: Schedule,
+    clock: Clock,
+    stage: str,
+    seed: int,
 ) -> list[Chain]:
     misfits: list[int] = []
 
@@ -181,7 +187,7 @@ def _run(
 
 
 def combined(
-    search: WorldSearch,
+    search: SolutionSampler,
     points: IntArray,
     problem: IntegerProblem | None,
     limit: float,
@@ -194,7 +200,7 @@ def combined(
     """
     if problem is None:
         return []
-    fixed = np.concatenate([search.settled, search.anchored])
+    fixed = np.concatenate([search.fixed_points, search.anchored])
     live = np.concatenate([search.live_of[points], fixed])
     cells = np.unique(search.system.cell[search.live[live]])
     part = problem.within(cells)
@@ -207,7 +213,7 @@ def combined(
 
 
 def _run_beside(
-    search: WorldSearch,
+    search: SolutionSampler,
     problem: IntegerProblem | None,
     steps: int,
     clock: Clock,

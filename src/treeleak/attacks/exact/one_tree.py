@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.exact.one_tree_kernels import redraw_and_relearn
-from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ from treeleak.partition import Geometry
 class OpenLeaves:
     """What the open rows of a system may be, leaf by leaf."""
 
-    search: WorldSearch
+    search: SolutionSampler
     stride: IntArray
     """Shape (n_attributes + 1,). Weight of each atom, counted from 0, in the code of a point."""
     allowed: BoolArray
@@ -38,7 +38,7 @@ class OpenLeaves:
     """Shape (n_rows,), ascending. Of each open row."""
 
     @classmethod
-    def of(cls, search: WorldSearch, geometry: Geometry) -> OpenLeaves | None:
+    def of(cls, search: SolutionSampler, geometry: Geometry) -> OpenLeaves | None:
         """See which atoms each leaf admits; None where several trees count, or rules cut leaves."""
         space, values = search.space, search.values
         if space.packed.shape[1] > 1:
@@ -74,12 +74,12 @@ class OpenLeaves:
 class Leaves:
     """The leaves of a tree that alone counts the rows of all systems."""
 
-    land: Land
+    context: ChainContext
     boxes: tuple[OpenLeaves, ...]
     """Of each system."""
 
     @classmethod
-    def of(cls, context: Land) -> Leaves | None:
+    def of(cls, context: ChainContext) -> Leaves | None:
         """Lay out the leaves of all systems; None unless all are boxes of one tree."""
         found = [OpenLeaves.of(search, context.geometry) for search in context.searches]
         boxes = tuple(part for part in found if part is not None)
@@ -94,7 +94,7 @@ class Leaves:
     def box(self) -> IntArray:
         """Shape (n_rows,). Of each row of all systems, -1 for those that do not move."""
         out, n = [], 0
-        for fixed, part in zip(self.land.fixed, self.boxes, strict=True):
+        for fixed, part in zip(self.context.fixed, self.boxes, strict=True):
             out += [np.full(len(fixed), -1), n + part.box]
             n += len(part.allowed)
         return np.concatenate(out)
@@ -114,7 +114,7 @@ class LeafChain:
     @classmethod
     def started(cls, leaves: Leaves, seed: int) -> LeafChain:
         """Start with open rows that are not drawn yet."""
-        context, atoms = leaves.land, []
+        context, atoms = leaves.context, []
         for fixed, part in zip(context.fixed, leaves.boxes, strict=True):
             atoms += [fixed, np.zeros((len(part.box), fixed.shape[1]), dtype=np.int16)]
         state = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
@@ -130,7 +130,13 @@ class LeafChain:
         )
         leaves = self.leaves
         redraw_and_relearn(
-            turns, out.atoms, leaves.box, leaves.allowed, leaves.land.ground, out.hierarchy, out.rng
+            turns,
+            out.atoms,
+            leaves.box,
+            leaves.allowed,
+            leaves.context.grid,
+            out.hierarchy,
+            out.rng,
         )
         return out
 
@@ -138,7 +144,7 @@ class LeafChain:
     def points(self) -> tuple[IntArray, ...]:
         """Points of the open rows of each system."""
         out, begin = [], 0
-        for fixed, part in zip(self.leaves.land.fixed, self.leaves.boxes, strict=True):
+        for fixed, part in zip(self.leaves.context.fixed, self.leaves.boxes, strict=True):
             begin += len(fixed)
             out.append(part.points(self.atoms[begin : begin + len(part.box)].astype(np.int64)))
             begin += len(part.box)
@@ -147,4 +153,4 @@ class LeafChain:
     @property
     def resting(self) -> WorldChain:
         """The same as a chain that could walk."""
-        return WorldChain.resting(self.leaves.land, self.points, self.hierarchy, None, self.rng)
+        return WorldChain.resting(self.leaves.context, self.points, self.hierarchy, None, self.rng)

@@ -21,12 +21,12 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
 from treeleak.attacks.exact.one_tree import Leaves
-from treeleak.attacks.exact.run_chains import LEARNING, sampled
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.run_chains import LEARNING, run_chains
+from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.world_chains import ChainContext, Plan, WorldChain
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.kernels import pair_costs
-from treeleak.attacks.posterior.bayes_estimate import Middle, distance, middle
+from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
 from treeleak.attacks.samples import Samples
@@ -37,7 +37,7 @@ from treeleak.core.decisions import clearly_less
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.side_information.side_information import KnownParts
 
@@ -58,10 +58,10 @@ _WORTH = 0.01
 class Learned:
     """What chains saw."""
 
-    land: Land
+    context: ChainContext
     target: PosteriorTarget
     samples: Samples
-    middle: Middle
+    middle: BayesEstimate
     chains: tuple[WorldChain, ...]
     seen: tuple[IntArray, ...]
     """Points of the open rows of each system in any sample."""
@@ -75,7 +75,7 @@ class Learned:
         ``problem``: part of it is asked when none did: what a world needs, different
         chains often have between them.
         """
-        if not self.land.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):
+        if not self.context.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):
             return self
         chains = self.chains
         for power, longer in self.plan.doubted:
@@ -83,7 +83,7 @@ class Learned:
             chains = tuple(run_all(jobs))
             if any(c.misfit_of(s) == 0 for c in chains) or clock.stopped:
                 return replace(self, chains=chains)
-        search, rng = self.land.searches[s], np.random.default_rng(seed)
+        search, rng = self.context.searches[s], np.random.default_rng(seed)
         best = min(chains, key=lambda c: c.misfit_of(s))
         around = search.space.neighbour[best.points[s]]
         ends = [chain.points[s] for chain in chains]
@@ -92,20 +92,20 @@ class Learned:
         more = [best.at(s, search.spots(m, rng)) for m in found]
         return replace(self, chains=(*chains, *more))
 
-    def worlds(self, s: int) -> list[World]:
+    def worlds(self, s: int) -> list[Solution]:
         """Give the worlds of system ``s`` at which chains ended; none has values."""
-        none = np.zeros((0, len(self.land.values.start) - 1), dtype=np.int64)
-        return [World(c.points[s], none, 0) for c in self.chains if c.misfit_of(s) == 0]
+        none = np.zeros((0, len(self.context.values.start) - 1), dtype=np.int64)
+        return [Solution(c.points[s], none, 0) for c in self.chains if c.misfit_of(s) == 0]
 
     def world(
         self, s: int, more: Sequence[IntArray], clock: Clock, seed: int
-    ) -> tuple[World, FloatArray]:
+    ) -> tuple[Solution, FloatArray]:
         """Find the world of system ``s`` that is nearest to the middle, and how sure it is.
 
         ``more``: points of open rows that meet all counts, beside those that chains ended with.
         """
-        search, values = self.land.searches[s], self.land.values
-        share = self.middle.share[self._rows(s)][len(search.settled) :]
+        search, values = self.context.searches[s], self.context.values
+        share = self.middle.share[self._rows(s)][len(search.fixed_points) :]
         cost = values.expected_cost(share)
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
@@ -116,7 +116,7 @@ class Learned:
             points = self.leaves.boxes[s].nearest(of_atoms)
         elif search.can_move:
             atom_cost = search.atom_cost(open_cost)
-            near = _placed(atom_cost, search, starts)[:_PLACED]
+            near = _cheapest_starts(atom_cost, search, starts)[:_PLACED]
             steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
             settle = search.space.near_rows
             jobs = [
@@ -129,7 +129,7 @@ class Learned:
             points = min(ended, key=lambda end: end[:2])[2]
         misfit = search.space.misfit(points)
         chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
-        return World(points, chosen, misfit), self._sure(chosen, share)
+        return Solution(points, chosen, misfit), self._sure(chosen, share)
 
     def nearer(self, worlds: tuple[Rows, ...], seed: int) -> tuple[tuple[Rows, ...], float]:
         """Of the nearest worlds and the middle, take what errs less on average, and say how much.
@@ -154,9 +154,9 @@ class Learned:
         sure = self._sure(chosen, self.middle.share[row_slice])
         stands = world.proved[:, None] | (world.confidence == 1.0)
         values = np.where(stands, world.values, chosen)
-        geometry, atom_start = self.land.geometry, self.land.values.atom_start
-        leaves = geometry.trace_atoms(self.land.values.atom_of[values[:, :-1]] - atom_start[:-2])
-        target = self.land.searches[s].system.target
+        geometry, atom_start = self.context.geometry, self.context.values.atom_start
+        leaves = geometry.trace_atoms(self.context.values.atom_of[values[:, :-1]] - atom_start[:-2])
+        target = self.context.searches[s].system.target
         held = np.bincount(leaves.ravel(), minlength=len(target))
         return replace(
             world,
@@ -168,7 +168,7 @@ class Learned:
 
     def _sure(self, chosen: IntArray, share: FloatArray) -> FloatArray:
         """Probability of each value; an interval, listed as one, holds many: none is certain."""
-        n_open = np.maximum(np.diff(self.land.values.start), 2)
+        n_open = np.maximum(np.diff(self.context.values.start), 2)
         likely = np.take_along_axis(share, chosen, axis=1)
         return confidence(likely, self.middle.n_samples, _DOUBT, n_open)
 
@@ -176,16 +176,16 @@ class Learned:
         """Places of the rows of a system in a sample."""
         sizes = [
             len(f) + search.space.n_rows
-            for f, search in zip(self.land.fixed, self.land.searches, strict=True)
+            for f, search in zip(self.context.fixed, self.context.searches, strict=True)
         ]
         begin = sum(sizes[:s])
         return slice(begin, begin + sizes[s])
 
 
-def learned_worlds(
-    searches: Sequence[WorldSearch],
+def posterior_under_learned_prior(
+    searches: Sequence[SolutionSampler],
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
     plan: Plan = PLAN,
@@ -204,11 +204,11 @@ def learned_worlds(
     ]
     plan = plan.for_equations(float(max(n_equations)))
     clock.tell(LEARNING, 0.0)
-    context = Land.of(searches, geometry, values)
+    context = ChainContext.of(searches, geometry, values)
     if context.n_rows > MAX_ALIGNED:
         return None
     leaves, target = Leaves.of(context), _target(context)
-    drawn = sampled(context, leaves, target, plan, clock, seed)
+    drawn = run_chains(context, leaves, target, plan, clock, seed)
     if drawn is None:
         return None
     samples, ends = drawn.samples, drawn.ends
@@ -222,23 +222,25 @@ def learned_worlds(
     return Learned(context, target, samples, centre, ends, seen, plan, leaves)
 
 
-def _target(context: Land) -> PosteriorTarget:
+def _target(context: ChainContext) -> PosteriorTarget:
     """Lay out what is asked of samples: rows of a system are exchanged with each other only."""
     group, allowed = [], np.zeros((2 * len(context.searches), context.values.n_atoms), dtype=bool)
     for s, search in enumerate(context.searches):
-        sizes = len(search.settled), len(search.anchored) + search.space.n_rows
+        sizes = len(search.fixed_points), len(search.anchored) + search.space.n_rows
         group.append(np.repeat([2 * s, 2 * s + 1], sizes))
         held = np.bincount(search.atoms.ravel(), minlength=context.values.n_atoms)
         allowed[2 * s : 2 * s + 2] = held > 0
     parts = KnownParts(np.concatenate(group), allowed)
-    n_classes = int(context.ground.radix[-1])
+    n_classes = int(context.grid.radix[-1])
     # It says nothing: counts are checked where the worlds are.
     named = np.zeros((int(context.geometry.leaf_start[-1]), n_classes), dtype=bool)
     silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), context.n_rows)
     return PosteriorTarget.without_walk(context.geometry, context.values, silent, parts)
 
 
-def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -> list[IntArray]:
+def _cheapest_starts(
+    cost: FloatArray, search: SolutionSampler, starts: Sequence[IntArray]
+) -> list[IntArray]:
     """Worlds with each row where it costs least, and those first that cost least."""
     out, rows = [], np.arange(len(cost))
     for points in starts:
@@ -250,5 +252,5 @@ def _placed(cost: FloatArray, search: WorldSearch, starts: Sequence[IntArray]) -
     return sorted(out, key=partial(_cost, cost, search))
 
 
-def _cost(cost: FloatArray, search: WorldSearch, points: IntArray) -> float:
+def _cost(cost: FloatArray, search: SolutionSampler, points: IntArray) -> float:
     return float(np.take_along_axis(cost, search.space.value[points].astype(np.int64), 1).sum())

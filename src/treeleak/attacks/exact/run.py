@@ -17,9 +17,12 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.exact.annealing_runs import several_worlds, some_world
-from treeleak.attacks.exact.posterior_under_learned_prior import Learned, learned_worlds
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.posterior_under_learned_prior import (
+    Learned,
+    posterior_under_learned_prior,
+)
+from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
@@ -31,9 +34,9 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.value_index import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.earlier_release import EPOCH
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _PROMISING, _WIDE = 12, 3
 """Open cells per equation up to which the integer solver is asked at all, and from which it is not
@@ -47,7 +50,7 @@ def exact(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    side_info: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
@@ -78,10 +81,10 @@ def exact(
 def of_cells(
     evidence: ExactCounts | ExactTotals,
     partition: Partition,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
-    side_info: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts that do not contradict each other, of listed cells.
 
@@ -114,19 +117,25 @@ def of_cells(
         part = clock.part(clock.left * _time_share(problems[k:]))
         try:
             tried = not (learns and _wide(problem))
-            states.append(_asked(problem, tried, part, seed + 1000 * k))
+            states.append(_state_of(problem, tried, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     searches = run_all(
         partial(
-            WorldSearch.of, problem.system, state.known, geometry, values, prior, learns=not learns
+            SolutionSampler.of,
+            problem.system,
+            state.known,
+            geometry,
+            values,
+            prior,
+            learns=not learns,
         )
         for problem, state in zip(problems, states, strict=True)
     )
     learned = None
     if learns:
-        learned = learned_worlds(searches, geometry, values, clock, seed)
+        learned = posterior_under_learned_prior(searches, geometry, values, clock, seed)
     for k, (state, search) in enumerate(zip(states, searches, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
@@ -184,7 +193,7 @@ def _time_share(problems: list[IntegerProblem]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _SystemState:
     """A system, and what the integer solver says of it."""
 
     problem: IntegerProblem
@@ -199,29 +208,34 @@ class _Asked:
         return f"rebuilding the rows of {self.problem.system.name}"
 
 
-def _asked(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _Asked:
+def _state_of(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _SystemState:
     """Ask the integer solver what of a system stays open, if that is to be."""
     system = problem.system
     clock.tell(f"rebuilding the rows of {system.name}", 0.0)
     exact: list[IntArray] = []
-    if problem.bounds.settled:
+    if problem.bounds.determined:
         exact = [problem.bounds.lower]
     elif tried and _promising(problem):
         exact = problem.solutions(clock, _FIRST_TRY, seed)
-    common, proved = problem.bounds.lower, problem.bounds.settled
+    common, proved = problem.bounds.lower, problem.bounds.determined
     if exact and not proved:
         common, proved, more = problem.always(exact, clock, _FIRST_TRY, seed)
         exact += more
     known = _known(problem.bounds, common, proved, system.n_rows)
-    return _Asked(problem, exact, known, proved)
+    return _SystemState(problem, exact, known, proved)
 
 
 def _solved(
-    state: _Asked, search: WorldSearch, learned: Learned | None, k: int, clock: Clock, seed: int
+    state: _SystemState,
+    search: SolutionSampler,
+    learned: Learned | None,
+    k: int,
+    clock: Clock,
+    seed: int,
 ) -> Rows:
     """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
     problem, stage = state.problem, state.stage
-    sure, found = None, list[World]()
+    sure, found = None, list[Solution]()
     if learned is not None:
         clock.tell(stage, 0.5)
         rng = np.random.default_rng(seed)

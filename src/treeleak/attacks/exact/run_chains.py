@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves
-from treeleak.attacks.exact.world_chains import Land, Plan, WorldChain
+from treeleak.attacks.exact.world_chains import ChainContext, Plan, WorldChain
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Drawn, fitted, together
 from treeleak.attacks.samples import Samples
@@ -36,7 +36,7 @@ Way = Callable[[int, int], Ended]
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class ChainSamples:
     """What chains drew."""
 
     samples: Samples
@@ -46,14 +46,14 @@ class Sampled:
     """Where the chains are."""
 
 
-def sampled(
-    context: Land,
+def run_chains(
+    context: ChainContext,
     leaves: Leaves | None,
     target: PosteriorTarget,
     plan: Plan,
     clock: Clock,
     seed: int,
-) -> Sampled | None:
+) -> ChainSamples | None:
     """Let chains learn what rows are like, and draw datasets; None if there is no time for it.
 
     ``leaves``: those of a single tree, behind which rows need not walk.
@@ -81,7 +81,7 @@ def sampled(
         stage = (clock.seconds - begin) / plan.stages
         found, samples = _agreed(way, found, samples, target, stage)
     points = tuple(points for _, ended_chain in found for _, points in ended_chain)
-    return Sampled(samples, points, tuple(chain for chain, _ in found))
+    return ChainSamples(samples, points, tuple(chain for chain, _ in found))
 
 
 def _together(target: PosteriorTarget, found: Sequence[Ended]) -> Samples:
@@ -108,7 +108,7 @@ def _agreed(
     return found, samples
 
 
-def _walks(context: Land, plan: Plan, clock: Clock, seed: int) -> Way | None:
+def _walks(context: ChainContext, plan: Plan, clock: Clock, seed: int) -> Way | None:
     """How a chain walks: in shorter stages where the time left would not do, if at all."""
     chain = WorldChain.started(context, seed)
     chain = clock.once(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
@@ -140,7 +140,7 @@ def _affordable(stage: Callable[[], object], plan: Plan, clock: Clock) -> float:
 class _Walk:
     """How a chain comes to samples by walking."""
 
-    land: Land
+    context: ChainContext
     plan: Plan
     sweeps: float
     """Of each stage."""
@@ -148,7 +148,7 @@ class _Walk:
 
     def __call__(self, c: int, seed: int) -> Ended:
         """Let a chain cool, learn, and draw samples."""
-        plan, chain = self.plan, WorldChain.started(self.land, seed)
+        plan, chain = self.plan, WorldChain.started(self.context, seed)
         for temperature in np.geomspace(plan.hot, plan.warm, plan.cooling):
             chain = self._stage(chain, temperature)
         for _ in range(plan.between):
@@ -163,7 +163,7 @@ class _Walk:
                 chain = self._stage(chain, self.plan.warm)
             if self.clock.stopped:
                 break
-            missed = sum(chain.misfit_of(s) for s in range(len(self.land.searches)))
+            missed = sum(chain.misfit_of(s) for s in range(len(self.context.searches)))
             drawn.append(((chain.atoms, c, -missed / self.plan.warm), chain.points))
         return chain, drawn
 

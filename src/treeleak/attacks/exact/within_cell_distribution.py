@@ -11,7 +11,7 @@ import numpy as np
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import on_grid
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _ROUNDS = 4
 _LARGE = 2**22
@@ -22,7 +22,7 @@ _TAIL = 4.0
 
 
 def likely_points(
-    atoms: IntArray, cell: IntArray, m: IntArray, values: Values
+    atoms: IntArray, cell: IntArray, m: IntArray, values: ValueIndex
 ) -> FloatArray | None:
     """Log probability of each point, by a tree of Chow and Liu and the rows in each cell.
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class Solution:
     """A dataset proposed by a search."""
 
     points: IntArray
@@ -27,7 +27,7 @@ def certain(
     live: IntArray,
     cell: IntArray,
     proved: BoolArray,
-    values: Values,
+    values: ValueIndex,
 ) -> BoolArray:
     """Say which values of which rows stand in every solution, shape (n_rows, n_attributes + 1).
 
@@ -44,5 +44,5 @@ def certain(
     high = np.maximum.reduceat(atoms[order], first, axis=0)
     single_valued = (low == high)[np.searchsorted(cells, cell)]
     same = everywhere[None, :] | (single_valued & proved[:, None])
-    out: BoolArray = same & values.settled[atoms[live]]
+    out: BoolArray = same & values.single_valued[atoms[live]]
     return out

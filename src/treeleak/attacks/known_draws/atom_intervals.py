@@ -19,7 +19,7 @@ from treeleak.core.bits import lowest_bit
 from treeleak.core.compiled import njit, put
 
 
-def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolArray]:
+def atom_intervals(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolArray]:
     """Find the lowest and the highest atom of each attribute that some leaf of every tree admits.
 
     Parameters
@@ -46,7 +46,7 @@ def spans(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolAr
     return span, decided
 
 
-def walled(
+def restrict_to_domains(
     constraints: RowConstraints,
     domains: Domains,
     proved: BoolArray | None = None,
@@ -66,8 +66,8 @@ def walled(
         row, tree = np.nonzero(constraints.draws[proved] > 0)
         is_leaf[row, masks.row[masks.trace(atoms[proved])[row, tree]]] = False
         closed[proved] |= is_leaf.astype(np.uint8)
-    span, decided = spans(domains, closed)
-    return replace(constraints, closed=closed, span=span, settled=decided)
+    span, decided = atom_intervals(domains, closed)
+    return replace(constraints, closed=closed, span=span, decided=decided)
 
 
 @njit()

@@ -57,7 +57,7 @@ class TreePieces(NamedTuple):
     where the leaf holds several classes."""
 
 
-class Said(NamedTuple):
+class Messages(NamedTuple):
     """What a tree said to the rows that it drew, as logs."""
 
     pieces: Any
@@ -126,7 +126,13 @@ def _take_back(tree: Any, belief: Any, message: Any, mass: Any) -> None:
 
 @njit()
 def reach_places(
-    tree: Any, rows: Any, beliefs: Beliefs, messages: Said, total: Any, part_reach: Any, reach: Any
+    tree: Any,
+    rows: Any,
+    beliefs: Beliefs,
+    messages: Messages,
+    total: Any,
+    part_reach: Any,
+    reach: Any,
 ) -> None:
     """How probable each place is of each row, but for what this tree said itself.
 
@@ -192,7 +198,7 @@ def scale_places(tree: Any, b: Any, scale: Any, reach: Any) -> None:
 
 
 @njit()
-def hear_counts(tree: Any, b: Any, reach: Any, with_counts: Any) -> None:
+def message_from_counts(tree: Any, b: Any, reach: Any, with_counts: Any) -> None:
     """What is believed of a row's places with the counts, up to a factor for each row.
 
     The other rows lie where they are believed to, each by itself.
@@ -249,9 +255,9 @@ def project(tree: Any, weight: Any, total: Any, of_piece: Any) -> Any:
 
 
 @njit()
-def hear_trees(
+def message_to_rows(
     tree: Any,
-    messages: Said,
+    messages: Messages,
     total: Any,
     part_reach: Any,
     reach: Any,
@@ -294,7 +300,7 @@ def hear_trees(
 
 
 @njit()
-def gather(tree: Any, rows: Any, among: Any, messages: Said, beliefs: Beliefs) -> None:
+def gather(tree: Any, rows: Any, among: Any, messages: Messages, beliefs: Beliefs) -> None:
     """Add what a tree said to the logs of rows' beliefs, where it changes from atom to atom.
 
     ``among``: which of the rows.

@@ -10,19 +10,24 @@ from contextlib import suppress
 
 import numpy as np
 
-from treeleak.attacks.known_draws.atom_intervals import walled
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.listing import Listing
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.arrays import IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.partition import GridTooLarge
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.side_information import KnownParts
 
 
 def solved_by_leaves(
-    listing: Listing, values: Values, parts: KnownParts | None, work: float, clock: Clock, seed: int
+    listing: Listing,
+    values: ValueIndex,
+    parts: KnownParts | None,
+    work: float,
+    clock: Clock,
+    seed: int,
 ) -> IntArray | None:
     """Look for rows that meet every count, where the class of each is known.
 
@@ -39,7 +44,7 @@ def solved_by_leaves(
     places = None
     with suppress(GridTooLarge, OutOfTime):
         constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)
-        program = RowProgram(walled(constraints, domains), values)
+        program = RowProgram(restrict_to_domains(constraints, domains), values)
         places = program.solve(label, nowhere, ~none, work, clock, seed)[0]
     return None if places is None else _candidates(listing, places.astype(np.int64))
 

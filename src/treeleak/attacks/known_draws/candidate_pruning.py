@@ -23,7 +23,7 @@ place that looked a million times less likely than another, and none in one of 1
 _ROUND, _ROUNDS = 100, 8
 """Evaluations with the likely candidates until all are looked at again, and how often that is."""
 
-Tell = Callable[[RowProblem, Fit], None]
+Report = Callable[[RowProblem, Fit], None]
 
 
 def likely_candidates(problem: RowProblem, u: FloatArray, share: float) -> BoolArray:
@@ -39,7 +39,7 @@ def fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem,
 
 
 def fit_likely(
-    problem: RowProblem, first: Fit, expected: FloatArray | None, clock: Clock, report: Tell
+    problem: RowProblem, first: Fit, expected: FloatArray | None, clock: Clock, report: Report
 ) -> tuple[RowProblem, Fit | None]:
     """Go on from a fit until every count is met, or nothing more is gained.
 
@@ -70,7 +70,7 @@ def fit_likely(
 
 
 def _go_on(
-    part: RowProblem, now: Fit, expected: FloatArray | None, clock: Clock, report: Tell,
+    part: RowProblem, now: Fit, expected: FloatArray | None, clock: Clock, report: Report,
     evaluations: int = _ROUND,
 ) -> Fit:  # fmt: skip
     reference = None if expected is None else np.log(expected[part.pair])[part.column]

@@ -48,7 +48,7 @@ class RowProblem:
     """Choose a candidate for every open row so that the counts left over are met."""
 
     evidence: KnownDraws
-    settled: IntArray
+    fixed_pair: IntArray
     """Shape (n_rows,). Pair of each row that has one candidate; -1 for the others."""
     rows: IntArray
     """Shape (n_open,). The open rows."""
@@ -101,7 +101,7 @@ class RowProblem:
             raise Unmet
         problem = cls(
             evidence=evidence,
-            settled=np.full(n_rows, -1, dtype=np.int64),
+            fixed_pair=np.full(n_rows, -1, dtype=np.int64),
             rows=rows,
             start=np.append(start[rows], start[-1]),
             column=column,
@@ -128,7 +128,7 @@ class RowProblem:
             raise Unmet
         problem = cls(
             evidence=evidence,
-            settled=np.full(evidence.n_rows, -1, dtype=np.int64),
+            fixed_pair=np.full(evidence.n_rows, -1, dtype=np.int64),
             rows=rows,
             start=start,
             column=np.arange(len(row), dtype=np.int32),
@@ -174,7 +174,7 @@ class RowProblem:
         one = left == 1
         last = self.column[alive & one[self.owner]]
         found, found_d = self._counts(last, self.draws[:, one])
-        decided = self.settled.copy()
+        decided = self.fixed_pair.copy()
         decided[self.rows[one]] = self.pair[last]
         keep = alive & ~one[self.owner]
         used = np.zeros(len(self.pair), dtype=bool)
@@ -182,7 +182,7 @@ class RowProblem:
         number = np.cumsum(used, dtype=np.int32) - 1
         return replace(
             self,
-            settled=decided,
+            fixed_pair=decided,
             rows=self.rows[~one],
             start=np.append(0, np.cumsum(left[~one])),
             column=number[self.column[keep]].astype(np.int32),
@@ -261,7 +261,7 @@ class RowProblem:
 
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
         """Pair of every row, -1 for those that no tree drew."""
-        out = self.settled.copy()
+        out = self.fixed_pair.copy()
         out[self.rows] = self.pair[choice]
         return out
 
@@ -280,7 +280,7 @@ class RowProblem:
 
         ``pseudo_count``: how many are expected there beside, in any pair or in each.
         """
-        sure = self.settled[self.settled >= 0]
+        sure = self.fixed_pair[self.fixed_pair >= 0]
         size = max(
             int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1, np.size(pseudo_count)
         )

@@ -46,7 +46,7 @@ Guess = tuple[IntArray, int]
 Mended = Callable[[FloatArray], Guess]
 """Mends a guess by what whole trees count: how probable it is of each row that it is of each class,
 shape (n_rows, n_classes)."""
-Heard = Callable[[Mended], Guess | None]
+Propagate = Callable[[Mended], Guess | None]
 """Guesses classes from what leaves count, until a guess can be mended; None if there is no guess.
 """
 
@@ -71,7 +71,7 @@ class Classes:
 
 def find_classes(
     evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: int,
-    propagate: Heard = lambda _: None,
+    propagate: Propagate = lambda _: None,
 ) -> Classes:  # fmt: skip
     """Find classes that meet what whole trees count.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
-from treeleak.attacks.known_draws.rule_tables import Ruled, reached
+from treeleak.attacks.known_draws.rule_tables import RuleTable, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -61,7 +61,7 @@ class Domains:
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
     every row once."""
-    rules: tuple[Ruled, ...] = ()
+    rules: tuple[RuleTable, ...] = ()
     """Rules of the schema."""
 
     @classmethod
@@ -72,7 +72,7 @@ class Domains:
 
         Raises GridTooLarge if there are too many leaves or rows.
         """
-        boxes, rules = LeafBoxes.of(evidence.geometry), Ruled.of(evidence.geometry)
+        boxes, rules = LeafBoxes.of(evidence.geometry), RuleTable.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
         shape = evidence.n_rows, n.shape[1], boxes.n_words
         if np.prod(shape, dtype=float) > MAX_WORDS:
@@ -218,7 +218,7 @@ class Domains:
                 due |= changed | went
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
-                clock.tell(self._settled(n_open), 1.0 - n_open / max(evidence.n_rows, 1))
+                clock.tell(self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1))
                 if pace.hopeless(int(open_leaves.sum())):
                     break
                 while not (changed.any() or clock.stopped):
@@ -247,7 +247,7 @@ class Domains:
         )
         return few, many
 
-    def _settled(self, n_open: int) -> str:
+    def _progress(self, n_open: int) -> str:
         n_rows = self.evidence.n_rows
         return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 

@@ -11,10 +11,10 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.core.arrays import BoolArray, IntArray, bits_set
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 
-def rows_at_hand(domains: Domains, values: Values) -> Rows:
+def fallback_rows(domains: Domains, values: ValueIndex) -> Rows:
     """Put each row where its leaves allow it, whether the counts are met or not.
 
     Rows of which one leaf is left in every tree are proved, as far as all that these leaves admit
@@ -38,7 +38,7 @@ def rows_at_hand(domains: Domains, values: Values) -> Rows:
     return replace(out, proved=_proved(domains, leaf))
 
 
-def proved_of(walked: Rows, domains: Domains, values: Values) -> Rows:
+def proved_of(walked: Rows, domains: Domains, values: ValueIndex) -> Rows:
     """Say which rows that walked are proved: those that stand where one leaf was left of all trees.
 
     Raises GridTooLarge if that takes too large a table.

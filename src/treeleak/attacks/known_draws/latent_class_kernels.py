@@ -18,7 +18,7 @@ _LEAST = 1e-300
 
 
 @njit()
-def count_kinds(tree: Any, c: Any, upto: Any, share: Any, mean: Any, count: Any) -> Any:
+def count_by_class(tree: Any, c: Any, upto: Any, share: Any, mean: Any, count: Any) -> Any:
     """Add up where draws of each kind of class c lie, if they lie in leaves as counted.
 
     ``upto``, shape (n_kinds, n_atoms + 1): shares of atoms, summed up to each; ``share``, shape

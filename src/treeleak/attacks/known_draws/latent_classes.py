@@ -28,7 +28,7 @@ _APART = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class LatentClasses:
     """Kinds of rows, of each class."""
 
     log_share: FloatArray
@@ -37,9 +37,9 @@ class Kinds:
     """Shape (n_classes, n_kinds, n_atoms). What such rows are like: log of the share of atoms."""
 
 
-def fitted_kinds(
+def fitted_classes(
     trees: list[TreePieces], n_latent: int, n_classes: int, start: IntArray, clock: Clock
-) -> Kinds:
+) -> LatentClasses:
     """Fit kinds to what all leaves count.
 
     ``start``, shape (n_attributes + 1,): first atom of each attribute.
@@ -55,7 +55,7 @@ def fitted_kinds(
         )
         atoms.append(np.log(atom_share))
         shares.append(np.log(whole * of_kind))
-    return Kinds(np.array(shares), np.array(atoms))
+    return LatentClasses(np.array(shares), np.array(atoms))
 
 
 def _apart(atoms: FloatArray, start: IntArray) -> FloatArray:
@@ -100,7 +100,7 @@ def _counted(
 
     def some(worker: int) -> float:
         few = trees[worker::THREADS]
-        logs = [kernels.count_kinds(t, c, upto, share, mean[worker], count[worker]) for t in few]
+        logs = [kernels.count_by_class(t, c, upto, share, mean[worker], count[worker]) for t in few]
         return float(sum(logs))
 
     log = sum(run_all([partial(some, i) for i in range(THREADS)]))

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.latent_classes import Kinds, fitted_kinds
+from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
+from treeleak.attacks.known_draws.latent_classes import LatentClasses, fitted_classes
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
-from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, hear_tests
+from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, message_from_tests
 from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -48,14 +48,14 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Halfway:
+class MidpointEvidence:
     """What thresholds need to know, and what they say."""
 
     ends: FloatArray
     """Shape (2, n_atoms). Lowest and highest value of each."""
     probable: FloatArray
     """Shape (n_rows, n_atoms). How probable atoms are."""
-    said: FloatArray
+    messages: FloatArray
     """Shape (n_rows, n_atoms). As logs; trees add to it."""
 
 
@@ -67,7 +67,7 @@ class TreeFactor:
     rows: IntArray
     b: IntArray
     """Shape (n_own_rows,). How often it drew each."""
-    said: Said
+    messages: Messages
     scales: FloatArray
     """Shape (2, n_places). Scale of each place, for beliefs without its counts and with them."""
     tests: TreeTests | None
@@ -83,34 +83,42 @@ class TreeFactor:
         """
         rows = np.flatnonzero(draws)
         shape = len(rows), n_parts, int(pieces.first[-1])
-        messages = Said(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
+        messages = Messages(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
         b = draws[rows].astype(np.int64)
         return cls(pieces, rows, b, messages, np.ones((2, len(pieces.n))), tests)
 
     def listen(
-        self, beliefs: Beliefs, step: float, damping: float, midpoint_evidence: Halfway | None
+        self,
+        beliefs: Beliefs,
+        step: float,
+        damping: float,
+        midpoint_evidence: MidpointEvidence | None,
     ) -> None:
         """Hear what rows believe, and move what is said to them a step further.
 
         ``damping``: share of the counts' message that is passed on. ``midpoint_evidence``: where to
         add what thresholds say.
         """
-        (without, with_), (n_rows, n_parts) = self.scales, self.said.parts.shape
+        (without, with_), (n_rows, n_parts) = self.scales, self.messages.parts.shape
         total = np.zeros((n_rows, n_parts, int(self.pieces.first[-1]) + 1))
         part_reach, reach = (
             np.zeros((n_rows, n_parts, len(without))),
             np.zeros((n_rows, len(without))),
         )
         with_counts = np.zeros_like(reach)
-        kernels.reach_places(self.pieces, self.rows, beliefs, self.said, total, part_reach, reach)
+        kernels.reach_places(
+            self.pieces, self.rows, beliefs, self.messages, total, part_reach, reach
+        )
         kernels.scale_places(self.pieces, self.b, without, reach)
-        kernels.hear_counts(self.pieces, self.b, reach, with_counts)
+        kernels.message_from_counts(self.pieces, self.b, reach, with_counts)
         kernels.scale_places(self.pieces, self.b, with_, with_counts)
         if midpoint_evidence is not None and self.tests is not None:
-            hear_tests(self.tests, midpoint_evidence.ends, self.rows, self.pieces.leaf, with_counts,
-                       midpoint_evidence.probable, midpoint_evidence.said)  # fmt: skip
-        kernels.hear_trees(
-            self.pieces, self.said, total, part_reach, reach, with_counts, step, damping
+            message_from_tests(
+                self.tests, midpoint_evidence.ends, self.rows, self.pieces.leaf, with_counts,
+                midpoint_evidence.probable, midpoint_evidence.messages,
+            )  # fmt: skip
+        kernels.message_to_rows(
+            self.pieces, self.messages, total, part_reach, reach, with_counts, step, damping
         )
 
     def rest(self, closed: NDArray[np.uint8], label: IntArray) -> IntArray:
@@ -140,7 +148,7 @@ class LeafBeliefs:
     """Shape (n_classes,). Draws of each class, over all trees."""
     drawn: IntArray
     """Shape (n_rows,). How often all trees drew each row."""
-    kinds: Kinds
+    latent: LatentClasses
     possible: BoolArray
     """Shape (n_rows, n_parts). Of which parts rows may be."""
     allowed: BoolArray
@@ -148,7 +156,7 @@ class LeafBeliefs:
     group: IntArray
     """Shape (n_rows,). Line of each row in ``allowed``."""
     beliefs: Beliefs
-    halfway: FloatArray
+    midpoint_messages: FloatArray
     """Shape (n_rows, n_atoms). What thresholds say, as logs."""
     ends: FloatArray
     """Shape (2, n_atoms). Lowest and highest value of each."""
@@ -176,7 +184,7 @@ class LeafBeliefs:
         if not n_latent:
             raise GridTooLarge(f"{n_rows:,} rows of {start[-1]:,} intervals and values: too many")
         pieces = [_pieces(evidence, boxes, t) for t in range(len(evidence.draws))]
-        latent = fitted_kinds(pieces, n_latent, n_classes, start, clock)
+        latent = fitted_classes(pieces, n_latent, n_classes, start, clock)
         tests = laid_out(evidence.geometry, boxes, len(pieces))
         trees = [
             TreeFactor.of(part, test, draws, n_choices * n_latent)
@@ -228,27 +236,27 @@ class LeafBeliefs:
             end = begin + len(tree.pieces.bound) - 1
             others.append(tree.pieces._replace(n=tree.rest(closed[:, begin:end], label)))
             begin = end
-        n_classes, n_latent = self.kinds.log_share.shape
-        latent = fitted_kinds(others, n_latent, n_classes, self.start, clock)
-        return replace(self, allowed=allowed, group=np.arange(len(allowed)), kinds=latent)
+        n_classes, n_latent = self.latent.log_share.shape
+        latent = fitted_classes(others, n_latent, n_classes, self.start, clock)
+        return replace(self, allowed=allowed, group=np.arange(len(allowed)), latent=latent)
 
     def believe(self) -> None:
         """Gather what trees said into beliefs."""
         atoms, share, label, kind = self.beliefs
-        share[:] = np.where(self.possible, self.kinds.log_share[label, kind], -np.inf)
+        share[:] = np.where(self.possible, self.latent.log_share[label, kind], -np.inf)
 
         def some(worker: int) -> None:
             # Each less the one below.
-            atoms[worker::THREADS, :, :-1] = np.diff(self.halfway[worker::THREADS], prepend=0.0)[
-                :, None
-            ]
+            atoms[worker::THREADS, :, :-1] = np.diff(
+                self.midpoint_messages[worker::THREADS], prepend=0.0
+            )[:, None]
             atoms[worker::THREADS, :, -1] = 0.0
             for tree in self.trees:
                 among = np.flatnonzero(tree.rows % THREADS == worker)
-                kernels.gather(tree.pieces, tree.rows, among, tree.said, self.beliefs)
+                kernels.gather(tree.pieces, tree.rows, among, tree.messages, self.beliefs)
             rows = np.arange(worker, len(share), THREADS)
             kernels.believe(
-                rows, self.start, self.kinds.log_atoms, self.allowed, self.group, self.beliefs
+                rows, self.start, self.latent.log_atoms, self.allowed, self.group, self.beliefs
             )
 
         run_all([partial(some, i) for i in range(THREADS)])
@@ -260,11 +268,15 @@ class LeafBeliefs:
 
         ``probable``: :attr:`atoms`, if thresholds are to be heard, too.
         """
-        sums = [] if probable is None else [np.zeros_like(self.halfway) for _ in range(THREADS)]
+        sums = (
+            []
+            if probable is None
+            else [np.zeros_like(self.midpoint_messages) for _ in range(THREADS)]
+        )
 
         def some(worker: int) -> None:
             midpoint_evidence = (
-                None if probable is None else Halfway(self.ends, probable, sums[worker])
+                None if probable is None else MidpointEvidence(self.ends, probable, sums[worker])
             )
             for tree in self.trees[worker::THREADS]:
                 if not clock.stopped:
@@ -272,7 +284,7 @@ class LeafBeliefs:
 
         run_all([partial(some, i) for i in range(THREADS)])
         if sums and not clock.stopped:
-            self.halfway[:] += _HALFWAY * (_HEEDED * sum(sums) - self.halfway)
+            self.midpoint_messages[:] += _HALFWAY * (_HEEDED * sum(sums) - self.midpoint_messages)
 
     @property
     def atoms(self) -> FloatArray:

@@ -55,7 +55,7 @@ class LeafBoxes:
             raise GridTooLarge(f"{n_leaves:,} leaves of {len(radix):,} attributes: too many")
         per_tree = -(-np.diff(geometry.leaf_start) // 64)
         word_start = np.append(0, np.cumsum(per_tree)).astype(np.int64)
-        place, missing = _kinds(geometry)
+        place, missing = _attribute_places(geometry)
         depth = max(int(tree.depth.max()) for tree in geometry.release.trees) + 2
         forest = _forest(geometry, place, missing)
         box_kernels.leaf_sides(forest, _whole(radix, place, missing, forest.set_start), depth)
@@ -170,7 +170,7 @@ def _whole(radix: IntArray, place: IntArray, missing: IntArray, set_start: IntAr
     return Boxes(np.zeros_like(high), high, missing[ordered].astype(np.uint8)[None], members)
 
 
-def _kinds(geometry: Geometry) -> tuple[IntArray, IntArray]:
+def _attribute_places(geometry: Geometry) -> tuple[IntArray, IntArray]:
     """Find the attributes of which every test sends the lower atoms to the left."""
     _, attribute, table, _, _, goes_left = geometry.compiled
     missing = np.array([_has_missing(part) for part in geometry.parts], dtype=np.int64)

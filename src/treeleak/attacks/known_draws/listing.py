@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
-from treeleak.attacks.known_draws.atom_intervals import spans
+from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
@@ -134,7 +134,7 @@ def compile_loops() -> None:
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
         label = np.zeros(3, dtype=np.int64)
         domains.chosen(label)
-        spans(domains, domains.closed(label, label > 0))
+        atom_intervals(domains, domains.closed(label, label > 0))
     problem = listing.problem.narrowed(Clock(np.inf))
     first_fit = fit(problem, Clock(np.inf), evaluations=1)
     reaction(problem, first_fit.u)

@@ -40,7 +40,7 @@ class TreeTests(NamedTuple):
 
 
 @njit()
-def hear_tests(
+def message_from_tests(
     tests: Any, ends: Any, rows: Any, leaf: Any, with_counts: Any, probable: Any, out: Any
 ) -> None:
     """Add up, as logs, how much more probable thresholds are with a row at an atom than elsewhere.
@@ -60,11 +60,11 @@ def hear_tests(
                 there[v, i] = there[tests.left[v], i] + there[tests.right[v], i]
     for v in range(len(tests.left)):
         if tests.begin[v] < tests.cut[v] < tests.end[v]:
-            _hear_test(tests, v, ends, rows, there, probable, out)
+            _message_from_test(tests, v, ends, rows, there, probable, out)
 
 
 @njit()
-def _hear_test(
+def _message_from_test(
     tests: Any, v: Any, ends: Any, rows: Any, there: Any, probable: Any, out: Any
 ) -> None:
     near_left = np.flatnonzero(there[tests.left[v]] > _NEAR)
@@ -95,8 +95,8 @@ def _hear_test(
             both /= (high - low) * (ends[1, cut + u] - ends[0, cut + u])
             of_left[w] += (empty_right[u] - empty_right[u + 1]) * both
             of_right[u] += (empty_left[w] - empty_left[w + 1]) * both
-    _tell(cut - 1, -1, rows_left, dense_left, probable, empty_left, of_left, out)
-    _tell(cut, 1, rows_right, dense_right, probable, empty_right, of_right, out)
+    _add_messages(cut - 1, -1, rows_left, dense_left, probable, empty_left, of_left, out)
+    _add_messages(cut, 1, rows_right, dense_right, probable, empty_right, of_right, out)
 
 
 @njit()
@@ -130,7 +130,7 @@ def _emptied(
 
 
 @njit()
-def _tell(
+def _add_messages(
     begin: Any, step: Any, rows: Any, dense: Any, probable: Any, empty: Any, other: Any, out: Any
 ) -> None:
     """Say to the rows on one side how much more probable the threshold is with them at an atom.

@@ -21,20 +21,20 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer, Rows, Status, status_of
 from treeleak.attacks.consensus import MAX_ALIGNED
-from treeleak.attacks.known_draws.search import Found
-from treeleak.attacks.posterior.bayes_estimate import Middle, middle, weighed
+from treeleak.attacks.known_draws.search import Assignment
+from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, middle, weighed
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import (
+    ChainRun,
     Drawn,
     Plan,
     affordable,
     population_prior,
     run_posterior,
 )
-from treeleak.attacks.posterior.walks import Found as Walked
 from treeleak.attacks.samples import JUDGES, Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
@@ -43,8 +43,8 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
-from treeleak.side_information.side_information import Given, KnownParts
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import KnownParts, SideInformation
 
 _PLAN = Plan(
     chains=24, cooling=50, fits=1, between=5, samples=5, sweeps=30.0, hot=100.0, share=0.75,
@@ -69,9 +69,9 @@ def seconds_needed(n_rows: int) -> float:
     return _LEAST_CHAINS * _PLAN.stages * _PLAN.sweeps * n_rows / _STEPS
 
 
-def several_datasets(
-    evidence: KnownDraws, pairs: Pairs, values: Values, side_info: Given, found: Found, rows: Rows,
-    clock: Clock, seed: int,
+def posterior_of_assignments(
+    evidence: KnownDraws, pairs: Pairs, values: ValueIndex, side_info: SideInformation,
+    found: Assignment, rows: Rows, clock: Clock, seed: int,
 ) -> Answer | None:  # fmt: skip
     """Estimate the rows from datasets that meet the counts, of which there are several.
 
@@ -104,7 +104,7 @@ def several_datasets(
     prior = population_prior(density, target)
     at = values.places(rows.values)
 
-    def walk(start: IntArray | None, wanted: Plan) -> list[Walked]:
+    def walk(start: IntArray | None, wanted: Plan) -> list[ChainRun]:
         plan = affordable(wanted, target, prior, clock, seed)
         if clock.stopped or plan.sweeps < plan.least_sweeps:
             return []
@@ -126,7 +126,7 @@ def several_datasets(
     if prior is None:
         samples = samples.weighed()
     nearest = _likeliest(samples, missed)
-    samples = samples.only(_kept(missed, samples.chain))
+    samples = samples.only(_usable_datasets(missed, samples.chain))
     judging = samples.chain % JUDGES == 0
     judges, makers = samples.only(judging), samples.only(~judging)
     most = most_samples(evidence.n_rows)
@@ -137,7 +137,7 @@ def several_datasets(
     sure = np.where(found.proved[:, None], out.confidence, np.minimum(out.confidence, MOST_SURE))
     out = replace(out, proved=found.proved, confidence=sure)
     least = min(found.misfit, int(missed.min()))
-    status: Status = "likely" if not least and joined.settled else "unknown"
+    status: Status = "likely" if not least and joined.converged else "unknown"
     if out.misfit and not found.misfit and status == "unknown":
         return None
     return Answer(
@@ -152,7 +152,9 @@ def several_datasets(
     )
 
 
-def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> KnownParts | None:
+def _held(
+    found: Assignment, pairs: Pairs, geometry: Geometry, values: ValueIndex
+) -> KnownParts | None:
     """Hold proved rows to their cells."""
     if not found.proved.any():
         return None
@@ -169,17 +171,17 @@ def _held(found: Found, pairs: Pairs, geometry: Geometry, values: Values) -> Kno
     return KnownParts(group, allowed)
 
 
-def _joined(walked: Sequence[Walked]) -> Walked:
+def _joined(walked: Sequence[ChainRun]) -> ChainRun:
     """Put walks together, as one of more chains."""
     drawn, chains = list[Drawn](), list[Chain]()
     for one in walked:
         drawn += [(atoms, len(chains) + c, height) for atoms, c, height in one.drawn]
         chains += one.chains
-    converged = all(one.settled for one in walked)
-    return replace(walked[0], drawn=drawn, chains=chains, settled=converged)
+    converged = all(one.converged for one in walked)
+    return replace(walked[0], drawn=drawn, chains=chains, converged=converged)
 
 
-def _kept(missed: IntArray, chain: IntArray) -> BoolArray:
+def _usable_datasets(missed: IntArray, chain: IntArray) -> BoolArray:
     """Keep the datasets that meet all counts, if most chains have come to some; else all.
 
     A few chains alone would say too little: those of the others are about as near to the truth.
@@ -195,7 +197,7 @@ def _likeliest(samples: Samples, missed: IntArray) -> IntArray:
     return samples.numbered(int(on_grid(height).argmax()))
 
 
-def _all_missed(target: PosteriorTarget, walked: Sequence[Walked]) -> IntArray:
+def _all_missed(target: PosteriorTarget, walked: Sequence[ChainRun]) -> IntArray:
     """What each dataset of all walks misses."""
     drawn = (atoms for one in walked for atoms, _, _ in one.drawn)
     return np.array([_missed(target, atoms) for atoms in drawn], dtype=np.int64)
@@ -208,7 +210,7 @@ def _missed(target: PosteriorTarget, atoms: NDArray[np.int16]) -> int:
     return target.likelihood.missing(target.likelihood.held(leaves, rows[:, -1]))
 
 
-def _in_order(found: Middle, samples: Samples, target: PosteriorTarget) -> Middle:
+def _in_order(found: BayesEstimate, samples: Samples, target: PosteriorTarget) -> BayesEstimate:
     """Put rows where they are most probable: at the least expected distance from the samples.
 
     Shares are those of samples in the same place.

@@ -14,7 +14,7 @@ from treeleak.core.decisions import on_grid, rounded
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.density import Density
 
 _ROUNDS = 3
@@ -45,14 +45,14 @@ class Places(Protocol):
         """
 
 
-def placed_rows(
+def rows_from_marginals(
     pair: IntArray,
     proved: BoolArray,
     problem: RowProblem,
     u: FloatArray,
     pairs: Pairs,
     places: Places,
-    values: Values,
+    values: ValueIndex,
     population: Density | None = None,
 ) -> Rows:
     """Write rows that are told apart.
@@ -110,11 +110,11 @@ def placed_rows(
         sure[:, a] = np.minimum(sure[:, a], chance)
     prior = values.prior(marginal)[None, :] if population is None else population.within(atoms)
     chosen = values.cheapest(atoms, -prior)
-    certain = proved[:, None] & points.alike[at] & values.settled[atoms]
+    certain = proved[:, None] & points.single_valued[at] & values.single_valued[atoms]
     share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
     confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, MOST_SURE))
     worlds = drawn_worlds(share, row, points.owner, log_w, points.atoms)
-    fixed = proved & points.alike[at].all(axis=1)
+    fixed = proved & points.single_valued[at].all(axis=1)
     return Rows(chosen, confidence, proved, bool(proved.all()), 0, worlds, fixed)
 
 
@@ -133,7 +133,7 @@ def sampled(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]
 
 
 def typicality(
-    pair: IntArray, wanted: IntArray, pairs: Pairs, places: Places, values: Values
+    pair: IntArray, wanted: IntArray, pairs: Pairs, places: Places, values: ValueIndex
 ) -> FloatArray:
     """How typical some pairs are of rows: log of the product of their values' shares among these.
 
@@ -169,7 +169,7 @@ def _shares(
     open_ = np.zeros(len(pair), dtype=bool)
     open_[problem.rows] = True
     single = drawn[proved[drawn] | ~open_[drawn]]
-    chosen = np.where(proved, pair, problem.settled)[single]
+    chosen = np.where(proved, pair, problem.fixed_pair)[single]
     several = np.flatnonzero(~proved[problem.rows][problem.owner])
     at = np.concatenate([row[single], row[problem.rows[problem.owner[several]]], row[drawn]])
     column = np.concatenate([chosen, problem.pair[problem.column[several]], pair[drawn]])
@@ -197,11 +197,11 @@ class _Points:
         n_atoms: int,
     ) -> None:
         self.grid, self.atoms, self.owner = grid, atoms, owner
-        self.lowest, self.highest, self.alike = lowest, highest, lowest == highest
+        self.lowest, self.highest, self.single_valued = lowest, highest, lowest == highest
         self.n_pairs, self.n_atoms = n_pairs, n_atoms
 
     @classmethod
-    def of(cls, used: IntArray, pairs: Pairs, places: Places, values: Values) -> _Points:
+    def of(cls, used: IntArray, pairs: Pairs, places: Places, values: ValueIndex) -> _Points:
         number = np.full(len(pairs.cell), -1, dtype=np.int64)
         number[used] = np.arange(len(used))
         selected = np.flatnonzero(number[pairs.pair] >= 0)

@@ -23,7 +23,7 @@ _MOST = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Ruled:
+class RuleTable:
     """What some rules allow."""
 
     attributes: IntArray
@@ -32,7 +32,7 @@ class Ruled:
     """An axis for each of these attributes: which of their atoms go together."""
 
     @classmethod
-    def of(cls, geometry: Geometry) -> tuple[Ruled, ...]:
+    def of(cls, geometry: Geometry) -> tuple[RuleTable, ...]:
         """Table the rules of a schema.
 
         Raises NotCovered if they speak of too many combinations.
@@ -50,7 +50,7 @@ class Ruled:
         )
 
     @classmethod
-    def _tabled(cls, geometry: Geometry, attributes: IntArray, rules: list[Rule]) -> Ruled:
+    def _tabled(cls, geometry: Geometry, attributes: IntArray, rules: list[Rule]) -> RuleTable:
         radix = [int(n) for n in geometry.radix[attributes]]
         if (n := math.prod(radix)) > _MOST:
             raise NotCovered(
@@ -80,7 +80,7 @@ class Ruled:
 
 
 def places_of(
-    boxes: LeafBoxes, leaves: NDArray[np.int32], rules: tuple[Ruled, ...]
+    boxes: LeafBoxes, leaves: NDArray[np.int32], rules: tuple[RuleTable, ...]
 ) -> tuple[IntArray, BoolArray]:
     """Choose points that all leaves of a line admit, and rules allow.
 
@@ -119,7 +119,7 @@ def places_of(
     return places[:, allowed], allowed
 
 
-def reached(boxes: LeafBoxes, rules: tuple[Ruled, ...]) -> BoolArray:
+def reached(boxes: LeafBoxes, rules: tuple[RuleTable, ...]) -> BoolArray:
     """Say which leaves (rows of A) hold a row that rules allow."""
     leaves = np.arange(int(boxes.geometry.leaf_start[-1]), dtype=np.int32)[:, None]
     return places_of(boxes, leaves, rules)[1]

@@ -21,12 +21,15 @@ from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.fallback_rows import proved_of, rows_at_hand
+from treeleak.attacks.known_draws.fallback_rows import fallback_rows, proved_of
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.posterior_of_assignments import seconds_needed, several_datasets
+from treeleak.attacks.known_draws.posterior_of_assignments import (
+    posterior_of_assignments,
+    seconds_needed,
+)
 from treeleak.attacks.known_draws.row_solver import RowSolver
-from treeleak.attacks.known_draws.rows_from_marginals import Places, placed_rows, sampled
-from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
+from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
+from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
 from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
 from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.attacks.samples_from_solution import distance_from_worlds
@@ -36,9 +39,9 @@ from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
-from treeleak.partition.value_index import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
@@ -67,7 +70,11 @@ _SURE = 0.1
 
 
 def known_draws(
-    evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: int, side_info: Given = NOTHING
+    evidence: KnownDraws,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind counts whose draws are known, in their order.
 
@@ -101,8 +108,8 @@ def known_draws(
 
 
 def _listed(
-    evidence: KnownDraws, geometry: Geometry, values: Values, side_info: Given,
-    numbers: dict[str, Any], clock: Clock, seed: int,
+    evidence: KnownDraws, geometry: Geometry, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Rebuild the rows where all cells can be listed."""
     group = None if side_info.parts is None else side_info.parts.group
@@ -122,8 +129,8 @@ def _listed(
 
 
 def _answer(
-    problem: RowProblem, pairs: Pairs, places: Places, values: Values, side_info: Given,
-    numbers: dict[str, Any], clock: Clock, seed: int,
+    problem: RowProblem, pairs: Pairs, places: Places, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Choose a candidate of every row, and write the rows."""
     prior = side_info.density(problem.evidence.geometry, seed)
@@ -142,11 +149,13 @@ def _answer(
         part = part if met is None else clock.part(_PROOF * clock.left)
     found = search(problem, expected, part, seed, brief, met)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
-        rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
+        rows = rows_from_marginals(
+            found.pair, found.proved, *found.marginals, pairs, places, values, prior
+        )
         sub_clock = clock.part(min(last, clock.left))
         several = None
         with suppress(NotCovered), sub_clock.cut_short():
-            several = several_datasets(
+            several = posterior_of_assignments(
                 problem.evidence, pairs, values, side_info, found, rows, sub_clock, seed
             )
         if several is not None:
@@ -155,7 +164,7 @@ def _answer(
         if not found.misfit and not found.proved.all():
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:
-            found = settled_by(problem, found, expected)
+            found = moved_to_expected(problem, found, expected)
     clock.spare(_TO_WRITE)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
@@ -163,7 +172,7 @@ def _answer(
         numbers["rows_left_open"] += int((found.proved & ~proved).sum())
         found = replace(found, proved=proved)
     marginals = sampled(*found.marginals) if clock.stopped else found.marginals
-    rows = placed_rows(found.pair, found.proved, *marginals, pairs, places, values, prior)
+    rows = rows_from_marginals(found.pair, found.proved, *marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
     # Worlds do not know of a population which of the values that no tree tells apart are likely.
     far = distance_from_worlds(rows, values, clock, seed) if prior is None else None
@@ -173,8 +182,8 @@ def _answer(
 
 
 def _unlisted(
-    evidence: KnownDraws, geometry: Geometry, values: Values, side_info: Given,
-    numbers: dict[str, Any], why: str, clock: Clock, seed: int,
+    evidence: KnownDraws, geometry: Geometry, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Rebuild the rows where the grid is too large to list.
 
@@ -219,7 +228,7 @@ def _unlisted(
         raise OutOfTime
     clock.spare(_TO_WRITE)
     if best is None or best.misfit:
-        at_hand = rows_at_hand(domains, values)
+        at_hand = fallback_rows(domains, values)
         if best is None or at_hand.misfit < missed:
             best, far = at_hand, None
     return Answer(

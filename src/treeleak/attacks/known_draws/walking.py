@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.known_draws.atom_intervals import walled
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
     compile_beliefs,
@@ -22,20 +22,20 @@ from treeleak.attacks.known_draws.belief_propagation import (
 from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
-from treeleak.attacks.large_grid.bayes_estimate import settled_between
+from treeleak.attacks.large_grid.bayes_estimate import estimate_between_thresholds
 from treeleak.attacks.large_grid.midpoint_constraints import say_more
 from treeleak.attacks.large_grid.restarts import takes_long
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
-from treeleak.attacks.large_grid.walkers import Found, Walker
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
-from treeleak.side_information.side_information import Given, KnownParts
+from treeleak.side_information.side_information import KnownParts, SideInformation
 
 _WALKERS = 2
 """Walks between thresholds, side by side."""
@@ -47,7 +47,7 @@ from them; and the shares for classes and for places by what leaves count."""
 
 
 def rows_walked(
-    evidence: KnownDraws, values: Values, side_info: Given,
+    evidence: KnownDraws, values: ValueIndex, side_info: SideInformation,
     domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
@@ -60,7 +60,7 @@ def rows_walked(
     if domains is not None:
         with suppress(GridTooLarge):
             domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
-            constraints = walled(constraints, domains)
+            constraints = restrict_to_domains(constraints, domains)
             narrow = partial(_assumed, domains)
         if takes_long(constraints):
             constraints = _led(constraints, domains, classes, side_info.parts, clock)
@@ -69,7 +69,7 @@ def rows_walked(
 
 
 def rows_between(
-    answer: Answer, evidence: KnownDraws, domains: Domains, side_info: Given, clock: Clock
+    answer: Answer, evidence: KnownDraws, domains: Domains, side_info: SideInformation, clock: Clock
 ) -> Answer:
     """Let rows that meet every count walk on to where thresholds lie halfway between values.
 
@@ -95,10 +95,10 @@ def _between(
     constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, parts)
     if not say_more(constraints):
         return answer
-    constraints = walled(constraints, domains, rows.proved, places[:, :-1])
+    constraints = restrict_to_domains(constraints, domains, rows.proved, places[:, :-1])
     walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
-    found = Found.of(walkers, walkers[0], 0)
-    moved = settled_between(found, values, constraints, clock, "rebuilding the rows")
+    found = WalkResult.of(walkers, walkers[0], 0)
+    moved = estimate_between_thresholds(found, values, constraints, clock, "rebuilding the rows")
     if moved is not None:
         nearer, far = moved
         # Cold walks are surer than they may be. By the counts alone, another value has at most
@@ -111,7 +111,7 @@ def _between(
     return replace(answer, rows=(rows,), expected_distance=far)
 
 
-def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> Rows:
+def _within_leaves(rows: Rows, values: ValueIndex, constraints: RowConstraints) -> Rows:
     """Say how often other datasets that meet the counts have a value where a row's leaves leave it.
 
     Rows stay as they are if no other datasets are known.
@@ -177,7 +177,7 @@ def _assumed(
             assumed.narrow(clock, some) < 0
             and assumed.classes[assumed.evidence.drawn].any(axis=1).all()
         ):
-            return walled(constraints, assumed)
+            return restrict_to_domains(constraints, assumed)
         leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
     return None
 

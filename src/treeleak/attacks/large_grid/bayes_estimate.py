@@ -14,15 +14,15 @@ from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.medians import medians
-from treeleak.attacks.large_grid.midpoint_constraints import Middles
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
-from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.sure import MOST_SURE
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
@@ -44,9 +44,9 @@ _MOST_SHARES, _LATE = 2**27, 2**20
 time is up, when more would take longer than a step may go on."""
 
 
-def settled(
-    found: Found,
-    values: Values,
+def estimate_rows(
+    found: WalkResult,
+    values: ValueIndex,
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
@@ -62,7 +62,7 @@ def settled(
         return None
     # Where rows have places, thresholds have their say in the end.
     if constraints.exchangeable:
-        between = settled_between(found, values, constraints, clock, stage)
+        between = estimate_between_thresholds(found, values, constraints, clock, stage)
         if between is not None:
             return between
     samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
@@ -81,8 +81,8 @@ def settled(
     return rows, values.mean_cost(chosen, cost)
 
 
-def settled_between(
-    found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
+def estimate_between_thresholds(
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
 ) -> tuple[Rows, float] | None:
     """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
 
@@ -91,7 +91,7 @@ def settled_between(
     """
     if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
         return None
-    constraint = Middles.of(constraints, values)
+    constraint = MidpointConstraints.of(constraints, values)
     if constraint is None:
         return None
     samples = drawn_between(constraint, found.walkers, constraints, clock, stage)
@@ -108,13 +108,17 @@ def settled_between(
     return rows, values.mean_cost(chosen, cost)
 
 
-def _too_many(constraints: RowConstraints, values: Values, most: int) -> bool:
+def _too_many(constraints: RowConstraints, values: ValueIndex, most: int) -> bool:
     pairs = int(np.square(np.diff(values.start)).sum())
     return max(constraints.n_rows * values.n_values, pairs) > most
 
 
 def _shares(
-    samples: list[IntArray], values: Values, found: Found, constraints: RowConstraints, clock: Clock
+    samples: list[IntArray],
+    values: ValueIndex,
+    found: WalkResult,
+    constraints: RowConstraints,
+    clock: Clock,
 ) -> tuple[FloatArray, list[IntArray]]:
     """Shares of datasets in which rows have each value, and the datasets with rows in order."""
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
@@ -124,7 +128,7 @@ def _shares(
 
 
 def _sure(
-    chosen: IntArray, share: FloatArray, aligned: list[IntArray], values: Values
+    chosen: IntArray, share: FloatArray, aligned: list[IntArray], values: ValueIndex
 ) -> FloatArray:
     """Say how probable values are that so many datasets have: as probable as one more has them.
 
@@ -159,12 +163,12 @@ def _sure(
 
 
 def _missing(
-    found: Found, values: Values, constraints: RowConstraints, clock: Clock, stage: str
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
 ) -> tuple[Rows, float]:
     """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
     start = values.atom_start[:-1]
     walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
-    constraint = None if clock.stopped else Middles.of(constraints, values)
+    constraint = None if clock.stopped else MidpointConstraints.of(constraints, values)
     if constraint is not None:
         closer = nearer(constraint, found.walkers, constraints, clock, stage)
         # How far atoms are apart is known of those of the geometry only.
@@ -178,7 +182,7 @@ def _missing(
 
 
 def _drawn(
-    found: Found, constraints: RowConstraints, values: Values, clock: Clock, stage: str
+    found: WalkResult, constraints: RowConstraints, values: ValueIndex, clock: Clock, stage: str
 ) -> list[IntArray]:
     """Let the rows walk on under what they are found to be like, and note where they are."""
     walkers = [walker.forgetful() for walker in found.walkers]
@@ -206,7 +210,7 @@ def _drawn(
 def _nearest(
     atoms: IntArray,
     cost: FloatArray,
-    values: Values,
+    values: ValueIndex,
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
@@ -231,7 +235,7 @@ def _nearest(
     return there if ways[1] < ways[0] else atoms
 
 
-def unweighed(atoms: IntArray, misfit: int, values: Values) -> Rows:
+def unweighed(atoms: IntArray, misfit: int, values: ValueIndex) -> Rows:
     """Rows where there are too many values to weigh them against each other."""
     chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)

@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.large_grid.midpoint_constraints import Middles
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.midpoint_kernels import Standing, walk_between
-from treeleak.attacks.large_grid.relabel_kernels import rename
+from treeleak.attacks.large_grid.relabel_kernels import relabel_column_values
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import IntArray
@@ -61,7 +61,7 @@ _MISSING = _Cooling((0.6, 1.5), (0.3, 1.0), np.inf, 20)
 
 
 def drawn_between(
-    constraint: Middles,
+    constraint: MidpointConstraints,
     walkers: list[Walker],
     constraints: RowConstraints,
     clock: Clock,
@@ -96,7 +96,7 @@ def drawn_between(
 
 
 def nearer(
-    constraint: Middles,
+    constraint: MidpointConstraints,
     walkers: list[Walker],
     constraints: RowConstraints,
     clock: Clock,
@@ -123,12 +123,12 @@ def _energy(s: Standing) -> float:
     return _MET.price[1] * float(s.total[0]) + _MET.breach[1] * float(s.total[1])
 
 
-def _standing(constraint: Middles, walkers: list[Walker]) -> list[Standing]:
+def _standing(constraint: MidpointConstraints, walkers: list[Walker]) -> list[Standing]:
     return [constraint.standing(walker, seed) for seed, walker in enumerate(walkers)]
 
 
 def _walked(
-    constraint: Middles,
+    constraint: MidpointConstraints,
     states: list[Standing],
     constraints: RowConstraints,
     cooling: _Cooling,
@@ -140,7 +140,9 @@ def _walked(
     clock.once(partial(walk_between, constraint.splits, states[0], flat, rows, 0, 1.0, 1.0))
     named = constraint.listed if constraints.exchangeable else constraint.listed[:0]
     if len(named):
-        clock.once(partial(rename, constraint.splits, states[0], named[:0], 1.0, 1.0))
+        clock.once(
+            partial(relabel_column_values, constraint.splits, states[0], named[:0], 1.0, 1.0)
+        )
     wanted, step = cooling.moves * len(states[0].open), 0
     moves = min(wanted, _AT_ONCE)
     begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
@@ -155,7 +157,9 @@ def _walked(
             walks.append(partial(walk_between, constraint.splits, s, *likes, moves, *law))
         run_all(walks)
         if len(named) and step % _NAMES == 0:
-            run_all([partial(rename, constraint.splits, s, named, *law) for s in states])
+            run_all(
+                [partial(relabel_column_values, constraint.splits, s, named, *law) for s in states]
+            )
         yield done
         step += 1
         done = max(step * moves / (cooling.steps * wanted), (clock.seconds - begin) / limit)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.walk_kernels import Likes
+from treeleak.attacks.large_grid.walk_kernels import LogPriorTables
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 
@@ -24,7 +24,7 @@ _DOUBT = 2.0
 
 def learned(
     constraints: RowConstraints, samples: Sequence[NDArray[np.int32]], labels: Sequence[IntArray]
-) -> Likes:
+) -> LogPriorTables:
     """Fit what rows are like to datasets.
 
     ``samples``, shape (n_rows, n_attributes): atoms. ``labels``: shape (n_rows,).
@@ -47,7 +47,7 @@ def learned(
     return _laid_out(constraints, tree, np.array(radix), bin_, within)
 
 
-def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> Likes:
+def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> LogPriorTables:
     """Prefer, row by row, atoms that cost little; ``cost`` has the shape (n_rows, n_atoms)."""
     log_share = (-strength * (cost - cost.min(axis=1, keepdims=True))).astype(np.float32)
     line = np.arange(constraints.n_rows, dtype=np.int32)
@@ -73,7 +73,7 @@ def _laid_out(
     radix: IntArray,
     bin_: IntArray,
     within: FloatArray,
-) -> Likes:
+) -> LogPriorTables:
     """Lay a tree out as pairs of neighbours, each with log P(a, b) / (P(a) P(b))."""
     start, n_attributes = constraints.masks.start, len(radix)
     marginal = _marginals(tree)
@@ -98,7 +98,7 @@ def _laid_out(
         for q, (other, table) in enumerate(adjacent):
             neighbour[a, q] = other
             coupling[a, q, : table.shape[0], : table.shape[1]] = table
-    return Likes(
+    return LogPriorTables(
         log_share, constraints.label.astype(np.int32), bin_.astype(np.int32), neighbour, coupling
     )
 

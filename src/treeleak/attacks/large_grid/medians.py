@@ -14,7 +14,7 @@ import numpy as np
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
 
 
@@ -33,7 +33,7 @@ class Medians:
     its row, in the trees that drew it, leave it; 0 where nothing is believed."""
 
 
-def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: Values) -> Medians:
+def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: ValueIndex) -> Medians:
     """Put numbers at the median of what is believed of a row and of where walks have it.
 
     Beliefs count as much as all walks. ``walks``: rows as in :class:`Medians`.

@@ -13,7 +13,7 @@ from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
@@ -27,11 +27,11 @@ _ROUNDED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Middles:
+class MidpointConstraints:
     """The tests of a forest, as a walk between thresholds needs them."""
 
     splits: Splits
-    values: Values
+    values: ValueIndex
     """With finer atoms: of columns whose values are listed, each value is one. No count tells the
     values of an atom apart, but thresholds may."""
     atom: tuple[IntArray, ...]
@@ -47,7 +47,7 @@ class Middles:
         return np.flatnonzero([not part.intervals for part in self.values.parts])
 
     @classmethod
-    def of(cls, constraints: RowConstraints, values: Values) -> Middles | None:
+    def of(cls, constraints: RowConstraints, values: ValueIndex) -> MidpointConstraints | None:
         """Lay out a forest; None where thresholds say no more than counts, or there is no room."""
         if not say_more(constraints):
             return None
@@ -155,7 +155,7 @@ def say_more(constraints: RowConstraints) -> bool:
     )
 
 
-def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
+def _refined(values: ValueIndex) -> tuple[ValueIndex, tuple[IntArray, ...]]:
     """Make each listed value of a column with tests an atom."""
     atoms, start = [], np.zeros(len(values.start), dtype=np.int64)
     atom_of = np.empty(values.n_values, dtype=np.int64)
@@ -172,7 +172,7 @@ def _refined(values: Values) -> tuple[Values, tuple[IntArray, ...]]:
     return replace(values, atom_start=start, atom_of=atom_of), tuple(atoms[:-1])
 
 
-def _ranks(values: Values, a: int) -> IntArray:
+def _ranks(values: ValueIndex, a: int) -> IntArray:
     """Rank of each atom of an attribute among the values of its column."""
     first = values.first[values.atom_start[a] : values.atom_start[a + 1]] - values.start[a]
     out = np.arange(len(first))
@@ -184,7 +184,7 @@ def _ranks(values: Values, a: int) -> IntArray:
 def _laid_out(
     geometry: Geometry,
     leaf: NDArray[np.int32],
-    values: Values,
+    values: ValueIndex,
     atom: tuple[IntArray, ...],
     rank: tuple[IntArray, ...],
 ) -> Splits:
@@ -226,7 +226,7 @@ def _laid_out(
     )
 
 
-def _ends(values: Values, a: int, rank: IntArray) -> tuple[FloatArray, FloatArray]:
+def _ends(values: ValueIndex, a: int, rank: IntArray) -> tuple[FloatArray, FloatArray]:
     """Least and greatest value of each rank; NaN where values have no order or may be missing."""
     part = values.parts[a]
     out = np.full((2, len(rank)), np.nan)

@@ -22,7 +22,7 @@ _MOST_VALUES = 64
 
 
 @njit()
-def rename(splits: Any, s: Any, columns: Any, price: float, breach: float) -> None:
+def relabel_column_values(splits: Any, s: Any, columns: Any, price: float, breach: float) -> None:
     """Give all values of columns other names, where rows are then more likely.
 
     Each of the values at most tests is tried with names near by, and the others follow, in their

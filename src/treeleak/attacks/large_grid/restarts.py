@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.large_grid.learned_prior import learned
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
-from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, taught
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -82,7 +82,7 @@ def _length(constraints: RowConstraints) -> int:
 
 
 @dataclass(eq=False)
-class Recent:
+class WalkHistory:
     """Where rows were of late."""
 
     taught: bool
@@ -181,20 +181,20 @@ class Attempt:
         )
 
     def walked(
-        self, clock: Clock, stage: str, seed: int, bests: list[Found]
-    ) -> tuple[list[Walker], Recent]:
+        self, clock: Clock, stage: str, seed: int, bests: list[WalkResult]
+    ) -> tuple[list[Walker], WalkHistory]:
         """Walk until every count is met, the prices are through, or the clock stops.
 
         ``bests``: holds the best rows so far.
         """
         walkers = walkers_at(self.within, [seed, self.number], self.begin, self.fixed)
-        recent = Recent(self.style % 2 == 0 and not self._led, [], [], [])
+        recent = WalkHistory(self.style % 2 == 0 and not self._led, [], [], [])
         for sweeps, price in self._schedule(_PRICES[0 if recent.taught else 1], clock):
             walkers = all_walked(walkers, sweeps, self._search._replace(price=price))
             self.done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
             if not bests or first.misfit < bests[-1].misfit:
-                bests[:] = [Found.of(walkers, first, self.done)]
+                bests[:] = [WalkResult.of(walkers, first, self.done)]
                 clock.record(bests[-1].misfit)
             clock.tell(stage, 0.7 * self.done / (self.done + self.length), bests[-1].misfit)
             if bests[-1].misfit == 0 or clock.stopped:
@@ -229,7 +229,7 @@ class Attempt:
             self.length *= 2
         return True
 
-    def settled(self, walkers: list[Walker], none: bool) -> None:
+    def finish(self, walkers: list[Walker], none: bool) -> None:
         """Hold the rows on which walkers agree; ``none``: it is known that this is wrong."""
         self.style += 1
         held, self.fixed = self.fixed, _agreed(walkers, self.constraints)

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Trees
+from treeleak.attacks.large_grid.walk_kernels import Counts, LogPriorTables, Trees
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.memory import require
 from treeleak.core.private import dataclass
@@ -59,7 +59,7 @@ class RowConstraints:
     span: IntArray | None = None
     """Shape (2, n_rows, n_attributes). Lowest and highest atom that rows may have, where that is
     known."""
-    settled: BoolArray | None = None
+    decided: BoolArray | None = None
     """Shape (n_rows, n_trees). Trees in which that leaves a row one leaf."""
     probable: NDArray[np.float32] | None = None
     """Shape (n_rows, n_atoms). How probable atoms are taken to be of each row, where rows begin;
@@ -199,11 +199,11 @@ class RowConstraints:
         )  # fmt: skip
 
     @cached_property
-    def flat(self) -> Likes:
+    def flat(self) -> LogPriorTables:
         """No preference for any atom, but for those that are known."""
         n_atoms = int(self.masks.start[-1])
         log_share = np.zeros((1, n_atoms), dtype=np.float32)
-        return Likes(
+        return LogPriorTables(
             log_share,
             np.zeros(self.n_rows, dtype=np.int32),
             np.zeros(n_atoms, dtype=np.int32),
@@ -212,7 +212,7 @@ class RowConstraints:
         )
 
     @cached_property
-    def likely(self) -> Likes:
+    def likely(self) -> LogPriorTables:
         """A preference for atoms that are probable; none if nothing is known of that."""
         if self.probable is None:
             return self.flat
@@ -242,8 +242,8 @@ class RowConstraints:
         none = np.zeros(residual.shape)
         span = np.zeros((2, 0, 0), dtype=np.int64) if self.span is None else self.span
         open_draws = self.draws
-        if self.settled is not None:
-            open_draws = np.where(self.settled, 0, self.draws).astype(np.int32)
+        if self.decided is not None:
+            open_draws = np.where(self.decided, 0, self.draws).astype(np.int32)
         return Counts(
             len(self._some_together) > 0, self.distinct is not None, self.closed is not None,
             self.span is not None, self._some_together, self.draws, residual, none, self._walls,

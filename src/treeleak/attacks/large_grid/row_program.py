@@ -20,7 +20,7 @@ from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""
@@ -33,7 +33,7 @@ class RowProgram:
     """Constraints on rows as an integer model; classes are as the constraints have them."""
 
     constraints: RowConstraints
-    values: Values
+    values: ValueIndex
 
     @cached_property
     def _encodings(self) -> tuple[Encoding, ...]:

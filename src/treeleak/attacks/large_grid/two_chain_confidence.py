@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _ROUNDS = 30
 """Rounds of expectation and maximisation."""
@@ -31,7 +31,7 @@ _ASTRAY = 0.08
 
 
 def by_two_walks(
-    walks: Sequence[IntArray], best: IntArray, misfit: int, values: Values, exchangeable: bool
+    walks: Sequence[IntArray], best: IntArray, misfit: int, values: ValueIndex, exchangeable: bool
 ) -> tuple[Rows, float]:
     """Say how sure the best rows are, and how far from the training set, per row and column.
 
@@ -59,7 +59,7 @@ def by_two_walks(
 
 
 def _matched(
-    one: IntArray, two: IntArray, values: Values, exchangeable: bool, apart: bool = False
+    one: IntArray, two: IntArray, values: ValueIndex, exchangeable: bool, apart: bool = False
 ) -> tuple[IntArray, float]:
     """Order rows of the second walk as those of the first that they are nearest to.
 
@@ -102,7 +102,7 @@ def _found(agree: FloatArray, chance: FloatArray) -> FloatArray:
     return np.asarray(np.clip(np.column_stack([1.0 - kind, kind]) @ t, 0.0, 1.0 - _LEAST))
 
 
-def _matching(chance: FloatArray, share: FloatArray, values: Values) -> FloatArray:
+def _matching(chance: FloatArray, share: FloatArray, values: ValueIndex) -> FloatArray:
     """How probable it is that values agree because rows are matched, shape (n_attributes + 1,).
 
     Else they do as often as values of any two rows: c = k + (1 - k) sum m_v^2.

@@ -81,7 +81,7 @@ class Counts(NamedTuple):
     leaves open is one leaf."""
 
 
-class Likes(NamedTuple):
+class LogPriorTables(NamedTuple):
     """Log prior of a row: over its atoms, and over pairs of bins of neighbouring attributes."""
 
     log_share: Any

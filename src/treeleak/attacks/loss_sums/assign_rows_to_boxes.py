@@ -26,7 +26,7 @@ _MISSED = 1e3
 """What a row that a leaf lacks weighs beside how likely boxes are."""
 
 
-def shared_out(
+def assign_rows_to_boxes(
     groups: Groups, leaf: IntArray, begin: IntArray, clock: Clock, seed: int
 ) -> list[tuple[IntArray, IntArray]]:
     """Share out rows over boxes and classes: the likeliest way first, then others by chance.

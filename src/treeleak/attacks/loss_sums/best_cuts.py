@@ -68,7 +68,7 @@ def best_cuts(
     """
     nodes, rules = _nodes(geometry, axes, leaf, label)
     if len(nodes.best) * int(axes.cuts[-1]) > _MOST_PLACES:
-        return _kept(nodes, np.zeros(len(nodes.best), dtype=bool)), rules
+        return _selected(nodes, np.zeros(len(nodes.best), dtype=bool)), rules
     # Where as many rows lie left of a cut with their last atoms as with their first ones, these are
     # the same.
     sums = left_sums(ends[1], nodes, axes)
@@ -83,7 +83,7 @@ def best_cuts(
         known_split = known & kind[:, None]
         least[kind] = _from_where(share[known_split], better[known_split], wrong)
     selected = nodes._replace(least=np.maximum(nodes.least, least * H / rows))
-    return _kept(selected, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
+    return _selected(selected, np.isfinite(least)), rules._replace(touches=_touches(nodes, ends))
 
 
 def _nodes(geometry: Geometry, axes: Axes, leaf: IntArray, label: IntArray) -> tuple[Nodes, Rules]:
@@ -160,7 +160,7 @@ def _from_where(share: FloatArray, better: BoolArray, wrong: float) -> float:
     return float(share[order[n - 1]]) if n < len(share) else 0.0
 
 
-def _kept(nodes: Nodes, valid: BoolArray) -> Nodes:
+def _selected(nodes: Nodes, valid: BoolArray) -> Nodes:
     """Let the other nodes say nothing of cuts that are better."""
     return nodes._replace(best=np.where(valid, nodes.best, np.inf))
 

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from treeleak.attacks.loss_sums.kernels import add_up, lengths, weigh
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence import Statements
+from treeleak.evidence import LinearConstraints
 from treeleak.partition import Geometry
 
 _MANY = 20_000
@@ -28,10 +28,10 @@ _MANY = 20_000
 class Columns:
     """The columns of some kinds of rows, in some families of statements.
 
-    Statements are weighed by how much their left sides vary: 1 / :attr:`Statements.scale`.
+    Statements are weighed by how much their left sides vary: 1 / :attr:`LinearConstraints.scale`.
     """
 
-    families: tuple[Statements, ...]
+    families: tuple[LinearConstraints, ...]
     leaf: NDArray[np.int32]
     """Shape (n_columns, n_trees). Leaves (rows of A)."""
     label: IntArray
@@ -42,7 +42,7 @@ class Columns:
     def of(
         cls,
         geometry: Geometry,
-        statements: Sequence[Statements],
+        statements: Sequence[LinearConstraints],
         leaf: NDArray[Any],
         label: IntArray,
     ) -> Columns:
@@ -169,7 +169,9 @@ ROUNDED = 1e-9
 """What double precision may leave of nothing."""
 
 
-def _each_once(family: Statements, leaf: NDArray[np.int32], n_leaves: int) -> Statements:
+def _each_once(
+    family: LinearConstraints, leaf: NDArray[np.int32], n_leaves: int
+) -> LinearConstraints:
     """Leave out statements about the same columns, and about none, as an earlier one."""
     if family.counts is not None:
         return family
@@ -185,7 +187,7 @@ def _each_once(family: Statements, leaf: NDArray[np.int32], n_leaves: int) -> St
     number = np.full(len(family.right) + 1, -1)
     number[distinct] = np.arange(len(distinct))
     scale = None if family.scale is None else family.scale[distinct]
-    return Statements(
+    return LinearConstraints(
         family.quantity, family.right[distinct], family.law, place=number[place],
         by_label=family.by_label, scale=scale,
     )  # fmt: skip

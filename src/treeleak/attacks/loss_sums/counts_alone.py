@@ -18,17 +18,17 @@ from treeleak.attacks.loss_sums.certificate import only_one
 from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.attacks.loss_sums.integral import whole_near, whole_rows
 from treeleak.attacks.loss_sums.kernels import compile_all
-from treeleak.attacks.loss_sums.labels import Told
+from treeleak.attacks.loss_sums.labels import ClassConstraints
 from treeleak.attacks.loss_sums.least_squares import Fit, fit
 from treeleak.attacks.loss_sums.run import written
-from treeleak.attacks.loss_sums.search import MOST_SURE, NEAR, Found, Kinds
+from treeleak.attacks.loss_sums.search import MOST_SURE, NEAR, CellFit, ColumnSet
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.huge import bounded
 from treeleak.evidence import ExactTotals
 from treeleak.evidence.class_counts_from_gradients import UNTOLD
 from treeleak.partition import Partition
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _SHARE = 0.5
 """Share of the time that is left for each step."""
@@ -39,7 +39,7 @@ _MET = 1e-7
 
 
 def by_counts(
-    evidence: ExactTotals, partition: Partition, values: Values, clock: Clock, seed: int
+    evidence: ExactTotals, partition: Partition, values: ValueIndex, clock: Clock, seed: int
 ) -> Answer | None:
     """Rebuild the rows behind exact totals; None where leaves tell of classes, or time ran out.
 
@@ -185,20 +185,20 @@ def _found(
     cells: IntArray,
     m: IntArray,
     sure: FloatArray,
-) -> Found:
+) -> CellFit:
     """Give the rows of each cell classes in turn: no count tells them."""
     geometry = partition.geometry
     k, leaf = geometry.release.n_classes, partition.signature[cells]
     turn = (np.cumsum(m) - m)[:, None] + (k - 1) - np.arange(k)
     by_class = (turn + m[:, None]) // k - turn // k
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
-    constraints = Told(leaf, m, none, np.zeros(leaf.shape[1], dtype=np.int64), k)
-    return Found(
-        cells, sure, constraints, by_class, columns.missed(cells, m), Kinds(columns, cells)
+    constraints = ClassConstraints(leaf, m, none, np.zeros(leaf.shape[1], dtype=np.int64), k)
+    return CellFit(
+        cells, sure, constraints, by_class, columns.missed(cells, m), ColumnSet(columns, cells)
     )
 
 
-def _without_classes(rows: Rows, values: Values, seed: int) -> Rows:
+def _without_classes(rows: Rows, values: ValueIndex, seed: int) -> Rows:
     """Say that classes are a guess, where there are several."""
     first, n_classes = int(values.start[-2]), int(values.start[-1] - values.start[-2])
     if n_classes == 1:

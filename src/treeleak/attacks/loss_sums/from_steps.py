@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.loss_sums.certificate import independent
 from treeleak.attacks.loss_sums.least_squares import fit
-from treeleak.attacks.loss_sums.search import MOST_SURE, Found, Search
+from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, Search
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.evidence import MAX_ROWS, LeafSteps
+from treeleak.evidence import MAX_ROWS, LeafValueEvidence
 
 _NEAR, _NEAR_SHARES = 0.1, 0.02
 """How far from whole numbers rows may be; the second where only shares are told."""
@@ -30,13 +30,13 @@ _TIMES = 4
 """Most rows of the rarest kind, where only shares are told."""
 
 
-def rows_from_steps(search: Search) -> Found | None:
+def rows_from_steps(search: Search) -> CellFit | None:
     """Find rows whose leaves would have taken the steps that they took; None if there are none yet.
 
     What is found meets all steps, within their rounding.
     """
-    evidence, got = search.evidence, list[Found]()
-    assert isinstance(evidence, LeafSteps)  # noqa: S101
+    evidence, got = search.evidence, list[CellFit]()
+    assert isinstance(evidence, LeafValueEvidence)  # noqa: S101
     column_set = search.by_class(evidence.statements())
     # No leaf was grown for nobody; those that no cell reaches are not asked.
     some = np.unique(search.partition.signature)

@@ -40,7 +40,7 @@ def orthonormal(A: FloatArray, b: FloatArray, cut: float) -> tuple[FloatArray, F
     return rows[independent], (U[:, independent].T @ b) / size[independent]
 
 
-def middles(
+def midpoints(
     A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock, n_most: int
 ) -> Iterator[FloatArray]:
     """Give the middle; then the middles where one number after the other is made whole.

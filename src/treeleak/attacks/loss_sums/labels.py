@@ -26,7 +26,7 @@ _ROUNDS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ClassConstraints:
     """What is known of the rows."""
 
     leaf: NDArray[np.int32]
@@ -35,20 +35,22 @@ class Told:
     """Shape (n_cells,). How many."""
     number: IntArray
     """Shape (n_leaves,). Rows of its tree's class in each leaf, or :data:`UNTOLD`."""
-    own: IntArray
+    class_of_tree: IntArray
     """Shape (n_trees,). The class that each tree speaks of."""
     n_classes: int
 
 
-def the_only_classes(constraints: Told, digits: Digits | None = None) -> IntArray | None:
+def the_only_classes(
+    constraints: ClassConstraints, digits: Digits | None = None
+) -> IntArray | None:
     """Find how many rows of each cell are of each class, shape (n_cells, n_classes).
 
     None where real numbers would meet the equations in more than one way, or no whole ones do.
     """
     by_class = np.zeros((len(constraints.m), constraints.n_classes), dtype=np.int64)
-    classes = np.unique(constraints.own)
+    classes = np.unique(constraints.class_of_tree)
     for c in classes.tolist():
-        found = _of_class(constraints, constraints.own == c, digits)
+        found = _of_class(constraints, constraints.class_of_tree == c, digits)
         if found is None:
             return None
         by_class[:, c] = found
@@ -59,7 +61,9 @@ def the_only_classes(constraints: Told, digits: Digits | None = None) -> IntArra
     return by_class if sound else None
 
 
-def _of_class(constraints: Told, of_trees: BoolArray, digits: Digits | None) -> IntArray | None:
+def _of_class(
+    constraints: ClassConstraints, of_trees: BoolArray, digits: Digits | None
+) -> IntArray | None:
     """Solve the equations of one class: ``of_trees`` trees speak of it."""
     leaf, n_leaves = constraints.leaf[:, of_trees], len(constraints.number)
     row, at = np.repeat(np.arange(len(leaf)), leaf.shape[1]), leaf.ravel()
@@ -119,7 +123,10 @@ def nearest_classes(columns: Columns, m: IntArray) -> IntArray:
 
 
 def system_of(
-    partition: Partition, cells: IntArray, constraints: Told, by_class: IntArray | None = None
+    partition: Partition,
+    cells: IntArray,
+    constraints: ClassConstraints,
+    by_class: IntArray | None = None,
 ) -> CountSystem:
     """Write the equations of these cells, each class of a cell a column: the first class first.
 
@@ -136,7 +143,7 @@ def system_of(
     held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves).astype(np.int64)
     known = number != UNTOLD
     target = np.column_stack([np.where(known, held - number, held), np.where(known, number, 0)])
-    sides = np.vstack([2 * leaf + known[leaf] * (constraints.own == c) for c in classes])
+    sides = np.vstack([2 * leaf + known[leaf] * (constraints.class_of_tree == c) for c in classes])
     cell = np.tile(2 * n_leaves + np.arange(n), constraints.n_classes)
     signature, targets = np.column_stack([sides, cell]), np.append(target.ravel(), m)
     if by_class is not None:

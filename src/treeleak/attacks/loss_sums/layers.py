@@ -3,7 +3,7 @@
 The first layer splits groups by the next tree. Of each group, as many rows reach a leaf as lie
 between two bounds; these are parts of the group, and the second layer splits them by the tree
 behind, and so on. What a node sums up narrows bounds (:func:`choices`), and bounds narrow those of
-the nodes above, below and beside it, and of the layers before and behind (:func:`flown`).
+the nodes above, below and beside it, and of the layers before and behind (:func:`propagate_flows`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, whole_sums, work
+from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle, work
 from treeleak.attacks.loss_sums.node_totals import NodeTotals
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
@@ -86,7 +86,7 @@ class Bounds:
         return np.asarray((self.most > self.least).any(axis=0))
 
 
-def flown(layers: list[Layer], bounds: list[Bounds], changed: Iterable[int]) -> bool:
+def propagate_flows(layers: list[Layer], bounds: list[Bounds], changed: Iterable[int]) -> bool:
     """Make all bounds agree, in place; False if they contradict each other.
 
     ``changed``: layers whose bounds changed since they last agreed.
@@ -142,7 +142,7 @@ def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int, n_most: int) -
     None if there are too many, or more than ``n_most`` for half of the parts.
     """
     ways = _ways(layer, bounds, groups, v)
-    found = whole_sums(ways.items, ways.sums, n_most)
+    found = meet_in_the_middle(ways.items, ways.sums, n_most)
     if found is None:
         return None
     out = np.repeat(bounds.least[None, :, v], len(found), axis=0)

@@ -114,7 +114,7 @@ def fit(
     if start is not None:
         chosen, x = start
         least = nothing * matrix.length[chosen]
-        pool = _Pool.of(chosen, matrix.take(chosen), x).settled(b, least, clock)
+        pool = _Pool.of(chosen, matrix.take(chosen), x).solved(b, least, clock)
     inside = np.zeros(len(matrix.length), dtype=bool)
     inside[pool.chosen] = True
     lengths: list[float] = []
@@ -162,7 +162,7 @@ class _Pool:
         """Start from some columns."""
         return cls(chosen, rows, x, 0, (rows @ rows.T).toarray())
 
-    def settled(self, b: FloatArray, least: FloatArray, clock: Clock) -> _Pool:
+    def solved(self, b: FloatArray, least: FloatArray, clock: Clock) -> _Pool:
         """Solve, until no other column of the pool has more than the least worth."""
         assert self.gram is not None  # noqa: S101 (so it begins)
         c, x, before = self.rows @ b, self.x, np.inf

@@ -47,7 +47,7 @@ class _TimeUp(Exception):
     """Ends a minimisation."""
 
 
-def likely(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Likely | None:
+def maxent_rows(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -> Likely | None:
     """Find the rows that sums make likely; None if there is no time to come near these sums.
 
     ``columns`` are those of all classes of all cells; ``size``, shape (n_cells,): points of each.

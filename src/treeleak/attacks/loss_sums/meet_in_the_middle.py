@@ -47,7 +47,7 @@ class Items:
         return len(self.begin) - 1
 
     @classmethod
-    def alike(cls, most: IntArray, second: FloatArray, first: FloatArray) -> Items:
+    def of_equal_rows(cls, most: IntArray, second: FloatArray, first: FloatArray) -> Items:
         """From 0 to ``most`` rows of each kind, shape (n_kinds,), that add so much each."""
         begin = np.append(0, np.cumsum(most + 1))
         number = np.arange(begin[-1]) - np.repeat(begin[:-1], most + 1)
@@ -148,7 +148,7 @@ class _List:
         return second + each * rows if each else second, first
 
 
-def whole_sums(items: Items, sums: Sums, n_most: int) -> IntArray | None:
+def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None:
     """Find choices of one way for each item that meet the sums.
 
     Parameters

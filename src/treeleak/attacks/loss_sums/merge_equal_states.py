@@ -16,7 +16,7 @@ _ALIKE, _NEARLY = 1e-9, 3e-8
 joined, and then."""
 
 
-def alike(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
+def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
     """Number ranges of predictions that lie together: within :data:`_ALIKE`, or in one of them.
 
     Returns places of the lowest and the highest of each number, shape (2, n_numbers), and the

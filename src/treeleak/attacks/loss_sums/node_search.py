@@ -23,11 +23,11 @@ from treeleak.attacks.loss_sums.layers import (
     Layer,
     choices,
     effort,
-    flown,
     held,
     met,
+    propagate_flows,
 )
-from treeleak.attacks.loss_sums.merge_equal_states import alike, joined
+from treeleak.attacks.loss_sums.merge_equal_states import equal_states, joined
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -70,7 +70,7 @@ class _Level:
     """Choices of half of its parts, at most."""
     layers: int
     """Trees that are looked at together, at most."""
-    alike: int
+    n_equal: int
     """Choices that meet a node's sums, at most: where there are more, it says too little."""
 
 
@@ -86,7 +86,7 @@ _Key = tuple[int, int, bytes, bytes]
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Cache:
     """What nodes said, for each of the bounds that they were asked with."""
 
     effort: dict[_Key, float]
@@ -177,7 +177,7 @@ class ByNodes:
         groups, layers, bounds = state.groups, state.layers, state.bounds
         if not layers:
             self._look_ahead(groups, layers, bounds)
-        cache = _Asked({}, {})
+        cache = _Cache({}, {})
         while not self.clock.stopped:
             agrees, best = self._narrowed(groups, layers, bounds, cache, level)
             if not agrees:
@@ -187,7 +187,7 @@ class ByNodes:
             few = best is not None and len(best.found) <= _FEW
             if not few and len(layers) < level.layers and self._look_ahead(groups, layers, bounds):
                 continue
-            if best is None or len(best.found) > level.alike:
+            if best is None or len(best.found) > level.n_equal:
                 return None
             return [state.chosen(best.layer, best.node, each) for each in best.found]
         return []
@@ -197,7 +197,7 @@ class ByNodes:
         groups: Groups,
         layers: list[Layer],
         bounds: list[Bounds],
-        cache: _Asked,
+        cache: _Cache,
         level: _Level,
     ) -> tuple[bool, _Choices | None]:
         """Narrow bounds as far as nodes do, in place.
@@ -206,7 +206,7 @@ class ByNodes:
         does.
         """
         changed = set(range(len(layers)))
-        while flown(layers, bounds, changed):
+        while propagate_flows(layers, bounds, changed):
             order = []
             for s, (layer, layer_bounds) in enumerate(zip(layers, bounds, strict=True)):
                 if not met(layer, layer_bounds, ~layer_bounds.open):
@@ -282,7 +282,7 @@ class ByNodes:
         layers.append(
             Layer(tree, totals, second, likely, np.abs(shift), blur, parts, group, above, through)
         )
-        least, most = self._begun(parts, tree, t)
+        least, most = self._rows_allowed(parts, tree, t)
         if len(layers) > 1:
             least[:, 0] = bounds[-1].least[above, through]
         bounds.append(Bounds(least, most))
@@ -297,7 +297,7 @@ class ByNodes:
         requests = (SECOND, label), (FIRST, label), (FIRST, label + 1)
         return np.array([Derivative(self.geometry, which)(leaf, k)[:, -1] for which, k in requests])
 
-    def _begun(self, parts: Groups, tree: Tree, t: int) -> tuple[IntArray, IntArray]:
+    def _rows_allowed(self, parts: Groups, tree: Tree, t: int) -> tuple[IntArray, IntArray]:
         """Say how many rows of each part leaves may hold, by geometry alone."""
         tree_leaves = np.arange(self.geometry.leaf_start[t], self.geometry.leaf_start[t + 1])
         box, leaf = np.nonzero(self._meets(parts.box, tree_leaves))
@@ -349,7 +349,7 @@ class ByNodes:
         leaf[:, :, t] = first + at
         number = bounds.least[old, leaves[at]]
         low, high = self._predicted(leaf, t + 1)
-        ends, new = alike(low, high)
+        ends, new = equal_states(low, high)
         to = np.full((len(groups.rows), len(leaves)), -1)
         to[old, at] = new
         box, group = self._cut(groups, first + np.arange(len(leaves)), to)

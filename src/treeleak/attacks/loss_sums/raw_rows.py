@@ -9,7 +9,7 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import cheapest
 from treeleak.attacks.loss_sums import sum_kernels, value_kernels
-from treeleak.attacks.loss_sums.assign_rows_to_boxes import shared_out
+from treeleak.attacks.loss_sums.assign_rows_to_boxes import assign_rows_to_boxes
 from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.attacks.loss_sums.values_in_boxes import values_in_boxes
@@ -20,7 +20,7 @@ from treeleak.core.parallel import run_all
 from treeleak.evidence import LossSums
 from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 _MOST_ROWS = 20_000
 """Most rows. Before the first tree they are one group: choices of its nodes take time that grows
@@ -38,7 +38,7 @@ _CHAINS = 4
 
 
 def raw_rows(
-    evidence: LossSums, geometry: Geometry, values: Values, clock: Clock, seed: int, why: str
+    evidence: LossSums, geometry: Geometry, values: ValueIndex, clock: Clock, seed: int, why: str
 ) -> Answer | None:
     """Rebuild rows without a list of the cells; None where too few trees are settled.
 
@@ -113,7 +113,7 @@ def _shares(
     ``leaf``, shape (n_boxes, n_trees): those of each box; ``begin``: first atom of each attribute.
     Returns classes, boxes, and an array of shape (n_rows, n_atoms + 2).
     """
-    ways = shared_out(groups, leaf, begin, clock, seed)
+    ways = assign_rows_to_boxes(groups, leaf, begin, clock, seed)
     n_chains = max(_CHAINS // len(ways), 1)
 
     def values(way: int) -> list[FloatArray]:

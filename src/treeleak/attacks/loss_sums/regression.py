@@ -23,10 +23,10 @@ from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.attacks.loss_sums.counts_alone import by_counts
 from treeleak.attacks.loss_sums.integral import whole_groups
 from treeleak.attacks.loss_sums.kernels import compile_all
-from treeleak.attacks.loss_sums.labels import Told
+from treeleak.attacks.loss_sums.labels import ClassConstraints
 from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.attacks.loss_sums.run import enumerated, written
-from treeleak.attacks.loss_sums.search import MOST_SURE, Found, Kinds
+from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, ColumnSet
 from treeleak.attacks.targets import solve
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -35,7 +35,7 @@ from treeleak.evidence.class_counts_from_gradients import UNTOLD
 from treeleak.evidence.target_sums import squared_statements, target_sums
 from treeleak.partition import Geometry, GridTooLarge, Partition
 from treeleak.partition.value_index import values_in
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
@@ -49,8 +49,12 @@ _MET = 1e-3
 """How far off a sum may be, weighed, where it is taken to be met by real numbers of rows."""
 
 
-def squares(
-    evidence: ExactTotals, geometry: Geometry, clock: Clock, seed: int, side_info: Given = NOTHING
+def regression(
+    evidence: ExactTotals,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
 
@@ -125,9 +129,11 @@ def _answered(
     cells = np.flatnonzero(m)
     leaf, held = partition.signature[cells], m[cells]
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
-    constraints = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
-    column_set = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
-    found = Found(cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set)
+    constraints = ClassConstraints(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
+    column_set = ColumnSet(Columns.of(geometry, evidence.statements(), leaf, held), cells)
+    found = CellFit(
+        cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set
+    )
     rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))

@@ -11,25 +11,25 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares
 from treeleak.attacks.exact.annealing_runs import N_WORLDS, several_worlds
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.loss_sums.certificate import only_one
 from treeleak.attacks.loss_sums.from_steps import rows_from_steps
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import system_of
 from treeleak.attacks.loss_sums.raw_rows import raw_rows
-from treeleak.attacks.loss_sums.search import Found, Search
+from treeleak.attacks.loss_sums.search import CellFit, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded
 from treeleak.core.message import own_words
-from treeleak.evidence import Contradiction, ExactTotals, LeafSteps, LossSums
+from treeleak.evidence import Contradiction, ExactTotals, LeafValueEvidence, LossSums
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.value_index import Values, values_in
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.partition.value_index import ValueIndex, values_in
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 MOST_ENTRIES = 2**26
 """Most (cell, tree) pairs, with two kinds of rows in a cell: each takes up to 32 bytes, and 12 more
@@ -55,12 +55,12 @@ _LONGER, _LEAST_PROOF = 2.0, 2.0
 """How many times as long as the rows it may take, and seconds that it may take at any rate."""
 
 
-def real_valued(
-    evidence: LossSums | LeafSteps,
+def loss_sums(
+    evidence: LossSums | LeafValueEvidence,
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    side_info: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind the sums of the loss, or behind what leaves add alone.
 
@@ -105,7 +105,11 @@ def real_valued(
 
 
 def _by_cells(
-    evidence: LossSums | LeafSteps, geometry: Geometry, values: Values, clock: Clock, seed: int
+    evidence: LossSums | LeafValueEvidence,
+    geometry: Geometry,
+    values: ValueIndex,
+    clock: Clock,
+    seed: int,
 ) -> Answer:
     """Rebuild rows from a list of all cells; raises GridTooLarge where they are too many."""
     try:
@@ -128,7 +132,7 @@ def _by_cells(
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         with suppress(TimeUp), part.enforced(_LATE):
-            proved = only_one(found.kinds.columns, *found.used(), part)
+            proved = only_one(found.column_set.columns, *found.used(), part)
         if not proved and not clock.stopped:
             found = search.by_steps(found)
     rows = written(found, proved, partition, values, clock, seed)
@@ -146,7 +150,7 @@ def _by_cells(
 
 
 def enumerated(
-    evidence: LossSums | LeafSteps | ExactTotals,
+    evidence: LossSums | LeafValueEvidence | ExactTotals,
     geometry: Geometry,
     clock: Clock,
     columns_per_cell: float = 1.0,
@@ -174,13 +178,13 @@ def _empty_leaf(evidence: LossSums, partition: Partition) -> Contradiction | Non
 
 
 def written(
-    found: Found, proved: bool, partition: Partition, values: Values, clock: Clock, seed: int
+    found: CellFit, proved: bool, partition: Partition, values: ValueIndex, clock: Clock, seed: int
 ) -> Rows:
     """Write rows of cells, with classes, as values.
 
     What is open yet, classes and the points of a cell, is the middle of several worlds.
     """
-    system = system_of(partition, found.cells, found.told, found.by_class)
+    system = system_of(partition, found.cells, found.constraints, found.by_class)
     if found.by_class is None:
         known = bounds(system)
         problem = IntegerProblem(system, known)
@@ -188,10 +192,10 @@ def written(
         m = found.by_class.T.ravel()
         known, problem = Bounds(m, m, -1), None
     stage = "sharing out the classes"
-    exact = [known.lower] if known.settled else []
+    exact = [known.lower] if known.determined else []
     if known.broken >= 0:
         known, problem = Bounds(np.zeros_like(known.lower), known.upper, -1), None
-    search = WorldSearch.of(system, known, partition.geometry, values, learns=True)
+    search = SolutionSampler.of(system, known, partition.geometry, values, learns=True)
     try:
         worlds = several_worlds(search, exact, problem, clock, stage, seed)
     except NoSolution:
@@ -218,11 +222,13 @@ def written(
                    misfit=missed, fixed=None)  # fmt: skip
 
 
-def _sure(search: WorldSearch, final: World, worlds: Sequence[World], n_cells: int) -> FloatArray:
+def _sure(
+    search: SolutionSampler, final: Solution, worlds: Sequence[Solution], n_cells: int
+) -> FloatArray:
     """How often each value stands in the worlds: rows are held against those of their cell."""
 
-    def in_order(world: World) -> tuple[IntArray, IntArray, IntArray]:
-        cell = search.cells(world)[len(search.settled) :] % n_cells
+    def in_order(world: Solution) -> tuple[IntArray, IntArray, IntArray]:
+        cell = search.cells(world)[len(search.fixed_points) :] % n_cells
         at = np.argsort(cell, kind="stable")
         return at, cell[at], search.values.atom_of[world.values[at]]
 

@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.attacks.loss_sums.integral import whole_near, whole_rows
-from treeleak.attacks.loss_sums.labels import Told, nearest_classes, the_only_classes
+from treeleak.attacks.loss_sums.labels import ClassConstraints, nearest_classes, the_only_classes
 from treeleak.attacks.loss_sums.least_squares import Fit, fit
-from treeleak.attacks.loss_sums.maxent_rows import likely
+from treeleak.attacks.loss_sums.maxent_rows import maxent_rows
 from treeleak.attacks.loss_sums.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
 from treeleak.core.private import dataclass
-from treeleak.evidence import LeafSteps, LossSums, Statements
-from treeleak.evidence.class_counts_from_gradients import UNTOLD, digits, positives
-from treeleak.evidence.predictions import own_class
+from treeleak.evidence import LeafValueEvidence, LinearConstraints, LossSums
+from treeleak.evidence.class_counts_from_gradients import (
+    UNTOLD,
+    class_counts_from_gradients,
+    digits,
+)
+from treeleak.evidence.predictions import classes_of_trees
 from treeleak.partition import Partition
 from treeleak.release.statistics import VARIANCE
 
@@ -60,7 +64,7 @@ _NO_FIT = 2.5
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class ColumnSet:
     """Kinds of rows that a fit tells apart."""
 
     columns: Columns
@@ -71,7 +75,7 @@ class Kinds:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CellFit:
     """Rows of cells, as far as they were found."""
 
     cells: IntArray
@@ -79,33 +83,33 @@ class Found:
     sure: FloatArray
     """Shape (n_found,), or (n_found, n_attributes + 1) where some values are surer than others. How
     sure these are."""
-    told: Told
+    constraints: ClassConstraints
     """What is known of their classes."""
     by_class: IntArray | None
     """Shape (n_found, n_classes). How many of a cell's rows are of each class; None where that is
     open."""
     missed: int
     """Statements that are not met."""
-    kinds: Kinds
+    column_set: ColumnSet
     """In which they were found."""
     rounds: int = 0
     whole: float = 1.0
     """Share of the rows whose numbers needed no rounding."""
 
-    def used(self, column_set: Kinds | None = None) -> tuple[IntArray, IntArray]:
+    def used(self, column_set: ColumnSet | None = None) -> tuple[IntArray, IntArray]:
         """Columns that hold rows, and how many; of other kinds than their own, if given."""
-        if not (column_set or self.kinds).by_class or self.by_class is None:
-            return self.cells, self.told.m
-        n_classes = self.told.n_classes
-        n = len(self.kinds.cell) // n_classes
+        if not (column_set or self.column_set).by_class or self.by_class is None:
+            return self.cells, self.constraints.m
+        n_classes = self.constraints.n_classes
+        n = len(self.column_set.cell) // n_classes
         chosen = np.concatenate([self.cells + c * n for c in range(n_classes)])
         m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
-    def off(self, column_set: Kinds | None = None) -> float:
+    def off(self, column_set: ColumnSet | None = None) -> float:
         """How far a sum is off, as the root of the mean square: some fits have more sums."""
         chosen, m = self.used(column_set)
-        columns = (column_set or self.kinds).columns
+        columns = (column_set or self.column_set).columns
         over = columns.take(chosen).T @ m.astype(float) - columns.right
         return float(np.sqrt(np.mean(over**2)))
 
@@ -114,7 +118,7 @@ class Found:
 class Search:
     """A search for the rows of cells."""
 
-    evidence: LossSums | LeafSteps
+    evidence: LossSums | LeafValueEvidence
     partition: Partition
     clock: Clock
     seed: int
@@ -124,7 +128,7 @@ class Search:
         """How many classes rows are of."""
         return self.partition.geometry.release.n_classes
 
-    def found(self) -> Found:
+    def found(self) -> CellFit:
         """Find the rows that meet all sums, or the best there was time for."""
         statements, best = self.evidence.statements(), None
         if self._rough:
@@ -146,13 +150,13 @@ class Search:
         guess = _in_time(self.clock, lambda: self._likely(statements, best.whole))
         return guess or best
 
-    def _likely(self, statements: Sequence[Statements], least: float) -> Found | None:
+    def _likely(self, statements: Sequence[LinearConstraints], least: float) -> CellFit | None:
         """Find the rows that sums make likely, if more than so many of them should be right."""
         # Squares of first derivatives say little more than these do, and take as long.
         column_set = self.by_class([s for s in statements if s.quantity != VARIANCE])
         size = np.bincount(self.partition.cell).astype(float)
         part = self.clock.part(_SECOND_SHARE * self.clock.left)
-        found = likely(column_set.columns, size, self.evidence.n_rows, part)
+        found = maxent_rows(column_set.columns, size, self.evidence.n_rows, part)
         if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
         sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
@@ -162,7 +166,7 @@ class Search:
     def _rough(self) -> bool:
         return isinstance(self.evidence, LossSums) and self.evidence.rough
 
-    def by_steps(self, found: Found) -> Found:
+    def by_steps(self, found: CellFit) -> CellFit:
         """Find other rows that meet all counts, where those found do not lead to all leaf values.
 
         For leaves that took many steps; sums at their end are hints only.
@@ -176,10 +180,10 @@ class Search:
             nonlocal best
             m = np.rint(np.bincount(chosen % n, x, n)).astype(np.int64)
             cells = np.flatnonzero(m)
-            if m.tobytes() in tried or not found.kinds.columns.met(cells, m[cells]):
+            if m.tobytes() in tried or not found.column_set.columns.met(cells, m[cells]):
                 return False
             tried.add(m.tobytes())
-            other = self.classed(found.kinds, cells, m[cells], MOST_SURE * np.ones(len(cells)))
+            other = self.classed(found.column_set, cells, m[cells], MOST_SURE * np.ones(len(cells)))
             if (left := self._unexplained(other)) < best[0] and not other.missed:
                 best = left, other
             return best[0] == 0
@@ -188,18 +192,25 @@ class Search:
         _in_time(clock, lambda: fit(column_set.columns, clock, accept))
         return best[1]
 
-    def _unexplained(self, found: Found) -> int:
+    def _unexplained(self, found: CellFit) -> int:
         """How many leaf values follow from no number of rows of a class."""
         assert isinstance(self.evidence, LossSums)  # noqa: S101 (else nothing is rough)
         leaf = self.partition.signature[found.cells]
-        return int((positives(self.evidence, leaf, found.told.m).number == UNTOLD).sum())
+        return int(
+            (
+                class_counts_from_gradients(self.evidence, leaf, found.constraints.m).number
+                == UNTOLD
+            ).sum()
+        )
 
-    def _at_once(self, statements: Sequence[Statements]) -> Found:
+    def _at_once(self, statements: Sequence[LinearConstraints]) -> CellFit:
         """Find rows by least squares over the sums of all trees."""
         n, leaf = self.partition.n_cells, self.partition.signature
         class_free = [s for s in statements if not s.by_label]
         geometry, every = self.partition.geometry, np.arange(n)
-        first = Kinds(Columns.of(geometry, class_free, leaf, np.zeros(n, dtype=np.int64)), every)
+        first = ColumnSet(
+            Columns.of(geometry, class_free, leaf, np.zeros(n, dtype=np.int64)), every
+        )
         last = len(class_free) == len(statements)
         part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
         best, ended = self._fitted(first, part, last=last)
@@ -226,18 +237,18 @@ class Search:
         if found.missed and not (best.missed and found.off(first) < best.off(first)):
             return best
         # If these are the rows, last digits of sums may say which classes are theirs.
-        anew = self.classed(first, found.cells, found.told.m, found.sure)
+        anew = self.classed(first, found.cells, found.constraints.m, found.sure)
         return found if anew.missed or anew.by_class is None else anew
 
-    def _shared_out(self, found: Found, statements: Sequence[Statements]) -> IntArray:
+    def _shared_out(self, found: CellFit, statements: Sequence[LinearConstraints]) -> IntArray:
         """Share out classes of rows that miss sums."""
         label = np.repeat(np.arange(self.n_classes), len(found.cells))
-        leaf = np.tile(found.told.leaf, (self.n_classes, 1))
+        leaf = np.tile(found.constraints.leaf, (self.n_classes, 1))
         return nearest_classes(
-            Columns.of(self.partition.geometry, statements, leaf, label), found.told.m
+            Columns.of(self.partition.geometry, statements, leaf, label), found.constraints.m
         )
 
-    def _tree_by_tree(self, statements: Sequence[Statements]) -> Found | None:
+    def _tree_by_tree(self, statements: Sequence[LinearConstraints]) -> CellFit | None:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
         column_set, clock = (
             self.by_class(statements),
@@ -249,25 +260,25 @@ class Search:
             return self.classed(column_set, *found, MOST_SURE * np.ones(len(found[1])))
         if steps.guess is None:
             return None
-        return self._rounded(column_set, steps.guess.chosen, steps.guess.x, steps.guess.alike)
+        return self._rounded(column_set, steps.guess.chosen, steps.guess.x, steps.guess.n_equal)
 
-    def by_class(self, statements: Sequence[Statements]) -> Kinds:
+    def by_class(self, statements: Sequence[LinearConstraints]) -> ColumnSet:
         """Tell the classes of a cell apart."""
         k, n, leaf = self.n_classes, self.partition.n_cells, self.partition.signature
         label = np.repeat(np.arange(k), n)
         columns = Columns.of(self.partition.geometry, statements, np.tile(leaf, (k, 1)), label)
-        return Kinds(columns, np.tile(np.arange(n), k), by_class=True)
+        return ColumnSet(columns, np.tile(np.arange(n), k), by_class=True)
 
     def _fitted(
         self,
-        column_set: Kinds,
+        column_set: ColumnSet,
         clock: Clock,
         start: tuple[IntArray, FloatArray] | None = None,
         *,
         last: bool,
-    ) -> tuple[Found, Fit]:
+    ) -> tuple[CellFit, Fit]:
         columns, size = column_set.columns, float(np.abs(column_set.columns.right).sum())
-        got: list[Found] = []
+        got: list[CellFit] = []
 
         def report(residual: FloatArray) -> None:
             off = float(np.abs(residual).sum())
@@ -295,8 +306,12 @@ class Search:
         return replace(found, rounds=ended.rounds), ended
 
     def _rounded(
-        self, column_set: Kinds, chosen: IntArray, x: FloatArray, n_equal: IntArray | None = None
-    ) -> Found:
+        self,
+        column_set: ColumnSet,
+        chosen: IntArray,
+        x: FloatArray,
+        n_equal: IntArray | None = None,
+    ) -> CellFit:
         """Round what was not accepted, so that there are as many rows as there should be.
 
         ``n_equal``: how many columns each stands for.
@@ -320,7 +335,9 @@ class Search:
         whole = float(m[np.abs(x - m) * (1 if n_equal is None else n_equal) < _WHOLE].sum()) / n
         return replace(self.classed(column_set, chosen, m, sure), whole=whole)
 
-    def classed(self, column_set: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
+    def classed(
+        self, column_set: ColumnSet, chosen: IntArray, m: IntArray, sure: FloatArray
+    ) -> CellFit:
         """Share out the classes, and count what is not met."""
         held: BoolArray = m > 0
         chosen, m, sure = chosen[held], m[held], sure[held]
@@ -329,17 +346,17 @@ class Search:
         sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
         missed = column_set.columns.missed(chosen, m)
         leaf, k = self.partition.signature[cells], self.n_classes
-        class_of_tree = own_class(self.partition.geometry.release)
+        class_of_tree = classes_of_trees(self.partition.geometry.release)
         if column_set.by_class:
             label = chosen // self.partition.n_cells
             each = np.bincount(at * k + label, m, len(cells) * k).reshape(-1, k)
             n_leaves = int(self.partition.geometry.leaf_start[-1])
             number = np.bincount(leaf.ravel(), each[:, class_of_tree].ravel(), n_leaves)
-            constraints = Told(leaf, rows, number.astype(np.int64), class_of_tree, k)
-            return Found(cells, sure, constraints, each.astype(np.int64), missed, column_set)
+            constraints = ClassConstraints(leaf, rows, number.astype(np.int64), class_of_tree, k)
+            return CellFit(cells, sure, constraints, each.astype(np.int64), missed, column_set)
         assert isinstance(self.evidence, LossSums)  # noqa: S101 (else classes are told apart)
-        counted = positives(self.evidence, leaf, rows)
-        constraints = Told(leaf, rows, counted.number, class_of_tree, k)
+        counted = class_counts_from_gradients(self.evidence, leaf, rows)
+        constraints = ClassConstraints(leaf, rows, counted.number, class_of_tree, k)
         missed += int(not counted.whole)
         by_class = the_only_classes(constraints)
         if by_class is None and counted.whole:
@@ -348,7 +365,7 @@ class Search:
             )
         if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
-        return Found(cells, sure, constraints, by_class, missed, column_set)
+        return CellFit(cells, sure, constraints, by_class, missed, column_set)
 
     def _missed(self, leaf: NDArray[np.int32], by_class: IntArray) -> int:
         """How many statements that depend on classes these rows miss."""

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.loss_sums.columns import ROUNDED, Columns
 from treeleak.attacks.loss_sums.integral import whole_numbers
-from treeleak.attacks.loss_sums.interior import middles, orthonormal
+from treeleak.attacks.loss_sums.interior import midpoints, orthonormal
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -37,7 +37,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class SolvedTrees:
     """Groups of cells with as many rows of each class as the first trees leave no doubt of."""
 
     n_trees: int
@@ -65,7 +65,7 @@ class Guess:
 
     chosen: IntArray
     x: FloatArray
-    alike: IntArray
+    n_equal: IntArray
 
 
 class TreeByTree:
@@ -84,13 +84,13 @@ class TreeByTree:
         """Find columns, and how many rows they have; None if some trees stay open."""
         n, n_trees = self.n_cells, self.leaf.shape[1]
         unknown = np.full((1, self.n_classes), -1)
-        now, most = Settled(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown), _COLUMNS
+        now, most = SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown), _COLUMNS
         while now.n_trees < n_trees:
             self.clock.tell("fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees)
             ahead = self._ahead(now, most)
             end = now.n_trees + len(ahead.part) == n_trees
             last = end or 2 * most > _MOST_COLUMNS
-            solved = self._settled(now, ahead, _CORNERS if end else 1)
+            solved = self._solved(now, ahead, _CORNERS if end else 1)
             if self.clock.stopped or (solved is None and last):
                 return None
             most = 2 * most if solved is None else max(_COLUMNS, most // 2)
@@ -108,7 +108,7 @@ class TreeByTree:
             out[begin + place[place >= 0]] = of_leaf[place >= 0]
         return out
 
-    def _ahead(self, now: Settled, most: int) -> _Ahead:
+    def _ahead(self, now: SolvedTrees, most: int) -> _Ahead:
         """Split groups by the trees ahead: one at least, more up to so many columns."""
         held = (now.rows != 0).sum(axis=1)
         part, ahead = now.group, _Ahead([], [])
@@ -123,7 +123,7 @@ class TreeByTree:
             ahead.first.append(first)
         return ahead
 
-    def _settled(self, now: Settled, ahead: _Ahead, n_most: int) -> Settled | None:
+    def _solved(self, now: SolvedTrees, ahead: _Ahead, n_most: int) -> SolvedTrees | None:
         """Find how many rows parts have; None if not even the next tree is settled."""
         first = ahead.first[-1]
         part, label = np.nonzero(now.rows[now.group[first]])
@@ -143,7 +143,7 @@ class TreeByTree:
         return None if m is None else self._whole(now, ahead, first[part], label, m.astype(float))
 
     def _in_whole_numbers(
-        self, now: Settled, group: IntArray, label: IntArray, cell: IntArray, more: int
+        self, now: SolvedTrees, group: IntArray, label: IntArray, cell: IntArray, more: int
     ) -> IntArray | None:
         """Ask the integer solver for numbers of rows that so many more trees allow."""
         A, b, slack = self._equations(label * self.n_cells + cell, now.n_trees, more)
@@ -155,8 +155,8 @@ class TreeByTree:
         return whole_numbers(every, right, off, held[at], int(now.rows.sum()), self.clock)
 
     def _whole(
-        self, now: Settled, ahead: _Ahead, at_cell: IntArray, label: IntArray, x: FloatArray
-    ) -> Settled | None:
+        self, now: SolvedTrees, ahead: _Ahead, at_cell: IntArray, label: IntArray, x: FloatArray
+    ) -> SolvedTrees | None:
         """Settle as many trees as leave whole numbers that meet their sums."""
         for more in range(len(ahead.part), 0, -1):
             pair = ahead.part[more - 1][at_cell] * self.n_classes + label
@@ -175,13 +175,19 @@ class TreeByTree:
         return None
 
     def _points(
-        self, now: Settled, group: IntArray, label: IntArray, cell: IntArray, more: int, n_most: int
+        self,
+        now: SolvedTrees,
+        group: IntArray,
+        label: IntArray,
+        cell: IntArray,
+        more: int,
+        n_most: int,
     ) -> Iterator[FloatArray]:
         """Give numbers of rows that sums of so many more trees allow: the middle first."""
         A, b, _ = self._equations(label * self.n_cells + cell, now.n_trees, more)
         dense = A.toarray()
         if now.n_trees == 0:
-            yield from middles(
+            yield from midpoints(
                 *orthonormal(dense, b, _CUT), np.ones(len(label)), self.clock, n_most
             )
             return
@@ -202,7 +208,7 @@ class TreeByTree:
         informative = np.abs(dense).max(axis=1, initial=0.0) > _NOTHING
         apart, right = orthonormal(dense[informative], b[informative], _CUT)
         every, right = np.vstack([each, apart]), np.append(each @ mean[split], right)
-        for x in middles(every, right, mean[split] + 0.1, self.clock, n_most):
+        for x in midpoints(every, right, mean[split] + 0.1, self.clock, n_most):
             out = mean.copy()
             out[split] = x
             yield out
@@ -216,9 +222,9 @@ class TreeByTree:
         return A, self.columns.right[statements], self.columns.slack[statements] + ROUNDED
 
 
-def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> Settled:
+def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> SolvedTrees:
     """Make parts the groups, without those that hold no rows."""
     some = rows.sum(axis=1) > 0
     live = some[part]
     number = np.cumsum(some) - 1
-    return Settled(n_trees, cell[live], number[part[live]], rows[some])
+    return SolvedTrees(n_trees, cell[live], number[part[live]], rows[some])

@@ -32,7 +32,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.huge import short
 from treeleak.core.private import dataclass
 from treeleak.partition.untested_column_prior import JEFFREYS
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
@@ -79,7 +79,7 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     return Prior(*tree, False, none, hierarchy.order)
 
 
-def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
+def hierarchy_of(values: ValueIndex, every: int) -> HierarchicalPrior:
     """Lay out what a chain is to learn; ``every`` as in :class:`HierarchicalPrior`."""
     radix = np.diff(values.atom_start)
     n_bins = np.array([entry[-1] + 1 for entry in values.bins], dtype=np.int32)
@@ -114,7 +114,7 @@ class Chain:
     state: State
     hierarchy: HierarchicalPrior
     """What the prior is learned with."""
-    given: Prior | None
+    fixed_prior: Prior | None
     """The prior, where it is not learned; its logarithm times the doubt in the likelihood."""
 
     @classmethod
@@ -132,7 +132,7 @@ class Chain:
         atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
         hierarchy = hierarchy_of(target.values, max(int(_RELEARN * target.n_rows), 1))
         if prior is None:
-            imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
+            imagine(state_rng, atoms, target.grid, hierarchy, _IMAGINED * len(target.radix))
         if at is not None:
             atoms[:] = at
         elif target.weights is not None:
@@ -146,27 +146,27 @@ class Chain:
             pick = rng.random((int(wrong.sum()), allowed.shape[1])) * allowed[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
         _obey_rules(target, atoms, rng)
-        leaves = np.empty((target.n_rows, len(target.ground.root)), dtype=np.int32)
-        drop_all(atoms, target.ground, leaves)
+        leaves = np.empty((target.n_rows, len(target.grid.root)), dtype=np.int32)
+        drop_all(atoms, target.grid, leaves)
         held, seen = target.likelihood.held(leaves, atoms[:, -1]), target.likelihood.seen()
         state = State(atoms, leaves, held, seen, np.zeros(target.n_rows), state_rng)
         if prior is None:
-            relearn(state_rng, atoms, target.ground, hierarchy)
+            relearn(state_rng, atoms, target.grid, hierarchy)
         return cls(target, state, hierarchy, prior).under(prior)
 
     @property
     def prior(self) -> Prior:
         """What rows are taken to be like."""
-        return as_prior(self.hierarchy) if self.given is None else self.given
+        return as_prior(self.hierarchy) if self.fixed_prior is None else self.fixed_prior
 
     def under(self, prior: Prior | None) -> Chain:
         """Go on under another prior, or learn it."""
         if prior is not None:
             # Kernels temper both alike: what is believed less of one counts more in the other.
-            power = self.target.likelihood.doubt
+            power = self.target.likelihood.power
             prior = prior._replace(log_share=prior.log_share * power, grid=prior.grid * power)
-        out = replace(self, state=copied(self.state), given=prior)
-        set_log_priors(out.state, self.target.ground, out.prior)
+        out = replace(self, state=copied(self.state), fixed_prior=prior)
+        set_log_priors(out.state, self.target.grid, out.prior)
         return out
 
     def walked(
@@ -183,13 +183,13 @@ class Chain:
         """
         target, steps, done, taken = self.target, max(int(sweeps * self.target.n_rows), 1), 0, 0
         out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
-        learns = self.given is None
-        power = target.likelihood.doubt
+        learns = self.fixed_prior is None
+        power = target.likelihood.power
         moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
         hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
         while done < steps and not clock.stopped:
-            law, grid, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
+            law, grid, now = target.likelihood.law, target.grid, min(_SLICE, steps - done)
             taken += walk(
                 now,
                 temperature * power,
@@ -217,7 +217,7 @@ class Chain:
     def log_posterior(self) -> float:
         """Log likelihood, as far as it is believed, and log prior of the rows."""
         both = self.log_likelihood + float(self.state.log_prior.sum())
-        return both / self.target.likelihood.doubt
+        return both / self.target.likelihood.power
 
 
 def _obey_rules(
@@ -227,7 +227,7 @@ def _obey_rules(
 
     Where points are listed, all rules are one; else they are met in turn.
     """
-    grid, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
+    grid, moves, n_rules = target.grid, target.moves, len(target.grid.rule_start)
     ends = np.append(grid.rule_start[1:], len(grid.valid))
     for _ in range(_MOST_TURNS if n_rules else 0):
         places = grid.rule_start + atoms[:, :-1].astype(np.int64) @ grid.rule_stride.T

@@ -33,7 +33,7 @@ DRAWS, DISTINCT, GAINS, NAMES, KNOWN, KNOWN_DISTINCT = range(6)
 that are known, without distinct rows or with them."""
 
 
-class Ground(NamedTuple):
+class GridArrays(NamedTuple):
     """What a row can be, and into which leaves it falls."""
 
     radix: Any
@@ -117,10 +117,10 @@ class Prior(NamedTuple):
     """Shape (n_attributes + 1,) or (0,). Attributes, parents first; needed for fresh moves."""
 
 
-class Law(NamedTuple):
+class LikelihoodArrays(NamedTuple):
     """How what is seen of an equation depends on the rows in it."""
 
-    says: Any
+    evidence: Any
     """Int. What leaves say: see :data:`DRAWS` and those beside it."""
     log: Any
     """Float64 array. Logarithms of 0 (never asked for), 1, 2, ..."""
@@ -231,16 +231,16 @@ def _exchanged(
 def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
-    if law.says == GAINS:
+    if law.evidence == GAINS:
         at = law.offset[e] + a
         tally[e, 0] = law.gain[at]
         tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
         return
-    if law.says == NAMES:
+    if law.evidence == NAMES:
         look_at_leaf(e, state.rows, law, penalty, tally)
         return
     seen = state.seen[e]
-    distinct = law.says == DISTINCT
+    distinct = law.evidence == DISTINCT
     tally[e, 0] = _gain(a, seen, distinct, penalty, law.log)
     tally[e, 1] = _gain(a - 1, seen, distinct, penalty, law.log) if a > 0 else 0.0
 
@@ -349,7 +349,7 @@ def _settle(
 ) -> None:
     """Let row i lie elsewhere; where draws are known, they are counted there already."""
     last = len(atom) - 1
-    for t in range(len(leaf) if law.says < KNOWN else 0):
+    for t in range(len(leaf) if law.evidence < KNOWN else 0):
         e = state.leaves[i, t] * n_classes + state.atoms[i, last]
         f = leaf[t] * n_classes + atom[last]
         if e != f:
@@ -377,7 +377,7 @@ def _carried(
         if b == 0 or (u == v and old == new):
             continue
         change += _shifted(excess, u * width + old, v * width + new, b)
-        if law.says == KNOWN_DISTINCT and u != v:
+        if law.evidence == KNOWN_DISTINCT and u != v:
             change += _shifted(excess, u * width + n_classes, v * width + n_classes, 1)
     return change
 
@@ -535,7 +535,7 @@ def walk(
             change = -penalty * missed
         else:
             change = _moved(tally, leaves[i], leaf, old, new, n_classes)
-        if new != old and law.says == NAMES:
+        if new != old and law.evidence == NAMES:
             same_leaves = leaf[leaf == leaves[i]]
             change += relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
         if fresh:

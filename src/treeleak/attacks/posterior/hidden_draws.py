@@ -25,7 +25,7 @@ from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _PLAN = Plan(
     chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_penalty=2.0
@@ -53,7 +53,11 @@ _MANY_ROWS = 1000
 
 
 def hidden_draws(
-    evidence: HiddenDraws, geometry: Geometry, clock: Clock, seed: int, side_info: Given = NOTHING
+    evidence: HiddenDraws,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind counts of hidden draws.
 
@@ -98,13 +102,13 @@ def hidden_draws(
         cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
         longer = run_posterior(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
-        found = longer if longer.settled else found
+        found = longer if longer.converged else found
     samples = found.samples(density)
     likeliest = replace(found, plan=plan).likeliest() + values.atom_start[:-1]
     numbers |= found.numbers | {"agreed": int(samples.disagreement <= _AGREED)}
     rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
-        "likely" if found.settled else "unknown",
+        "likely" if found.converged else "unknown",
         samples.values,
         (rows,),
         numbers=numbers,
@@ -118,8 +122,8 @@ def hidden_draws(
 
 def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:
     """Find a leaf that counts draws where no point of a listed grid goes."""
-    table, valid = target.ground.table, target.ground.valid
-    if not target.ground.listed:
+    table, valid = target.grid.table, target.grid.valid
+    if not target.grid.listed:
         return None
     draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
     reached = np.zeros(len(draws), dtype=bool)

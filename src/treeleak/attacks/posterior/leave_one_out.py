@@ -24,7 +24,7 @@ from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
-from treeleak.partition.value_index import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release
@@ -45,7 +45,7 @@ _FAINT = 1e-9
 
 
 @shows_no_value
-class Told(NamedTuple):
+class GridLikelihood(NamedTuple):
     """What the leaves tell of the missing row."""
 
     posterior: FloatArray
@@ -63,12 +63,12 @@ class MissingRow:
     geometry: Geometry
     """Its grid is enumerated whole; where it is small enough, every value of a column with few
     values is told apart."""
-    values: Values
+    values: ValueIndex
     allowed: BoolArray
     """Shape (n_points,). Which grid points meet the schema's rules."""
     signature: NDArray[np.int32]
     """Shape (n_trees, n_points). Leaves of each grid point, as rows of A."""
-    _says: Callable[[IntArray], FloatArray]
+    _log_leaf: Callable[[IntArray], FloatArray]
 
     @classmethod
     def of(cls, release: Release, schema: Schema, *, drawn: bool = False) -> MissingRow:
@@ -79,7 +79,7 @@ class MissingRow:
         Raises NotCovered if the release's counts are none of which one more row is told, the grid
         has too many points, or there are too many leaves and classes.
         """
-        log_leaf = _drawn if drawn else _what_leaves_say(release)
+        log_leaf = _drawn if drawn else _leaf_log_likelihood(release)
         n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
         if n_gains > MAX_GAINS:
             raise NotCovered(
@@ -118,7 +118,7 @@ class MissingRow:
     def check(self, held: IntArray) -> None:
         """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
         release = self.geometry.release
-        if np.isneginf(self._says(held)).any():
+        if np.isneginf(self._log_leaf(held)).any():
             raise Mismatch(own_words("these rows cannot give the leaves these values"))
         if not isinstance(release.noise, CountNoise):
             return
@@ -149,7 +149,7 @@ class MissingRow:
             likelihood += gain.take(leaves, axis=0)
         return likelihood
 
-    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> Told:
+    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> GridLikelihood:
         """Weigh each grid point and class.
 
         Raises Mismatch if no row explains what the leaves say.
@@ -171,13 +171,15 @@ class MissingRow:
         information = (
             np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
         )
-        return Told(out, max(0.0, float(information / np.log(2))), n_possible)
+        return GridLikelihood(out, max(0.0, float(information / np.log(2))), n_possible)
 
     def _gain(self, held: IntArray) -> FloatArray:
         """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""
-        before = self._says(held)
+        before = self._log_leaf(held)
         one = np.eye(held.shape[1], dtype=np.int64)
-        after = np.stack([self._says(held + missing_classes) for missing_classes in one], axis=1)
+        after = np.stack(
+            [self._log_leaf(held + missing_classes) for missing_classes in one], axis=1
+        )
         # What leaves cannot say without the row, the row must be in: one of them in a tree.
         lacking = np.isneginf(before)
         gain = after - np.where(lacking, 0.0, before)[:, None]
@@ -264,7 +266,7 @@ def _marginals(table: FloatArray) -> list[FloatArray]:
     ]
 
 
-def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
+def _leaf_log_likelihood(release: Release) -> Callable[[IntArray], FloatArray]:
     """Log probability of what each leaf says, as a function of its rows of each class."""
     if release.not_covered is not None:
         raise NotCovered(release.not_covered)

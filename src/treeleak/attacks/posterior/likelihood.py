@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from treeleak.attacks.posterior.draw_kernels import DISTINCT, DRAWS, Law
+from treeleak.attacks.posterior.draw_kernels import DISTINCT, DRAWS, LikelihoodArrays
 from treeleak.attacks.posterior.hidden_kernels import (
     TABLED,
     log_complete,
@@ -30,7 +30,7 @@ class Likelihood(ABC):
 
     n_classes: int
     """Equations are numbered leaf * n_classes + class."""
-    doubt: float = 1.0
+    power: float = 1.0
     """By what its logarithm is divided where rows are held against it and against the prior."""
 
     @property
@@ -40,7 +40,7 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """The same for the kernels."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class DrawLikelihood(Likelihood):
     n_classes: int
     most_rows: int
     """More rows than this never lie in a leaf."""
-    doubt: float = 1.0
+    power: float = 1.0
 
     @classmethod
     def of(cls, evidence: HiddenDraws, power: float = 1.0) -> DrawLikelihood:
@@ -146,11 +146,11 @@ class DrawLikelihood(Likelihood):
         return out.ravel().astype(np.int32)
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """The same for the kernels."""
         split = self.distinct is not None and len(self.mixed) > 0
         return nothing()._replace(
-            says=DRAWS if self.distinct is None else DISTINCT,
+            evidence=DRAWS if self.distinct is None else DISTINCT,
             log=self.log,
             start=self.mixed_start,
             equation=self.mixed,
@@ -209,8 +209,10 @@ class DrawLikelihood(Likelihood):
         return float(log_complete(rows, seen, self.draws, missing_row_penalty, *tables))
 
 
-def nothing() -> Law:
+def nothing() -> LikelihoodArrays:
     """Give a law of which nothing is filled in."""
     none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
     longs = np.zeros(0, dtype=np.int64)
-    return Law(DRAWS, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)
+    return LikelihoodArrays(
+        DRAWS, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0
+    )

@@ -40,7 +40,7 @@ class MissingDraw:
     """What a row of known draws can be."""
 
     missing: MissingRow
-    told: IntArray
+    leaf_counts: IntArray
     """Shape (n_leaves, n_classes). Draws of each class in each leaf."""
     draws: Draws
     """Shape (n_trees, n_rows)."""
@@ -102,26 +102,26 @@ class MissingDraw:
 
     @property
     def _cell_start(self) -> IntArray:
-        return np.asarray(self.missing.geometry.leaf_start * self.told.shape[1])
+        return np.asarray(self.missing.geometry.leaf_start * self.leaf_counts.shape[1])
 
     def _cells(self, points: IntArray, label: IntArray) -> IntArray:
         """Leaf and class of each row in each tree, shape (n_trees, n_rows)."""
         at = self.missing.signature[:, points].astype(np.int64)
-        return np.asarray(at * self.told.shape[1] + label)
+        return np.asarray(at * self.leaf_counts.shape[1] + label)
 
     def _left(self, cells: IntArray, places: IntArray) -> IntArray:
         """Draws that rows at such places do not explain, by leaf and class."""
         held = np.bincount(
-            cells.ravel(), self.draws[:, places].ravel(), minlength=self.told.size
+            cells.ravel(), self.draws[:, places].ravel(), minlength=self.leaf_counts.size
         ).astype(np.int64)
-        return np.asarray(self.told.ravel() - held)
+        return np.asarray(self.leaf_counts.ravel() - held)
 
     def _seen(self, cell: IntArray, place: int) -> tuple[int, ...]:
         return tuple(np.where(self.draws[:, place] > 0, cell, _NONE).tolist())
 
     def _log(self, fits: Counter[tuple[int, ...]] | dict[tuple[int, ...], int]) -> FloatArray:
         """Log of at how many of the places a row of each grid point and class can stand."""
-        n_classes = self.told.shape[1]
+        n_classes = self.leaf_counts.shape[1]
         number = np.zeros((len(self.missing.allowed), n_classes))
         for cells, times in fits.items():
             drew = np.flatnonzero(np.array(cells) != _NONE)

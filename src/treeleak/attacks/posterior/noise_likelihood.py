@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, Law
+from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, LikelihoodArrays
 from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -36,11 +36,11 @@ class _Tabled(Likelihood):
         """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """For the kernels."""
         offset, log = self._tables
         # The gain beyond N is never asked for.
-        return nothing()._replace(says=GAINS, offset=offset, gain=np.diff(log, append=0.0))
+        return nothing()._replace(evidence=GAINS, offset=offset, gain=np.diff(log, append=0.0))
 
     def log_complete(
         self,
@@ -151,10 +151,12 @@ class LabelLikelihood(Likelihood):
         return len(self.named) * self.n_classes
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """For the kernels."""
         rule = RULES[self.noise.rule]
-        return nothing()._replace(says=NAMES, named=self.named, rule=rule, scale=self.noise.scale)
+        return nothing()._replace(
+            evidence=NAMES, named=self.named, rule=rule, scale=self.noise.scale
+        )
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Rows that leaves lack, together, for the class that they name to be the largest."""
@@ -186,7 +188,7 @@ class PresenceLikelihood(_Tabled):
 
     named: BoolArray
     """Shape (n_leaves, n_classes)."""
-    said: BoolArray
+    has_label: BoolArray
     """Shape (n_leaves,). Which leaves say anything."""
     noise: LabelNoise
     n_rows: int
@@ -206,7 +208,7 @@ class PresenceLikelihood(_Tabled):
     def _tables(self) -> tuple[IntArray, FloatArray]:
         unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
         seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
-        which = np.where(self.said[:, None], 1 + self.named, 0).ravel()
+        which = np.where(self.has_label[:, None], 1 + self.named, 0).ravel()
         tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
         return which * (self.n_rows + 1), tables
 

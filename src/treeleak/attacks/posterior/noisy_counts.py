@@ -41,7 +41,7 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Ordinal, Schema
-from treeleak.side_information.side_information import NOTHING, Given, KnownParts
+from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
@@ -68,7 +68,7 @@ def behind_noise(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    side_info: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind noisy counts, or behind leaves that name a class.
 
@@ -116,7 +116,7 @@ def behind_noise(
         samples.makers.thinned(most), target, clock, samples.judges.thinned(most // 4), seed
     )
     return Answer(
-        "likely" if found.settled else "unknown",
+        "likely" if found.converged else "unknown",
         samples.values,
         (rows,),
         numbers=numbers | found.numbers,
@@ -135,7 +135,7 @@ def _odds(samples: Samples, target: PosteriorTarget, seed: int) -> RowOdds | Non
     What is known of rows, and the trees that they went to, would be lost.
     """
     law = target.likelihood.law
-    if law.says != GAINS or len(np.unique(samples.chain)) < _LEAST_CHAINS:
+    if law.evidence != GAINS or len(np.unique(samples.chain)) < _LEAST_CHAINS:
         return None
     return RowOdds(samples, target.geometry, law.offset, law.gain, seed)
 
@@ -148,7 +148,7 @@ def most_samples(n_rows: int) -> int:
 def _likelihood(evidence: NoisyCounts | LeafLabels, target_geometry: Geometry) -> Likelihood:
     """Lay out what the leaves say, in the order of the geometry that is asked."""
     is_original = np.concatenate(
-        [_is_own(tree, old) for tree, old in _pairs(evidence.geometry, target_geometry)]
+        [_is_original(tree, old) for tree, old in _pairs(evidence.geometry, target_geometry)]
     )
     (constraints,), n_classes = evidence.statements(), target_geometry.release.n_classes
     if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
@@ -169,7 +169,7 @@ def _pairs(geometry: Geometry, target_geometry: Geometry) -> zip[tuple[Tree, Tre
     return zip(target_geometry.release.trees, geometry.release.trees, strict=True)
 
 
-def _is_own(tree: Tree, old: Tree) -> BoolArray:
+def _is_original(tree: Tree, old: Tree) -> BoolArray:
     """Which leaves of a tree that was split up were leaves of the old one."""
     return np.asarray(tree.leaves >= tree.n_nodes - old.n_nodes)
 
@@ -218,7 +218,7 @@ def _together(
     target: PosteriorTarget,
     evidence: NoisyCounts | LeafLabels,
     geometry: Geometry,
-    side_info: Given,
+    side_info: SideInformation,
 ) -> PosteriorTarget:
     """See rows again without the tree that each went to."""
     values = values_in(geometry)

@@ -20,7 +20,7 @@ from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
 from treeleak.release.noise.laws import Laplace
-from treeleak.side_information.side_information import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
@@ -39,7 +39,7 @@ def prior_only(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    side_info: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Guess rows from the shape of the trees, and from what is given, but from no count.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import ENUMERATED
-from treeleak.attacks.posterior.draw_kernels import NAMES, Ground, Moves
+from treeleak.attacks.posterior.draw_kernels import NAMES, GridArrays, Moves
 from treeleak.attacks.posterior.hidden_kernels import climb
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -20,7 +20,7 @@ from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Rule
 from treeleak.side_information.side_information import KnownParts
 
@@ -45,10 +45,10 @@ class PosteriorTarget:
     """What all chains share."""
 
     geometry: Geometry
-    values: Values
+    values: ValueIndex
     likelihood: Likelihood
     n_rows: int
-    ground: Ground
+    grid: GridArrays
     moves: Moves
     weights: FloatArray | None
     """Shape (n_points, n_classes). Rows expected at each grid point, by hidden draws alone or by a
@@ -58,7 +58,7 @@ class PosteriorTarget:
     def of(
         cls,
         geometry: Geometry,
-        values: Values,
+        values: ValueIndex,
         likelihood: Likelihood,
         n_rows: int,
         parts: KnownParts | None,
@@ -72,7 +72,7 @@ class PosteriorTarget:
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
         _check_size(geometry, radix, n_rows)
-        grid = _ground(geometry, radix, values)
+        grid = _grid_arrays(geometry, radix, values)
         weights = None
         if grid.listed and isinstance(likelihood, DrawLikelihood):
             weights = start_weights(grid, likelihood, n_rows, clock)
@@ -81,7 +81,7 @@ class PosteriorTarget:
         else:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
-        swaps = 0.0 if likelihood.law.says == NAMES else _SWAPS
+        swaps = 0.0 if likelihood.law.evidence == NAMES else _SWAPS
         # Draws of rows are judged where they go, not where they may go.
         many = not grid.listed and _long(values) and likelihood.row_draws is None
         moves = _moves(group, allowed, values, weights)
@@ -92,11 +92,11 @@ class PosteriorTarget:
 
     @classmethod
     def without_walk(
-        cls, geometry: Geometry, values: Values, likelihood: Likelihood, parts: KnownParts
+        cls, geometry: Geometry, values: ValueIndex, likelihood: Likelihood, parts: KnownParts
     ) -> PosteriorTarget:
         """Lay out only what is asked of samples that are drawn elsewhere: no table is made."""
         radix = np.append(geometry.radix, likelihood.n_classes)
-        grid = ground_without_table(geometry, radix, values)
+        grid = grid_without_table(geometry, radix, values)
         moves = _moves(parts.group, parts.allowed, values, None)
         return cls(geometry, values, likelihood, len(parts.group), grid, moves, None)
 
@@ -113,17 +113,17 @@ class PosteriorTarget:
     @property
     def cells(self) -> str:
         """How the cells were found: see :attr:`Answer.cells`."""
-        if self.ground.listed:
+        if self.grid.listed:
             return ENUMERATED
         return f"generated: the grid of thresholds has {short(self.geometry.n_points)} points"
 
     @property
     def radix(self) -> IntArray:
         """Atoms of each attribute, the class last."""
-        return np.asarray(self.ground.radix, dtype=np.int64)
+        return np.asarray(self.grid.radix, dtype=np.int64)
 
 
-def _long(values: Values) -> bool:
+def _long(values: ValueIndex) -> bool:
     """Whether some ordered attribute has so many atoms that one at random hardly ever fits."""
     return any(bins[-1] + 1 < len(bins) for bins in values.bins)
 
@@ -141,7 +141,7 @@ def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
         )
 
 
-def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+def _grid_arrays(geometry: Geometry, radix: IntArray, values: ValueIndex) -> GridArrays:
     n_trees, rules = len(geometry.release.trees), geometry.schema.rules
     stride = np.zeros(0, dtype=np.int64)
     table = np.zeros((0, n_trees), dtype=np.int32)
@@ -158,7 +158,7 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
             allowed.append((valid, stride))
     else:
         allowed += [_of_rule(rule, geometry) for rule in rules]
-    return ground_without_table(geometry, radix, values)._replace(
+    return grid_without_table(geometry, radix, values)._replace(
         listed=listed,
         stride=stride,
         table=table,
@@ -170,10 +170,10 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
     )
 
 
-def ground_without_table(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+def grid_without_table(geometry: Geometry, radix: IntArray, values: ValueIndex) -> GridArrays:
     """Lay out what a row can be, with no table of leaves and no rules."""
     none = np.zeros(0, dtype=np.int64)
-    return Ground(
+    return GridArrays(
         radix.astype(np.int32),
         values.atom_start.astype(np.int32),
         False,
@@ -228,7 +228,7 @@ def _until(geometry: Geometry) -> NDArray[np.int32]:
 
 
 def start_weights(
-    grid: Ground, likelihood: DrawLikelihood, n_rows: int, clock: Clock
+    grid: GridArrays, likelihood: DrawLikelihood, n_rows: int, clock: Clock
 ) -> FloatArray:
     """Rows expected at each grid point if draws were shares: EM, class by class.
 
@@ -264,7 +264,7 @@ def start_weights(
 
 
 def _moves(
-    group: IntArray, allowed: BoolArray, values: Values, weights: FloatArray | None
+    group: IntArray, allowed: BoolArray, values: ValueIndex, weights: FloatArray | None
 ) -> Moves:
     start = values.atom_start
     n_open = np.add.reduceat(allowed, start[:-1], axis=1, dtype=np.int64)
@@ -300,7 +300,9 @@ def _moves(
     )
 
 
-def _pools(pairs: IntArray, allowed: BoolArray, values: Values, n_classes: int) -> list[IntArray]:
+def _pools(
+    pairs: IntArray, allowed: BoolArray, values: ValueIndex, n_classes: int
+) -> list[IntArray]:
     """For each group, the pairs (point * n_classes + class) that its rows may take."""
     if len(allowed) * len(pairs) > MAX_TABLE:
         return [pairs[:0] for _ in allowed]

@@ -85,7 +85,7 @@ def affordable(
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ChainRun:
     """Where chains have walked to."""
 
     target: PosteriorTarget
@@ -95,7 +95,7 @@ class Found:
     drawn: Sequence[Drawn]
     prior: TreePrior | FloatArray | None
     """What all chains share; None where each learned its own."""
-    settled: bool
+    converged: bool
     """Whether there was time to cool, and to learn what rows are like."""
 
     @cached_property
@@ -110,7 +110,7 @@ class Found:
         these rows.
         """
         samples = together(self.target, self.drawn, self.for_all)
-        return samples if density is None else _told(samples, density)
+        return samples if density is None else _with_population(samples, density)
 
     def likeliest(self) -> IntArray:
         """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
@@ -139,7 +139,7 @@ def run_posterior(
     seed: int,
     part: tuple[float, float] = (0.0, 1.0),
     at: IntArray | None = None,
-) -> Found:
+) -> ChainRun:
     """Cool chains, let them learn what rows are like, and draw samples.
 
     ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
@@ -159,7 +159,7 @@ def run_posterior(
             chains = [chain.under(kernel_prior) for chain in chains]
     converged = not clock.stopped and plan.sweeps >= plan.least_sweeps
     chains, found = walk.drawn(chains, plan.samples, plan.stage)
-    return Found(target, plan, clock, chains, found, prior, converged)
+    return ChainRun(target, plan, clock, chains, found, prior, converged)
 
 
 @dataclass(eq=False)
@@ -184,7 +184,7 @@ class _Walk:
                     MISSING_ROW_PENALTY - plan.low_penalty
                 )
                 chain, _ = chain.walked(plan.sweeps, self.clock, temperature, missing_row_penalty)
-                self._tell("looking for likely rows")
+                self._report("looking for likely rows")
             return chain
 
         return run_all([partial(cooled, chain) for chain in chains])
@@ -200,15 +200,15 @@ class _Walk:
                 if k and self.clock.stopped:
                     break
                 chain, _ = chain.walked(self.plan.sweeps, self.clock)
-                height = chain.log_likelihood if chain.given is None else chain.log_posterior
+                height = chain.log_likelihood if chain.fixed_prior is None else chain.log_posterior
                 out.append((chain.state.atoms, c, height))
-                self._tell(what)
+                self._report(what)
             return chain, out
 
         ended = run_all([partial(drawn, c) for c in range(len(chains))])
         return [chain for chain, _ in ended], [d for _, datasets in ended for d in datasets]
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self.done += 1
         way = self.done / (self.plan.stages * self.plan.chains)
         self.clock.tell(what, float(np.interp(way, (0.0, 1.0), self.part)))
@@ -233,7 +233,7 @@ def together(
     atoms = np.array([a for a, _, _ in drawn])
     numbered = (atoms + target.values.atom_start[:-1]).ravel()
     marginal = np.bincount(numbered, minlength=target.values.n_atoms) / len(drawn)
-    values = target.values.placed(target.geometry.release, marginal)
+    values = target.values.with_tails(target.geometry.release, marginal)
     chain, height = np.array([c for _, c, _ in drawn]), np.array([h for _, _, h in drawn])
     return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 
@@ -247,7 +247,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     """
     if density is None:
         return None
-    if not target.ground.listed:
+    if not target.grid.listed:
         n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {short(n)} points: too many to list")
     points = np.arange(density.geometry.n_points)
@@ -255,7 +255,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     return np.column_stack([density.log_prior(points, c) for c in classes])
 
 
-def _told(samples: Samples, density: Density) -> Samples:
+def _with_population(samples: Samples, density: Density) -> Samples:
     """Take the values of each atom as probable as the population has them, in these rows."""
     values = samples.values
     rows = np.unique(samples.atoms.reshape(-1, samples.atoms.shape[2]), axis=0)

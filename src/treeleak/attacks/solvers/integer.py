@@ -45,7 +45,7 @@ class Bounds:
     """An equation that cannot be met, or -1."""
 
     @property
-    def settled(self) -> bool:
+    def determined(self) -> bool:
         """Whether one histogram is left."""
         return self.broken < 0 and bool(np.array_equal(self.lower, self.upper))
 

@@ -18,7 +18,7 @@ from treeleak.attacks.solvers.cp_sat import Model
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Ascending:
 Encoding = Apart | Ascending
 
 
-def encodings_of(values: Values) -> tuple[Encoding, ...]:
+def encodings_of(values: ValueIndex) -> tuple[Encoding, ...]:
     """Choose the literals of each attribute."""
     out: list[Encoding] = []
     first = 0

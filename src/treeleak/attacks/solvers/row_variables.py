@@ -14,7 +14,7 @@ from treeleak.attacks.solvers.literals import Encoding, one_of
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.release.tree import Tree
 
 
@@ -62,7 +62,7 @@ class RowVariables:
     def of(
         cls,
         model: Model,
-        values: Values,
+        values: ValueIndex,
         encodings: Sequence[Encoding],
         label: int | None = None,
         allowed: BoolArray | None = None,
