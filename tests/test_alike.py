@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued.alike import _NEARLY, alike, joined
-from treeleak.attacks.real_valued.layers import Groups
+from treeleak.attacks.loss_sums.layers import Groups
+from treeleak.attacks.loss_sums.merge_equal_states import _NEARLY, equal_states, joined
 
 RANGES = st.tuples(st.integers(-5, 5), st.integers(-3, 3), st.integers(0, 3))
 
@@ -18,7 +18,7 @@ def test_predictions_that_hardly_differ_arealike(given):
     whole, little, width = np.array(given).T
     low = whole + 1e-10 * little
     high = low + 1e-10 * width
-    ends, number = alike(low, high)
+    ends, number = equal_states(low, high)
     assert number.tolist() == np.unique(whole, return_inverse=True)[1].tolist()
     for k, (lowest, highest) in enumerate(ends.T):
         assert low[lowest] == low[number == k].min()
@@ -28,7 +28,7 @@ def test_predictions_that_hardly_differ_arealike(given):
 @given(st.lists(st.integers(-40, 40), min_size=1))
 def test_no_chain_of_predictions_makes_distant_onesalike(given):
     low = 3e-10 * np.array(given)
-    ends, number = alike(low, low)
+    ends, number = equal_states(low, low)
     assert (low[ends[1]] - low[ends[0]] <= 1e-9).all()
     assert (np.diff(low[ends[0]]) > 1e-9).all()
     assert len(number) == len(low)
@@ -36,7 +36,7 @@ def test_no_chain_of_predictions_makes_distant_onesalike(given):
 
 def test_a_range_that_lies_in_another_is_one_with_it():
     low, high = np.array([0.0, 1e-8, 4e-8]), np.array([2e-8, 1.5e-8, 5e-8])
-    ends, number = alike(low, high)
+    ends, number = equal_states(low, high)
     assert number.tolist() == [0, 0, 1]
     assert ends.tolist() == [[0, 2], [0, 2]]
 

@@ -22,7 +22,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.release import Release
 from treeleak.schema import Binary, Ordinal, Schema
 
@@ -83,7 +83,7 @@ def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
         for m in solutions:
             assert (found.lower <= m).all()
             assert (m <= found.upper).all()
-        if found.settled:
+        if found.converged:
             assert [m.tolist() for m in solutions] == [found.lower.tolist()]
         problem = IntegerProblem(system, found)
         if not solutions:

@@ -14,22 +14,22 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import kind_kernels, law_kernels, walking
-from treeleak.attacks.known_draws.at_hand import rows_at_hand
-from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.beliefs import (
+from treeleak.attacks.known_draws import latent_class_kernels, law_kernels, walking
+from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
+from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
     compile_beliefs,
     places_by_leaves,
 )
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import fallback_rows
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, GridTooLarge
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Categorical, Numeric, Schema
@@ -93,7 +93,7 @@ def of_points(evidence: KnownDraws, atoms: list) -> tuple[np.ndarray, np.ndarray
 
 def said_of_points(factor: TreeFactor, evidence: KnownDraws, points: np.ndarray) -> np.ndarray:
     """What a tree said of each point, as a log, shape (n_own_rows, n_parts, n_points)."""
-    pieces, said = factor.pieces, factor.said
+    pieces, said = factor.pieces, factor.messages
     first = np.append(0, np.cumsum(evidence.geometry.radix))
     out = np.repeat(said.parts[:, :, None], len(points), axis=2)
     for a, own in enumerate(points.T):
@@ -115,7 +115,7 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
     for t, factor in enumerate(laid_out(evidence).trees):
         pieces, rows = factor.pieces, factor.rows
         shape = len(rows), beliefs.share.shape[1], len(pieces.low)
-        said = Said(rng.normal(size=shape).astype(np.float32), rng.normal(size=shape[:2]))
+        said = Messages(rng.normal(size=shape).astype(np.float32), rng.normal(size=shape[:2]))
         # Nothing is said behind the last piece.
         said.pieces[:, :, pieces.low >= pieces.high] = 0.0
         factor = replace(factor, said=said)
@@ -133,7 +133,7 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
 
         # What is heard is the change of each part, and of each attribute within it.
         heard = rng.dirichlet(np.ones(reach.shape[1]), size=len(rows))
-        kernels.hear_trees(pieces, said, total, of_part, reach, heard, 1.0, 1.0)
+        kernels.message_to_rows(pieces, said, total, of_part, reach, heard, 1.0, 1.0)
         told = said_of_points(factor, evidence, points)
         for i in range(len(rows)):
             for s, c in enumerate(beliefs.label[0]):
@@ -169,7 +169,7 @@ def test_counts_are_as_probable_as_all_ways_to_meet_them(seed, distinct):
         np.array([n]), np.array([d]),
     )  # fmt: skip
     heard = np.zeros((n_rows, 1))
-    kernels.hear_counts(tree, b, p[:, None], heard)
+    kernels.message_from_counts(tree, b, p[:, None], heard)
     # Beliefs with the counts are scaled so that the likeliest place has 1: with one place, all do.
     assert (heard == 1.0).all()
     out = np.zeros(n_rows)
@@ -220,7 +220,7 @@ def test_classes_from_leaves_are_certain_though_rows_miss_counts():
     found = walking.classes_of(evidence, None, domains, Clock(120.0), 0)
     assert (found.label == y)[evidence.drawn].all()
     values = values_in(evidence.geometry)
-    rows = walking._with_classes(rows_at_hand(domains, values), found)
+    rows = walking._with_classes(fallback_rows(domains, values), found)
     assert rows.misfit
     assert (rows.confidence[:, -1] > 0.999).tolist() == found.sure.tolist()
     believed = replace(rows, confidence=np.ones_like(rows.confidence))
@@ -268,7 +268,7 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
         return probable.argmax(axis=1), 7
 
     assert classes_by_leaves(own, mended, Clock(0.0)) is None
-    monkeypatch.setattr("treeleak.attacks.known_draws.beliefs._PATIENCE", 2)
+    monkeypatch.setattr("treeleak.attacks.known_draws.belief_propagation._PATIENCE", 2)
     label, missed = classes_by_leaves(own, mended, Clock(60.0))
     assert missed == 7
     assert len(label) == 60
@@ -286,7 +286,7 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_beliefs()
-    modules = kernels, kind_kernels, law_kernels
+    modules = kernels, latent_class_kernels, law_kernels
     every = [loop for module in modules for loop in vars(module).values()]
     loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]

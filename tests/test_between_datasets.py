@@ -12,7 +12,7 @@ import treeleak as tl
 from helpers.tables import compas_sample
 from treeleak import metrics
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.exact.learned_worlds import Learned
+from treeleak.attacks.exact.posterior_under_learned_prior import Learned
 from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.verification.counts import check_rows
 

@@ -22,7 +22,7 @@ from treeleak.auditing.inventory import owners
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.evidence import LeafSteps, evidence_for
+from treeleak.evidence import LeafValueEvidence, evidence_for
 from treeleak.hardening.files import cbm
 from treeleak.hardening.files.document import json_bytes
 from treeleak.hardening.formats import FORMATS, format_of
@@ -125,7 +125,7 @@ def test_trees_and_leaves_stay_and_all_other_numbers_are_gone(path, tmp_path):
                for t in before.trees)  # fmt: skip
     assert after.n_rows is None
     # What leaves add is left, and may be enough.
-    assert after.not_covered is not None or evidence_for(after) is LeafSteps
+    assert after.not_covered is not None or evidence_for(after) is LeafValueEvidence
 
 
 LEAF_WEIGHTS = [4, 6, 7, 5, 14, 8, 8, 8, 33, 27, 11, 0, 9, 11, 11, 0, 9, 9]

@@ -44,7 +44,7 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.percent import percent
 from treeleak.metrics.targets import right_targets
-from treeleak.reconstruction.targets import told_targets
+from treeleak.reconstruction.targets import disclosed_targets
 from treeleak.release import snapshot, to_release
 from treeleak.report import render, render_html
 from treeleak.schema import Binary, Schema
@@ -147,7 +147,7 @@ def test_targets_of_leaves_are_those_of_their_rows(seed):
         GradientBoostingRegressor(n_estimators=2, **few),
     )[rng.integers(3)].fit(X, y)
     release = to_release(model)
-    found = told_targets(release, X, np.ones(n, dtype=bool))
+    found = disclosed_targets(release, X, np.ones(n, dtype=bool))
     if found is None:
         # Where all targets are one, no impurity is left, which may also have been taken out.
         assert len(set(y)) == 1 or not any(len(set(y[at])) == 1 for at in leaves(release, X))
@@ -165,7 +165,7 @@ def test_targets_that_rounding_makes_one_are_not_told():
     X = np.repeat(np.arange(6.0), 2)[:, None]
     y = 1.7e9 + np.arange(12.0) * 10
     release = to_release(DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y))
-    assert told_targets(release, X, np.ones(12, dtype=bool)) is None
+    assert disclosed_targets(release, X, np.ones(12, dtype=bool)) is None
 
 
 def leaves(release, X):
@@ -179,7 +179,7 @@ def test_a_target_on_which_trees_differ_is_the_one_most_say():
     release = to_release(model)
     wrong = X.copy()
     wrong.iloc[0, :3] = 1 - wrong.iloc[0, :3]
-    found = told_targets(release, wrong.to_numpy(float), np.zeros(30, dtype=bool))
+    found = disclosed_targets(release, wrong.to_numpy(float), np.zeros(30, dtype=bool))
     assert (found.sure < 1).all()
     assert found.sure[0] < 0.9999
 

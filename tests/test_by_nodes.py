@@ -9,13 +9,13 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
-from treeleak.attacks.real_valued import raw_rows
-from treeleak.attacks.real_valued.by_nodes import ByNodes
-from treeleak.attacks.real_valued.layers import Bounds, Groups, choices, flown, held, met
+from treeleak.attacks.loss_sums import raw_rows
+from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
+from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.statistics import VALUE
 
@@ -120,7 +120,7 @@ def test_two_trees_that_are_looked_at_together_hold_the_truth(raw):
     search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
     leaf = true_leaves(X, geometry)
     layers, bounds = looked_ahead(search, each_for_itself(X, geometry, 4), 3)
-    assert flown(layers, bounds, {0, 1, 2})
+    assert propagate_flows(layers, bounds, {0, 1, 2})
     row = np.arange(len(X))
     for s, (layer, own) in enumerate(zip(layers, bounds, strict=True)):
         right = at_nodes(leaf, geometry, 4 + s)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 import treeleak
 from experiments.benchmarks.calibration import Case, cases, raw_table, run, shown
-from treeleak.attacks.large_grid.settling import _sure
+from treeleak.attacks.large_grid.bayes_estimate import _sure
 
 
 @pytest.mark.parametrize("n_samples", [3, 4, 8])

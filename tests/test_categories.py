@@ -22,7 +22,7 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import Tree
 from treeleak.schema import Categorical, Ordinal, Schema
-from treeleak.side_information.earlier_release import told_apart
+from treeleak.side_information.earlier_release import distinguished
 
 TINY = Schema([Categorical("c", values=(0, 1, 2, 5), missing=True), Ordinal("n", 0, 2)])
 
@@ -82,7 +82,7 @@ def test_categories_stay_behind_a_question_of_which_release():
     trees = [mixed(random_tree(rng, cuts_for(TINY, names), 3), rng, categories=True)]
     X = some_rows(TINY, names, 6, rng)
     release = counted(trees, names, X, np.zeros(6, dtype=int), 1)
-    both = told_apart(release, release)
+    both = distinguished(release, release)
     beside = np.column_stack([X, np.ones(6)])
     assert (leaves_of(both, beside)[:, 1] == leaves_of(release, X)[:, 0] + 2).all()
 

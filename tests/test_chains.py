@@ -24,7 +24,7 @@ from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import State, walk
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.attacks.posterior.hidden_kernels import split
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
@@ -35,10 +35,10 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 SEEDS = st.integers(0, 2**32 - 1)
 PAIRED = Schema([Binary("a"), Binary("b")])
@@ -267,7 +267,7 @@ def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
     monkeypatch.setattr(targets, "MAX_TABLE", 0)
     for name in ("two classes", "three classes", "one attribute"):
         land = land_of(CASES[name])
-        assert len(land.ground.table) == 0
+        assert len(land.grid.table) == 0
         assert land.weights is None
         assert apart(CASES[name], distinct, prior=slanted) < CLOSE
 
@@ -299,7 +299,7 @@ def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinc
     # Points are too many, but not the pairs of values of which the rule speaks.
     monkeypatch.setattr(targets, "MAX_TABLE", 16)
     land = land_of(CASES["ruled"])
-    assert len(land.ground.table) == 0
+    assert len(land.grid.table) == 0
     assert apart(CASES["ruled"], distinct, prior=slanted) < CLOSE
     assert apart(CASES["ruled"], distinct, heat=3.0) < CLOSE
 
@@ -454,7 +454,7 @@ def test_what_is_doubted_of_the_likelihood_is_not_doubted_of_the_prior(distinct)
 
 def keep_a_place(land, parts):
     """Allow every group a row of the training set, so that the rules leave it a place."""
-    points = np.flatnonzero(land.ground.valid) if len(land.ground.valid) else np.array([0])
+    points = np.flatnonzero(land.grid.valid) if len(land.grid.valid) else np.array([0])
     place = np.append(land.geometry.atoms(points[:1])[0], 0)
     parts.allowed[:, place + land.values.atom_start[:-1]] = True
 
@@ -561,7 +561,7 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
             kernel = (
                 chain.state,
                 law,
-                scattered.ground,
+                scattered.grid,
                 moves,
                 prior,
                 chain.hierarchy._replace(every=0),
@@ -780,7 +780,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     height = chain.log_posterior
     for _ in range(60):
         law = land.likelihood.law
-        parts = chain.state, law, land.ground, moves, kernel, chain.hierarchy._replace(every=0)
+        parts = chain.state, law, land.grid, moves, kernel, chain.hierarchy._replace(every=0)
         walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, None, None)
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
@@ -795,7 +795,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
 def traces(land, seed):
     """Chains that start with all rows in one place or another, and what they walk through."""
     prior = as_kernel_prior(flat(land))
-    valid = np.flatnonzero(np.repeat(land.ground.valid, land.likelihood.n_classes))
+    valid = np.flatnonzero(np.repeat(land.grid.valid, land.likelihood.n_classes))
     places = np.random.default_rng(seed).choice(valid, 4, replace=False)
     atoms, number, height = [], [], []
     for c, place in enumerate(places):

@@ -15,7 +15,7 @@ from helpers.releases import random_tree
 from treeleak.attacks import consensus
 from treeleak.attacks.consensus import align, aligned_shares, cheapest, expected_distance
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.schema import Binary, OneHot, Ordinal, Schema

@@ -7,13 +7,13 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from helpers.examples import seeds
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.real_valued.counts_alone import by_counts
-from treeleak.attacks.worlds_of_rows import distance_from_worlds
+from treeleak.attacks.loss_sums.counts_alone import by_counts
+from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
 from treeleak.metrics import reconstruction_error
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.reconstruction.expected import share_wrong
 from treeleak.release import to_release
 from treeleak.schema import Binary, OneHot, Schema

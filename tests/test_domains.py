@@ -29,21 +29,21 @@ from treeleak.attacks.known_draws import (
 )
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
-from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
+from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import fallback_rows, proved_of
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
 from treeleak.attacks.known_draws.search import search
-from treeleak.attacks.known_draws.spans import spans
-from treeleak.attacks.large_grid.attempts import SEARCH
+from treeleak.attacks.large_grid.restarts import SEARCH
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
@@ -349,7 +349,7 @@ def test_rows_at_hand_lie_where_they_may():
     domains, leaves = domains_of(MODELS["missing values"], X, y)
     label = (y == "well").to_numpy().astype(int)
     values = values_of(domains.evidence.geometry.parts, 2)
-    early = rows_at_hand(domains, values)
+    early = fallback_rows(domains, values)
     assert early.misfit > 0
     # Draws and distinct rows, as in walks: the better of both is the answer.
     evidence, atoms = domains.evidence, values.atom_of[early.values] - values.atom_start[:-1]
@@ -369,7 +369,7 @@ def test_rows_at_hand_lie_where_they_may():
         assert (at == chosen[k])[chosen[k] >= 0].all()
     # What is settled stands in its leaves, and is proved.
     listed(domains, Clock(60.0))
-    late = rows_at_hand(domains, values)
+    late = fallback_rows(domains, values)
     assert late.misfit < early.misfit
     assert late.proved.any()
     settled = (domains.open_leaves == 0) & domains.evidence.drawn
@@ -407,7 +407,7 @@ def test_spans_are_what_some_leaf_of_every_tree_admits(kind):
     geometry, label = domains.evidence.geometry, np.unique(y, return_inverse=True)[1]
     domains.narrow(Clock(60.0))
     closed = domains.closed(label, np.zeros(len(label), dtype=bool))
-    span, settled = spans(domains, closed)
+    span, settled = atom_intervals(domains, closed)
     rng = np.random.default_rng(0)
     radix = geometry.radix
     # Brute force: the leaf of every tree that many points lie in, one attribute at a time.
@@ -433,9 +433,9 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
     label = np.unique(y, return_inverse=True)[1]
     domains.narrow(Clock(60.0))
     closed = domains.closed(label, np.zeros(len(label), dtype=bool))
-    span, settled = spans(domains, closed)
+    span, settled = atom_intervals(domains, closed)
     anywhere = free(domains, label)
-    held = replace(anywhere, closed=closed, span=span, settled=settled)
+    held = replace(anywhere, closed=closed, span=span, decided=settled)
     seen = replace(anywhere, closed=closed, span=span)
     how_to = SEARCH._replace(price=0.5)
     walkers = [Walker.started(s, 3).walked(40, how_to)[0] for s in (held, seen)]

@@ -41,9 +41,9 @@ from treeleak.evidence import evidence_for
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.side_information.density import taken_apart
-from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import SideInformation
 from treeleak.verification.counts import check_rows
 
 MOST = 1500
@@ -201,7 +201,7 @@ class Told:
 
     def __init__(self, monkeypatch) -> None:
         self.of: dict[int, np.ndarray] = {}
-        module = importlib.import_module("treeleak.reconstruction.question")
+        module = importlib.import_module("treeleak.reconstruction.request")
         monkeypatch.setattr(module, "known_draws", self.found)
 
     def found(self, release: Release, **_) -> Draws:
@@ -499,7 +499,7 @@ def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled
     columns = table[[c for c in names if rng.random() < 0.5]]
     known = KnownTables.of(release, schema, 5, None, columns, ordered=False)
     geometry = known.geometry(release, counted=True)
-    given_ = Given(known.parts(geometry, rows=False), population)
+    given_ = SideInformation(known.parts(geometry, rows=False), population)
     answer = exact(evidence_for(release)(geometry), geometry, Clock(60.0), 0, given_)
     assert answer.status == exact(
         evidence_for(release)(geometry), geometry, Clock(60.0), 0, replace(given_, population=None)

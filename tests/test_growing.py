@@ -24,7 +24,7 @@ from treeleak.evidence import Contradiction
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap
-from treeleak.side_information.earlier_release import Releases, aligned, told_apart
+from treeleak.side_information.earlier_release import Releases, aligned, distinguished
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows
 
@@ -166,7 +166,7 @@ def test_known_draws(schema, seed, true):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            importlib.import_module("treeleak.reconstruction.question"), "known_draws", found
+            importlib.import_module("treeleak.reconstruction.request"), "known_draws", found
         )
         result = reconstruct(later, schema, earlier=renamed(earlier, rng))
     padded = np.pad(b_old, ((0, 0), (0, n - n_old)))
@@ -307,7 +307,7 @@ def test_trees_that_drew_count_nothing_of_what_is_new():
     later, earlier = (
         drawn([tree], ["a", "b"], X[:n], y[:n], 2, bootstrap_draws(1, n, rng)) for n in (6, 4)
     )
-    joint = told_apart(later, aligned(earlier, later), drawn=True)
+    joint = distinguished(later, aligned(earlier, later), drawn=True)
     old = joint.trees[1]
     assert joint.feature_names[:2] == ("a", "b")
     assert old.totals[0] == old.totals[2] == 4

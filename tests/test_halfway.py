@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers.examples import examples
-from treeleak.attacks.known_draws import halfway_kernels as kernels
-from treeleak.attacks.known_draws.beliefs import places_by_leaves
-from treeleak.attacks.known_draws.halfway import ends_of, laid_out
-from treeleak.attacks.known_draws.halfway_kernels import TreeTests, hear_tests
+from treeleak.attacks.known_draws import midpoint_kernels as kernels
+from treeleak.attacks.known_draws.belief_propagation import places_by_leaves
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, message_from_tests
+from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
@@ -58,7 +58,7 @@ def test_a_test_says_what_all_cases_say(seed, n_left, n_right):
     heard = np.zeros((n_rows, 2))
     heard[:n_left, 0] = heard[n_left:, 1] = 1.0
     out = np.zeros_like(probable)
-    hear_tests(
+    message_from_tests(
         stump(n_atoms, cut, doubled), ends, np.arange(n_rows), np.arange(2), heard, probable, out
     )
 

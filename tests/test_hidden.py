@@ -34,12 +34,12 @@ from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.datasets import load_compas
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import Given, KnownParts
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import KnownParts, SideInformation
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -52,7 +52,7 @@ def attacked(case, distinct=True, seed=0, parts=None, clock=None, plan=SHORT, po
     evidence = case.hidden(distinct)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hidden, "affordable", lambda *_: plan)
-        given = Given(parts, population)
+        given = SideInformation(parts, population)
         return hidden_draws(evidence, evidence.geometry, clock or Clock(60.0), seed, given)
 
 

@@ -15,7 +15,7 @@ import treeleak
 from helpers.cli import keep, run
 from helpers.models import without_seeds
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
-from treeleak.reconstruction.leave_one_out import Asked
+from treeleak.reconstruction.leave_one_out import InformedRequest
 from treeleak.schema import Binary, Schema
 
 NAMES = ["a", "b", "c"]
@@ -67,7 +67,9 @@ def test_places_and_rows_are_those_found_by_trying_all(seed, place):
     gone = seed % 7
     known, labels = X.to_numpy()[np.arange(7) != gone], np.delete(y, gone)
     told = None if place is None else gone
-    asked = Asked.of(forest, pd.DataFrame(known, columns=NAMES), labels, SCHEMA, False, 1, 0)
+    asked = InformedRequest.of(
+        forest, pd.DataFrame(known, columns=NAMES), labels, SCHEMA, False, 1, 0
+    )
     found = np.exp(asked.likelihood(told))
     places = range(7) if told is None else [told]
     expected = places_by_trying(forest, X.to_numpy(), y, known, labels, places)

@@ -9,8 +9,8 @@ from helpers.releases import counted, leaves_of, tree_of
 from treeleak import Numeric, Ordinal, Schema
 from treeleak.attacks.samples import Samples
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
-from treeleak.reconstruction.inside import Inside
+from treeleak.partition.value_index import values_in
+from treeleak.reconstruction.jitter_within_intervals import Inside
 from treeleak.reconstruction.posterior import Posterior
 
 BIG = 10**6
@@ -53,7 +53,7 @@ def test_drawn_values_are_of_the_same_interval_and_in_the_domain(seed, kind, mis
     kind_of = ("float32", "float64")[rng.integers(2)]
     release, geometry, values, world = case(x, cuts, attribute, kind_of)
     rows = np.bincount(world.ravel(), minlength=values.n_atoms).astype(float)
-    placed = values.placed(release, rows)
+    placed = values.with_tails(release, rows)
     (old,), (part,) = values.parts, placed.parts
     asked = np.arange(len(old))
     for own in (part, old):
@@ -91,14 +91,14 @@ def test_points_beyond_the_last_threshold_are_where_half_of_the_rows_are():
     x = rng.exponential(size=2000)
     release, _, values, world = case(x, [0.1, 0.2, 0.3, 0.4], Numeric("x", 0.0, 40.0))
     rows = np.bincount(world.ravel(), minlength=values.n_atoms).astype(float)
-    (old,), (new,) = values.parts, values.placed(release, rows).parts
+    (old,), (new,) = values.parts, values.with_tails(release, rows).parts
     last = old.representatives[:, 0].argmax()
     assert old.representatives[last, 0] < 0.6
     assert new.representatives[last, 0] == pytest.approx(np.median(x[x > 0.4]), abs=0.25)
     others = np.arange(len(old)) != last
     inner = others & (old.representatives[:, 0] > 0.1)
     np.testing.assert_array_equal(new.representatives[inner], old.representatives[inner])
-    assert values.placed(release, rows).distance(0).max() > values.distance(0).max()
+    assert values.with_tails(release, rows).distance(0).max() > values.distance(0).max()
 
 
 def test_nothing_is_drawn_where_an_interval_has_no_end_and_nothing_says_how_far_it_goes():

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from treeleak.attacks.known_draws import kinds, leaf_beliefs
-from treeleak.attacks.known_draws.kind_kernels import count_kinds
-from treeleak.attacks.known_draws.kinds import fitted_kinds
+from treeleak.attacks.known_draws import latent_classes, leaf_beliefs
+from treeleak.attacks.known_draws.latent_class_kernels import count_by_class
+from treeleak.attacks.known_draws.latent_classes import fitted_classes
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
@@ -64,7 +64,7 @@ def test_kinds_are_counted_as_points_are(seed):
                 expected += n * probable * inside / probable[:, inside].sum()
                 log += n * np.log(probable[:, inside].sum())
             mean, count = np.zeros((2, ends[-1])), np.zeros(2)
-            assert count_kinds(tree.pieces, c, upto, share, mean, count) == pytest.approx(log)
+            assert count_by_class(tree.pieces, c, upto, share, mean, count) == pytest.approx(log)
             np.testing.assert_allclose(count, expected.sum(axis=1), atol=1e-4)
             for a, own in enumerate(points.T):
                 low = tree.pieces.low[tree.pieces.low < tree.pieces.high]
@@ -77,12 +77,12 @@ def test_kinds_are_counted_as_points_are(seed):
 def log_probable(own: LeafBeliefs, n_kinds: int, trees: slice, fit: slice) -> float:
     """Mean log of how probable the draws of some trees are, for kinds fitted to others."""
     pieces = [tree.pieces for tree in own.trees]
-    fitted = fitted_kinds(pieces[fit], n_kinds, 2, own.start, Clock(60.0))
+    fitted = fitted_classes(pieces[fit], n_kinds, 2, own.start, Clock(60.0))
     share, atoms = np.exp(fitted.log_share), np.exp(fitted.log_atoms)
     upto = np.pad(atoms.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
     mean, count = np.zeros_like(atoms), np.zeros_like(share)
     logs = [
-        count_kinds(tree, c, upto[c], share[c], mean[c], count[c])
+        count_by_class(tree, c, upto[c], share[c], mean[c], count[c])
         for tree in pieces[trees]
         for c in range(2)
     ]
@@ -101,10 +101,10 @@ def test_kinds_say_how_attributes_go_together():
 def test_every_round_suits_the_counts_better(monkeypatch):
     own = laid_out(*forest(100, 20, 1))
     every = slice(None)
-    monkeypatch.setattr(kinds, "_GAIN", -1.0)
+    monkeypatch.setattr(latent_classes, "_GAIN", -1.0)
     logs = []
     for rounds in range(1, 12):
-        monkeypatch.setattr(kinds, "_ROUNDS", rounds)
+        monkeypatch.setattr(latent_classes, "_ROUNDS", rounds)
         logs.append(log_probable(own, 3, every, every))
     # But for the rows that are added.
     assert (np.diff(logs) > -0.002).all()
@@ -115,7 +115,7 @@ def test_before_anything_is_heard_rows_are_like_all_of_their_class():
     evidence, y = forest(60, 10, 2)
     own = laid_out(evidence, y)
     own.believe()
-    share, atoms = np.exp(own.kinds.log_share), np.exp(own.kinds.log_atoms)
+    share, atoms = np.exp(own.latent.log_share), np.exp(own.latent.log_atoms)
     expected = np.einsum("cz,czx->cx", share / share.sum(axis=1, keepdims=True), atoms)
     np.testing.assert_allclose(own.atoms, expected[y], atol=1e-12)
     assert len(own.beliefs.kind) == leaf_beliefs._PARTS

@@ -23,7 +23,7 @@ from helpers.releases import bootstrap_draws, drawn, random_tree, tampered
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import likely, search
+from treeleak.attacks.known_draws import candidate_pruning, search
 from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
@@ -165,14 +165,14 @@ def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, s
     if stage == "dual":
         monkeypatch.setattr(search, "_FIRST", 1)
         monkeypatch.setattr(search, "_SECOND", 2)
-        monkeypatch.setattr(likely, "_ROUND", 2)
-        monkeypatch.setattr(likely, "_UNLIKELY", (0.9, 0.5))
+        monkeypatch.setattr(candidate_pruning, "_ROUND", 2)
+        monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.9, 0.5))
     else:
         monkeypatch.setattr(search, "MODEL_TERMS", 0)
     if stage == "nothing":
         monkeypatch.setattr(search, "_FIRST", 1)
         monkeypatch.setattr(search, "_SECOND", 1)
-        monkeypatch.setattr(likely, "_ROUND", 1)
+        monkeypatch.setattr(candidate_pruning, "_ROUND", 1)
     statuses = set()
     for seed in seeds:
         case, distinct = some_drawn(seed), bool(seed % 2)
@@ -207,7 +207,7 @@ def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
 def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
     # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
     monkeypatch.setattr(search, "_FIRST", 5)
-    monkeypatch.setattr(likely, "_UNLIKELY", (0.2, 0.1))
+    monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.2, 0.1))
     case = binary(*size)
     answer = attacked(case, clock=Clock(1.0))
     assert answer.status in ("feasible", "unknown")

@@ -34,8 +34,8 @@ from treeleak.schema import (
     Ordinal,
     Schema,
 )
-from treeleak.side_information.given import Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import SideInformation
 
 RULED = (
     Schema(
@@ -150,7 +150,9 @@ def test_a_population_speaks_where_counts_are_silent():
         a = np.tile([0.0, 1.0], 100)
         table = pd.DataFrame({"a": a, "b": a if same else 1 - a})
         told = Population.of(table, geometry.schema, geometry.release)
-        answer = run.known_draws(evidence, geometry, Clock(60.0), 0, Given(population=told))
+        answer = run.known_draws(
+            evidence, geometry, Clock(60.0), 0, SideInformation(population=told)
+        )
         assert answer.values.rows(answer.rows[0].values, 2)[0].tolist() == [1.0, same]
 
 

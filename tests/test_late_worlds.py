@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.world_runs import _in_time
-from treeleak.partition.values import values_of
+from treeleak.attacks.exact.annealing_runs import _in_time
+from treeleak.attacks.exact.world import Solution
+from treeleak.partition.value_index import values_of
 
 
 class Stopwatch:
@@ -24,7 +24,7 @@ class Stopwatch:
 def worlds(n):
     rng = np.random.default_rng(0)
     rows = [np.sort(rng.integers(0, 2, (4, 1)), axis=0) for _ in range(n)]
-    return [World(np.zeros(4, dtype=np.int64), own, (7 * k) % n) for k, own in enumerate(rows)]
+    return [Solution(np.zeros(4, dtype=np.int64), own, (7 * k) % n) for k, own in enumerate(rows)]
 
 
 def kept(n, left, each):

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.releases import random_tree
-from treeleak.attacks.real_valued.layers import (
+from treeleak.attacks.loss_sums.layers import (
     Bounds,
     Groups,
     Layer,
     _shared_out,
     choices,
     effort,
-    flown,
     held,
     met,
+    propagate_flows,
 )
-from treeleak.attacks.real_valued.node_totals import NodeTotals
+from treeleak.attacks.loss_sums.node_totals import NodeTotals
 
 SEEDS = st.integers(0, 10**6)
 CUTS = [[0.5, 1.5, 2.5]] * 2
@@ -118,7 +118,7 @@ def two_layers(seed, *, rows=True, sums=True):
 def test_bounds_that_agree_still_hold_the_truth(seed):
     _, layers, bounds, truth = two_layers(seed)
     before = [each.copy() for each in bounds]
-    assert flown(layers, bounds, {0, 1})
+    assert propagate_flows(layers, bounds, {0, 1})
     for layer, old, own, right in zip(layers, before, bounds, truth, strict=True):
         assert (old.least <= own.least).all()
         assert (own.least <= right).all()
@@ -136,7 +136,7 @@ def test_bounds_that_agree_still_hold_the_truth(seed):
         np.testing.assert_array_equal(own[at], behind[:, 0])
     # What agrees stays as it is.
     kept = [each.copy() for each in bounds]
-    assert flown(layers, bounds, {0, 1})
+    assert propagate_flows(layers, bounds, {0, 1})
     for one, two in zip(kept, bounds, strict=True):
         np.testing.assert_array_equal(one.least, two.least)
         np.testing.assert_array_equal(one.most, two.most)
@@ -147,13 +147,13 @@ def test_what_the_second_tree_says_is_heard_in_the_first(seed):
     _, layers, bounds, truth = two_layers(seed)
     # The second tree tells all rows of its parts, and nothing else says how many there are.
     bounds[1] = Bounds(truth[1].copy(), truth[1].copy())
-    assert flown(layers, bounds, {1})
+    assert propagate_flows(layers, bounds, {1})
     leaves = layers[0].tree.leaves
     np.testing.assert_array_equal(bounds[0].least[:, leaves], truth[0][:, leaves])
     # All rows of the first group in one leaf more than there are: nothing agrees.
     bounds[1].most[0, 0] += 1
     bounds[1].least[0] = bounds[1].most[0] = bounds[1].most[0, 0]
-    assert not flown(layers, bounds, {1}) or len(layers[1].tree.leaves) == 1
+    assert not propagate_flows(layers, bounds, {1}) or len(layers[1].tree.leaves) == 1
 
 
 def brute_force(layer, bounds, groups, v):
@@ -173,7 +173,7 @@ def brute_force(layer, bounds, groups, v):
 @given(seed=SEEDS)
 def test_choices_of_a_node_are_those_that_meet_its_sums(rows, sums, seed):
     groups, layers, bounds, truth = two_layers(seed, rows=rows, sums=sums)
-    assert flown(layers, bounds, {0, 1})
+    assert propagate_flows(layers, bounds, {0, 1})
     for layer, own, right in zip(layers, bounds, truth, strict=True):
         assert met(layer, Bounds(right, right), np.ones(layer.tree.n_nodes, bool))
         for v in np.flatnonzero(own.open):

@@ -24,7 +24,7 @@ from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import attempts, settling
+from treeleak.attacks.large_grid import bayes_estimate, restarts
 from treeleak.core import clock as clock_module
 from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
@@ -341,7 +341,7 @@ def test_an_interrupt_keeps_the_best_rows_so_far():
 @pytest.mark.slow
 def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
     case, turns = impossible(), []
-    on = attempts.all_walked
+    on = restarts.all_walked
 
     def slower(*given):
         turns.append(True)
@@ -351,7 +351,7 @@ def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
                 pass
         return on(*given)
 
-    monkeypatch.setattr(attempts, "all_walked", slower)
+    monkeypatch.setattr(restarts, "all_walked", slower)
     short = Clock.cut_short
     monkeypatch.setattr(Clock, "cut_short", lambda own, *_: short(own, 0.1))
     clock = Clock(0.5)
@@ -367,7 +367,7 @@ def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_many_values_to_weigh(kind, monkeypatch):
-    monkeypatch.setattr(settling, "_MOST_SHARES", 1)
+    monkeypatch.setattr(bayes_estimate, "_MOST_SHARES", 1)
     case = Stated(SMALL, 4, kind, 12)
     answer = walked(case, Clock(60.0))
     check_form(answer, case)
@@ -378,7 +378,7 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
 
 
 def test_values_are_not_weighed_when_time_is_up_before(monkeypatch):
-    monkeypatch.setattr(settling, "_LATE", 1)
+    monkeypatch.setattr(bayes_estimate, "_LATE", 1)
     case, clock = Stated(SMALL, 4, "rows", 12), Clock(60.0)
     assert (walked(case, Clock(60.0)).rows[0].confidence != 0.5).any()
     clock.report = lambda told: clock.stop() if "drawing" in told.stage else None

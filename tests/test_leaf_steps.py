@@ -17,8 +17,8 @@ from helpers.boosted import bits, needs, rows_of_A
 from helpers.cli import run
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.evidence import LeafSteps
-from treeleak.reconstruction.question import Question
+from treeleak.evidence import LeafValueEvidence
+from treeleak.reconstruction.request import ReconstructionRequest
 from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -65,7 +65,7 @@ def test_values_alone_give_the_rows_back(kind, seed):
     release = stripped(model_of(kind).fit(X, y))
     found = treeleak.reconstruct(release, bits(release), time_limit=60)
     assert found.status == "feasible"
-    assert found.evidence.startswith(LeafSteps.kind)
+    assert found.evidence.startswith(LeafValueEvidence.kind)
     assert FROM_STEPS in found.notes
     assert (SHARES in found.notes) == (kind != "regularised")
     assert cells(release, found.X, found.y) == cells(release, X, y)
@@ -126,7 +126,7 @@ def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, m
     fitting = replace(release.ensemble.fitting, assumed=True)
     ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
     release = replace(release, ensemble=ensemble)
-    ask, limits = Question.answer, []
+    ask, limits = ReconstructionRequest.answer, []
 
     def answer(question, use_distinct, clock):
         limits.append(clock.limit)
@@ -137,7 +137,7 @@ def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, m
             raise NotCovered("no")
         return ask(question, use_distinct, Clock.of(1e-9))
 
-    monkeypatch.setattr(Question, "answer", answer)
+    monkeypatch.setattr(ReconstructionRequest, "answer", answer)
     found = treeleak.reconstruct(release, bits(release), time_limit=100)
     if others == "late":
         assert len(limits) == 2

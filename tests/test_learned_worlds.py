@@ -19,10 +19,10 @@ from helpers.releases import counted, random_tree
 from treeleak import metrics
 from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact import world_chains
-from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
+from treeleak.attacks.exact.annealing_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.run import exact
-from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.world_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers import integer
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
@@ -50,7 +50,7 @@ def a_prior(values, seed: int) -> TreePrior:
     return TreePrior.fitted(rows, 6.0, radix, values.atom_weights)
 
 
-def all_worlds(land: Land, s: int, prior: TreePrior) -> dict[tuple[int, ...], float]:
+def all_worlds(land: ChainContext, s: int, prior: TreePrior) -> dict[tuple[int, ...], float]:
     """Every table of points of a system that meets all counts, and its probability."""
     space, places = land.searches[s].space, land.places[s]
     log = prior.log_prior(places.atoms.astype(np.int64))
@@ -65,7 +65,7 @@ def all_worlds(land: Land, s: int, prior: TreePrior) -> dict[tuple[int, ...], fl
 @pytest.mark.parametrize("seed", spread([0, 3, 5], fast=2))
 def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=6, n_trees=4)
-    land = Land.of(searches, geometry, values)
+    land = ChainContext.of(searches, geometry, values)
     prior = a_prior(values, seed)
     chain = WorldChain.started(land, seed, as_kernel_prior(prior))
     open_ = [s for s, search in enumerate(searches) if search.can_move]
@@ -90,7 +90,7 @@ def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> N
 @pytest.mark.parametrize("seed", range(6))
 def test_a_chain_keeps_its_books(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    land = Land.of(searches, geometry, values)
+    land = ChainContext.of(searches, geometry, values)
     chain = WorldChain.started(land, seed)
     for temperature in (3.0, 1.0, 0.3):
         chain, _ = chain.learned().walked(20.0, temperature, 0.3)
@@ -109,7 +109,7 @@ def test_a_chain_keeps_its_books(seed: int) -> None:
 def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> None:
     evidence, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
     clock = Clock(600.0)
-    found = learned_worlds(searches, geometry, values, clock, seed, BRIEF)
+    found = posterior_under_learned_prior(searches, geometry, values, clock, seed, BRIEF)
     if found is None:
         assert not any(search.can_move for search in searches)
         return
@@ -120,7 +120,7 @@ def test_the_world_that_is_nearest_to_the_middle_meets_all_counts(seed: int) -> 
         world, sure = found.world(s, [], clock, seed)
         assert world.misfit == 0
         assert ((sure > 0) & (sure <= 1)).all()
-        live = np.concatenate([search.settled, search.live_points(world.points)])
+        live = np.concatenate([search.fixed_points, search.live_points(world.points)])
         point, label = (
             search.system.points[search.live[live]],
             search.system.label[search.live[live]],
@@ -138,7 +138,7 @@ def without_worlds(monkeypatch, **size):
     monkeypatch.setattr(world_chains, "_COLDEST", HOT.warm)
     for seed in range(8):
         _, geometry, values, searches = opened(seed, **size)
-        found = learned_worlds(searches, geometry, values, Clock(600.0), seed, HOT)
+        found = posterior_under_learned_prior(searches, geometry, values, Clock(600.0), seed, HOT)
         for s, search in enumerate(searches):
             if found is not None and search.can_move and not found.worlds(s):
                 yield seed, s, found, IntegerProblem(search.system, bounds(search.system))
@@ -151,7 +151,7 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch
         assert not found.near(s, None, clock, seed).worlds(s)
         worlds = found.near(s, problem, clock, seed).worlds(s)
         assert worlds
-        search = found.land.searches[s]
+        search = found.context.searches[s]
         for world in worlds:
             assert not search.system.residual(search.histogram(world)).any()
     assert cases
@@ -171,11 +171,11 @@ def test_of_a_problem_that_is_too_large_the_part_that_chains_saw_is_solved(monke
 @pytest.mark.parametrize("seed", range(6))
 def test_a_look_for_a_world_leaves_what_was_learned_as_it_was(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    land, clock = Land.of(searches, geometry, values), Clock(600.0)
+    land, clock = ChainContext.of(searches, geometry, values), Clock(600.0)
     chain, _ = WorldChain.started(land, seed).walked(5.0, 6.0, 0.3)
     for s, search in enumerate(searches):
         looked = chain.frozen(s, 0.25, 2, BRIEF, clock)
-        assert looked.given is None
+        assert looked.fixed_prior is None
         assert np.array_equal(looked.hierarchy.log_share, chain.hierarchy.log_share)
         assert np.array_equal(looked.residual[s], search.space.residual(looked.points[s]))
         for other in range(len(searches)):
@@ -221,7 +221,8 @@ def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch)
 def test_equal_seeds_find_the_same() -> None:
     _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
     found = [
-        learned_worlds(searches, geometry, values, Clock(600.0), seed, BRIEF) for seed in (1, 1, 2)
+        posterior_under_learned_prior(searches, geometry, values, Clock(600.0), seed, BRIEF)
+        for seed in (1, 1, 2)
     ]
     first, again, other = (f.samples.atoms for f in found if f is not None)
     assert np.array_equal(first, again)
@@ -232,7 +233,7 @@ def test_nothing_is_learned_where_time_is_up() -> None:
     _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
     clock = Clock(600.0)
     clock.stop()
-    assert learned_worlds(searches, geometry, values, clock, 0, BRIEF) is None
+    assert posterior_under_learned_prior(searches, geometry, values, clock, 0, BRIEF) is None
 
 
 def test_what_was_drawn_is_kept_where_time_ends() -> None:
@@ -245,14 +246,14 @@ def test_what_was_drawn_is_kept_where_time_ends() -> None:
 
     clock.report = stop
     plan = replace(BRIEF, chains=6, samples=50)
-    found = learned_worlds(searches, geometry, values, clock, 0, plan)
+    found = posterior_under_learned_prior(searches, geometry, values, clock, 0, plan)
     assert found is not None
     assert 0 < len(found.samples) < plan.chains * plan.samples
 
 
 def test_samples_are_taken_from_one_chain_after_the_other() -> None:
     _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    found = learned_worlds(searches, geometry, values, Clock(600.0), 0, BRIEF)
+    found = posterior_under_learned_prior(searches, geometry, values, Clock(600.0), 0, BRIEF)
     assert found is not None
     chain = found.samples.chain[found.samples.in_turn]
     assert chain.tolist() == [*range(BRIEF.chains)] * BRIEF.samples

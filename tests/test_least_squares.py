@@ -16,16 +16,16 @@ from scipy.sparse import csr_array
 
 from helpers.boosted import compositions
 from helpers.examples import examples
-from treeleak.attacks.real_valued import columns as columns_module
-from treeleak.attacks.real_valued import least_squares
-from treeleak.attacks.real_valued.certificate import only_one
-from treeleak.attacks.real_valued.columns import Columns, _each_once
-from treeleak.attacks.real_valued.integral import whole_groups, whole_near
-from treeleak.attacks.real_valued.kernels import descend, drop, solve
-from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.attacks.loss_sums import columns as columns_module
+from treeleak.attacks.loss_sums import least_squares
+from treeleak.attacks.loss_sums.certificate import only_one
+from treeleak.attacks.loss_sums.columns import Columns, _each_once
+from treeleak.attacks.loss_sums.integral import whole_groups, whole_near
+from treeleak.attacks.loss_sums.kernels import descend, drop, solve
+from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.core.clock import Clock
-from treeleak.evidence import Statements
-from treeleak.evidence.statements import EXACT, Equal
+from treeleak.evidence import LinearConstraints
+from treeleak.evidence.linear_constraints import EXACT, Equal
 from treeleak.release.statistics import HESSIAN, ROWS
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -252,7 +252,7 @@ def some_columns(rng, *, real=True, blur=0.0):
         place, length = None, n_leaves
         if rng.random() < 0.5:
             place, length = rng.integers(-1, 3, n_leaves), 3
-        told = Statements(
+        told = LinearConstraints(
             ROWS if counts is None else HESSIAN, np.zeros(length), place=place, counts=counts,
             by_label=counts is not None,
             scale=rng.random(length) + 0.2 if rng.random() < 0.7 else None,
@@ -343,7 +343,7 @@ def solutions(columns, n_rows):
 
 def rows_counted(columns, n_rows):
     """The columns, with one statement more: how many rows there are."""
-    told = Statements(ROWS, np.array([float(n_rows)]), place=_first_tree(columns))
+    told = LinearConstraints(ROWS, np.array([float(n_rows)]), place=_first_tree(columns))
     return replace(columns, families=(told, *columns.families))
 
 
@@ -387,7 +387,7 @@ def test_no_proof_where_rounding_hides_another_answer():
     leaf, label = np.array([[0], [1]], dtype=np.int32), np.zeros(2, dtype=np.int64)
     m = np.array([3, 0])
     for tolerance, sure in ((1e-6, True), (1e-3, False)):
-        told = Statements(
+        told = LinearConstraints(
             HESSIAN, np.array([0.75]), Equal(np.array([tolerance])), place=np.zeros(2, dtype=int),
             counts=weights,
         )  # fmt: skip
@@ -398,7 +398,7 @@ def test_no_proof_where_rounding_hides_another_answer():
 
 def test_no_proof_where_columns_in_use_are_alike():
     leaf, label = np.array([[0], [0], [1]], dtype=np.int32), np.zeros(3, dtype=np.int64)
-    told = Statements(ROWS, np.array([4.0, 0.0]))
+    told = LinearConstraints(ROWS, np.array([4.0, 0.0]))
     columns = Columns((told,), leaf, label, 2)
     assert not only_one(columns, np.array([0, 1]), np.array([2, 2]), Clock(9.0))
     assert not only_one(columns, np.array([0]), np.array([4]), Clock(9.0))
@@ -413,7 +413,7 @@ def test_many_statements_are_looked_through(monkeypatch):
         leaf_start = np.array([0, 2, 4])
 
     leaf = np.array([[0, 2], [1, 3]])
-    told = Statements(ROWS, np.array([1.0, 2.0, 1.0, 2.0]))
+    told = LinearConstraints(ROWS, np.array([1.0, 2.0, 1.0, 2.0]))
     own = Columns.of(Geometry(), [told], leaf, np.zeros(2, dtype=np.int64))
     assert len(own.right) == 2
     assert own.met(np.arange(2), np.array([1, 2]))
@@ -492,6 +492,6 @@ def test_rows_that_exchange_their_columns_are_made_whole():
 
 
 def test_where_all_columns_depend_on_those_in_use_whole_numbers_are_not_looked_for(monkeypatch):
-    monkeypatch.setattr("treeleak.attacks.real_valued.integral._MOST_USED", 5)
+    monkeypatch.setattr("treeleak.attacks.loss_sums.integral._MOST_USED", 5)
     columns = counted(np.ones((1, 30)), np.array([3.0]))
     assert whole_near(columns, np.arange(2), np.array([1.5, 1.5]), 3, Clock(60.0), 0) is None

@@ -16,14 +16,18 @@ from helpers.boosted import LIBRARIES, evidence_of, needs, rows_of_A, some_relea
 from helpers.examples import examples
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
-from treeleak.attacks.real_valued.search import Search
+from treeleak.attacks.loss_sums.search import Search
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
 from treeleak.evidence import LossSums
-from treeleak.evidence.assumed import Assumed
-from treeleak.evidence.positives import UNTOLD, digits, positives
+from treeleak.evidence.class_counts_from_gradients import (
+    UNTOLD,
+    class_counts_from_gradients,
+    digits,
+)
+from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.predictions import at_leaves
-from treeleak.evidence.statements import Equal
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.fitting import _solved, _sure
@@ -73,7 +77,7 @@ def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
     for told in evidence.statements():
         assert told.met(leaf, y).all(), told.quantity
     assert leaves_off(release, X, y) == 0
-    found = positives(evidence, leaf, np.ones(len(X), dtype=np.int64))
+    found = class_counts_from_gradients(evidence, leaf, np.ones(len(X), dtype=np.int64))
     true = np.bincount(leaf.ravel(), np.repeat(y, leaf.shape[1]), len(found.number))
     told = found.number != UNTOLD
     assert found.whole
@@ -130,7 +134,7 @@ def test_the_last_digits_of_sums_are_those_of_the_rows(library, seed):
         return
     evidence, _, _, leaf, y = case
     ones = np.ones(len(y), dtype=np.int64)
-    number = positives(evidence, leaf, ones).number
+    number = class_counts_from_gradients(evidence, leaf, ones).number
     found = digits(evidence, leaf, ones, number)
     told = np.flatnonzero(~np.isnan(found.sums))
     if library == "xgboost":
@@ -183,7 +187,7 @@ def test_numbers_of_classes_follow_from_newtons_steps(seed, steps):
     release = replace(release, n_rows=len(X))
     evidence = LossSums(Geometry.of(release, schema))
     leaf = rows_of_A(release, X)
-    found = positives(evidence, leaf, np.ones(len(X), dtype=np.int64))
+    found = class_counts_from_gradients(evidence, leaf, np.ones(len(X), dtype=np.int64))
     true = np.bincount(leaf.ravel(), np.repeat(y, leaf.shape[1]), len(found.number))
     np.testing.assert_array_equal(found.number, true)
     assert leaves_off(release, X, y) == 0
@@ -202,7 +206,7 @@ def test_sums_too_rough_to_tell_one_row_tell_no_number():
 
     leaf = rows_of_A(release, X)
     ones = np.ones(len(X), dtype=np.int64)
-    found = positives(Rough(Geometry.of(release, schema)), leaf, ones)
+    found = class_counts_from_gradients(Rough(Geometry.of(release, schema)), leaf, ones)
     held = np.bincount(leaf.ravel(), minlength=len(found.number))
     assert found.whole
     assert (found.number[held > 0] == UNTOLD).all()
@@ -261,7 +265,7 @@ def test_files_of_xgboost_give_their_learning_rate(folder, name):
     release = to_release(MODELS / folder / name)
     fitting, rate = release.ensemble.fitting, release.ensemble.learning_rate
     assert (fitting.loss, fitting.l2, rate) == ("logistic", 1.0, 0.3)
-    assert LossSums.fitting(Assumed(release)) is not None
+    assert LossSums.fitting(SamplingAssumptions(release)) is not None
 
 
 @pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("*-*")))
@@ -275,7 +279,7 @@ def test_other_losses_and_samples_are_not_taken_for_sums_of_the_loss(folder):
             continue
         release = to_release(MODELS / folder / name, trust_pickle=True)
         # Trees of one round ("forest") all begin where the round before ended.
-        assert release.not_covered or LossSums.fitting(Assumed(release)) is None
+        assert release.not_covered or LossSums.fitting(SamplingAssumptions(release)) is None
 
 
 @examples(300, fast=20)
@@ -369,7 +373,7 @@ def test_leaf_values_after_many_steps_tell_that_a_row_is_another_one():
     chosen, m = found.used()
     m = m.copy()
     m[np.argsort(m)[-2:]] += [1, -1]
-    moved = search.classed(found.kinds, chosen, m, np.ones(len(m)))
+    moved = search.classed(found.column_set, chosen, m, np.ones(len(m)))
     again = search.by_steps(moved)
     np.testing.assert_array_equal(again.cells, found.cells)
-    np.testing.assert_array_equal(again.told.m, found.told.m)
+    np.testing.assert_array_equal(again.constraints.m, found.constraints.m)

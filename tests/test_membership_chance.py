@@ -20,7 +20,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.reconstruction.membership import Held, Smoothing
-from treeleak.reconstruction.spread import GROWTH, spread_of
+from treeleak.reconstruction.overdispersion import GROWTH, spread_of
 
 N, KINDS = 4, 5
 

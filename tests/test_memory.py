@@ -18,8 +18,8 @@ from treeleak.auditing import run
 from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require
 from treeleak.metrics.matching import pair_costs
-from treeleak.partition import Geometry, values
-from treeleak.partition.values import _distance, values_in
+from treeleak.partition import Geometry, value_index
+from treeleak.partition.value_index import _distance, values_in
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost import fitting
 from treeleak.release.readers.release_file import release_from_dict
@@ -63,8 +63,8 @@ def test_distances_of_too_many_values_to_keep_are_compared_in_parts(
     share = rng.random((7, kept.n_values))
     rows = [kept.start[:-1] + rng.integers(np.diff(kept.start), size=(n, 4)) for n in (7, 9)]
     cost, pairs = kept.expected_cost(share), kept.between(*rows)
-    monkeypatch.setattr(values, "_KEPT", 0)
-    monkeypatch.setattr(values, "_BLOCK", 100)
+    monkeypatch.setattr(value_index, "_KEPT", 0)
+    monkeypatch.setattr(value_index, "_BLOCK", 100)
     np.testing.assert_allclose(parted.expected_cost(share), cost, rtol=1e-9)
     np.testing.assert_array_equal(parted.between(*rows), pairs)
 

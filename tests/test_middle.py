@@ -16,7 +16,7 @@ from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import ValueIndex, values_of
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Schema
 
@@ -100,7 +100,7 @@ def test_many_rows_are_compared_by_atoms(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)
     monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
-    monkeypatch.setattr(Samples, "alike", None)
+    monkeypatch.setattr(Samples, "draw_values", None)
     result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     assert len(result.X) == 60
     assert result.expected_error > 0
@@ -134,9 +134,9 @@ def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
     samples = result.posterior.samples
     values, rng = samples.values, np.random.default_rng(0)
     a = next(a for a, p in enumerate(values.parts) if getattr(p.attribute, "missing", False))
-    assert a in values.untested
+    assert a in values.unsplit_binaries
     share = [
-        (samples.alike(samples.numbered(k), rng)[:, a] == values.start[a + 1] - 1).mean()
+        (samples.draw_values(samples.numbered(k), rng)[:, a] == values.start[a + 1] - 1).mean()
         for k in range(len(samples))
     ]
     prior = samples.value_prior[values.start[a] : values.start[a + 1]]
@@ -147,14 +147,14 @@ def test_an_untested_column_has_one_share_of_ones_in_a_dataset():
     X, y = table(200, 3)
     samples = samples_of(shallow(X, y, 0), n=30, rows=400)
     values = samples.values
-    assert len(values.untested) >= WIDTH - 3
+    assert len(values.unsplit_binaries) >= WIDTH - 3
     share, weight = samples._shares
     rng = np.random.default_rng(0)
     seen = []
     for k in range(30):
-        drawn = samples.alike(samples.numbered(k), rng)
+        drawn = samples.draw_values(samples.numbered(k), rng)
         assert (values.atom_of[drawn] == samples.numbered(k)).all()
-        seen += (drawn - values.start[:-1])[:, list(values.untested)].mean(axis=0).tolist()
+        seen += (drawn - values.start[:-1])[:, list(values.unsplit_binaries)].mean(axis=0).tolist()
     mean, spread = share @ weight, np.sqrt(share**2 @ weight - (share @ weight) ** 2)
     assert np.mean(seen) == pytest.approx(mean, abs=0.05)
     assert np.std(seen) == pytest.approx(spread, abs=0.05)
@@ -167,7 +167,7 @@ def test_values_are_drawn_as_their_prior_says(data, seed):
     cut = data.draw(st.integers(1, len(sizes) - 1))
     atom_of = np.repeat(np.arange(len(sizes)), sizes)
     start = np.array([0, sum(sizes[:cut]), sum(sizes)])
-    values = Values((), start, np.array([0, cut, len(sizes)]), atom_of)
+    values = ValueIndex((), start, np.array([0, cut, len(sizes)]), atom_of)
     rng = np.random.default_rng(seed)
     weight = rng.random(len(atom_of)) * (rng.random(len(atom_of)) < 0.7)
     weight[np.searchsorted(atom_of, np.arange(len(sizes)))] += 0.1

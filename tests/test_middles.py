@@ -15,21 +15,21 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples, spread
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid import between_thresholds
+from treeleak.attacks.large_grid.bayes_estimate import estimate_rows
 from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.medians import medians as medians_of
-from treeleak.attacks.large_grid.middle_kernels import Standing, stand, walk_between
-from treeleak.attacks.large_grid.middles import Middles
-from treeleak.attacks.large_grid.name_kernels import rename
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
+from treeleak.attacks.large_grid.midpoint_kernels import Standing, stand, walk_between
+from treeleak.attacks.large_grid.relabel_kernels import relabel_column_values
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.settling import settled
-from treeleak.attacks.large_grid.walkers import Found, Walker
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
@@ -80,7 +80,7 @@ class Case:
     def lay_out(self, table: np.ndarray, y: np.ndarray) -> None:
         """Lay out the tests, and note the training rows in the order of the constraints."""
         self.values = values_of(self.geometry.parts, 2)
-        middles = Middles.of(self.constraints, self.values)
+        middles = MidpointConstraints.of(self.constraints, self.values)
         assert middles is not None
         self.middles = middles
         atoms = [
@@ -185,7 +185,7 @@ def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, pri
     s = case.standing(case.anywhere(np.random.default_rng(seed)), seed)
     walk_between(case.middles.splits, s, case.middles.log_share(s, 2), s.label, 500, price, breach)
     before, energy = s.rank.copy(), price * s.total[0] + breach * s.total[1]
-    rename(case.middles.splits, s, case.middles.listed, price, breach)
+    relabel_column_values(case.middles.splits, s, case.middles.listed, price, breach)
     counted_anew(case, s)
     assert price * s.total[0] + breach * s.total[1] <= energy + 1e-9
     for a, (old, new) in enumerate(zip(before.T, s.rank.T, strict=True)):
@@ -218,7 +218,7 @@ def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
     stand(case.middles.splits, s)
     begun = int(s.total[1])
     for _ in range(3):
-        rename(case.middles.splits, s, case.middles.listed, 1.0, 1.0)
+        relabel_column_values(case.middles.splits, s, case.middles.listed, 1.0, 1.0)
     counted_anew(case, s)
     assert s.total[0] == 0
     assert 4 * s.total[1] < begun
@@ -237,7 +237,7 @@ class Known(Case):
         domains = Domains.of(self.evidence)
         assert domains.narrow(Clock(np.inf)) < 0
         nothing = np.zeros(n, dtype=bool)
-        self.constraints = walled(
+        self.constraints = restrict_to_domains(
             RowConstraints.of_known(self.evidence, self.geometry, y, nothing, None), domains
         )
         self.lay_out(X.to_numpy(float), y)
@@ -311,9 +311,9 @@ def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     astray = case.anywhere(np.random.default_rng(0))
     walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
     assert walkers[0].misfit
-    found = Found.of(walkers, walkers[0], 0)
+    found = WalkResult.of(walkers, walkers[0], 0)
     clock = stopping(60)
-    rows, far = settled(found, case.values, case.constraints, clock, "")
+    rows, far = estimate_rows(found, case.values, case.constraints, clock, "")
     own = case.values.atom_of[rows.values] - case.values.atom_start[:-1]
     assert case.constraints.misfit(own[:, :-1].astype(np.int32), own[:, -1]) == rows.misfit
     assert rows.misfit < walkers[0].misfit
@@ -384,7 +384,7 @@ def test_thresholds_that_are_no_middles_say_nothing(are):
     release = replace(case.release, thresholds_are=are)
     geometry = Geometry.of(release, SCHEMA)
     constraints = RowConstraints.of_exact(evidence_for(release)(geometry), geometry)
-    assert Middles.of(constraints, case.values) is None
+    assert MidpointConstraints.of(constraints, case.values) is None
 
 
 def test_without_time_there_are_no_datasets():

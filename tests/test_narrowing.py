@@ -11,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import treeleak
 from treeleak import Numeric, Ordinal, Schema
+from treeleak.reconstruction import interval_imputation as of_numbers
 from treeleak.reconstruction import narrowing
-from treeleak.reconstruction import numbers as of_numbers
 from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws

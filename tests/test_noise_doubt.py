@@ -17,7 +17,7 @@ from helpers.releases import stumps
 from helpers.tables import compas_sample
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
-from treeleak.reconstruction.remarks import of_noise
+from treeleak.reconstruction.quality_notes import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count
 from treeleak.release.noise.doubt import (

@@ -30,7 +30,7 @@ from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
@@ -46,7 +46,7 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
@@ -315,7 +315,7 @@ def before_anything(land, belief, rng, times):
     out[:, 2] = rng.choice(forests(len(radix)), times)
     at = 4
     for a, r in enumerate(radix):
-        s = belief.size[land.ground.start[a]]
+        s = belief.size[land.grid.start[a]]
         first = alpha * (2 - 2 * q if belief.flag[a] else s)
         m = rng.beta(first, alpha * r - first) if r > 1 else np.ones(times)
         m = np.maximum(m, 1e-26)
@@ -335,11 +335,11 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
     rng = np.array([11], dtype=np.uint64)
     width = 4 + 5 * len(land.radix)
     atoms = np.zeros((land.n_rows, len(land.radix)), dtype=np.int16)
-    imagine(rng, atoms, land.ground, belief, 50)
+    imagine(rng, atoms, land.grid, belief, 50)
     found, alone = np.zeros((20_000, width)), np.zeros((20_000, width))
-    _in_turn(rng, atoms, atoms, land.ground, belief, found)
+    _in_turn(rng, atoms, atoms, land.grid, belief, found)
     # Rows, and with them the model, as they are without any rows to learn from.
-    _in_turn(rng, atoms[:0], atoms, land.ground, belief, alone)
+    _in_turn(rng, atoms[:0], atoms, land.grid, belief, alone)
     expected = before_anything(land, belief, np.random.default_rng(0), 200_000)
     columns = np.arange(width)
     from_rows = (columns >= 4) & ((columns - 4) % 5 >= 3)
@@ -366,7 +366,7 @@ def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
         atoms[:, -2] = atoms[:, 0] % land.radix[-2]
     state = np.array([seed + 1], dtype=np.uint64)
     for _ in range(30):
-        relearn(state, atoms, land.ground, belief)
+        relearn(state, atoms, land.grid, belief)
         assert sorted(belief.order) == list(range(len(land.radix)))
         place = np.argsort(belief.order)
         for a, up in enumerate(belief.parent):
@@ -375,7 +375,7 @@ def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
             lines = land.radix[belief.parent[a]] if belief.parent[a] >= 0 else 1
             own = belief.log_share[belief.offset[a] :][: lines * r].reshape(lines, r)
             np.testing.assert_allclose(np.exp(own).sum(axis=1), 1.0)
-            first = land.ground.start[a]
+            first = land.grid.start[a]
             assert belief.marginal[first : first + r].sum() == pytest.approx(1.0)
 
 
@@ -388,7 +388,7 @@ def test_pairs_of_attributes_too_large_for_a_table_are_never_taken():
     atoms = np.column_stack([x, x, x % 2, x // 2]).astype(np.int16)
     state, met = np.array([1], dtype=np.uint64), set()
     for _ in range(200):
-        relearn(state, atoms, land.ground, belief)
+        relearn(state, atoms, land.grid, belief)
         met |= {(a, int(up)) for a, up in enumerate(belief.parent) if up >= 0}
     assert not met & {(0, 1), (1, 0)}
     assert met & {(2, 0), (0, 2), (2, 1), (1, 2)}
@@ -398,7 +398,7 @@ def test_rows_are_drawn_as_often_as_the_model_says():
     land = land_for(*LIKE["a group"])
     belief, rng = chains.hierarchy_of(land.values, 1), np.array([2], dtype=np.uint64)
     atoms = np.zeros((40, len(land.radix)), dtype=np.int16)
-    imagine(rng, atoms, land.ground, belief, 60)
+    imagine(rng, atoms, land.grid, belief, 60)
     belief.parent[:] = [2, 0, -1, 1]
     belief.order[:] = [2, 0, 1, 3]
     for a, up in enumerate(belief.parent):
@@ -409,10 +409,10 @@ def test_rows_are_drawn_as_often_as_the_model_says():
     times = 30_000
     seen = np.zeros(tuple(land.radix))
     for _ in range(times):
-        draw_row(rng, atoms[0], land.ground, prior)
+        draw_row(rng, atoms[0], land.grid, prior)
         seen[tuple(atoms[0])] += 1
     rows = itertools.product(*(range(r) for r in land.radix))
-    log = [log_prior_of(np.array(row, dtype=np.int16), 0, prior, land.ground.radix) for row in rows]
+    log = [log_prior_of(np.array(row, dtype=np.int16), 0, prior, land.grid.radix) for row in rows]
     assert chisquare(seen.ravel(), times * np.exp(log)).pvalue > 1e-3
 
 
@@ -429,7 +429,7 @@ def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
     own = np.zeros((5, len(land.radix)), dtype=np.int16)
     imagined = []
     for _ in range(10_000):
-        imagine(rng, own, land.ground, belief, 2)
+        imagine(rng, own, land.grid, belief, 2)
         imagined.append(own.copy())
     found, expected = (looks_like(np.array(x)) for x in (atoms, imagined))
     batches = found.reshape(20, -1, found.shape[1]).mean(axis=1)
@@ -812,7 +812,7 @@ def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, tim
         belief = chains.hierarchy_of(land.values, 1)
         atoms = np.zeros((n_rows, len(land.radix)), dtype=np.int16)
         state = np.array([seed + 1], dtype=np.uint64)
-        imagine(state, atoms, land.ground, belief, 100)
+        imagine(state, atoms, land.grid, belief, 100)
         X, y = written(land, atoms)
         trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(4)]
         release = counted(trees, schema.columns, X, y, 2)

@@ -13,10 +13,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from helpers.worlds import opened
 from treeleak import reconstruct
-from treeleak.attacks.exact.learned_worlds import PLAN, learned_worlds
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves
 from treeleak.attacks.exact.one_tree_kernels import redraw
-from treeleak.attacks.exact.world_chains import Land
+from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
+from treeleak.attacks.exact.world_chains import ChainContext
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import imagine, relearn
 from treeleak.core.clock import Clock
@@ -33,10 +33,10 @@ BRIEF = replace(PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0)
 
 def the_land(
     seed: int, schema: Schema = SMALL, n_rows: int = 5, n_trees: int = 1, depth: int = 2
-) -> Land:
+) -> ChainContext:
     """What all chains share behind a small model."""
     _, geometry, values, searches = opened(schema, seed, n_rows, n_trees, depth)
-    return Land.of(searches, geometry, values)
+    return ChainContext.of(searches, geometry, values)
 
 
 @pytest.mark.parametrize("schema", [SMALL, LONG])
@@ -45,7 +45,7 @@ def test_rows_of_a_box_are_drawn_as_often_as_what_rows_are_like_says(
     schema: Schema, seed: int
 ) -> None:
     land, rng, n = the_land(seed, schema, depth=5), np.random.default_rng(seed), 20_000
-    ground, values = land.ground, land.values
+    ground, values = land.grid, land.values
     state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
     hierarchy = hierarchy_of(values, 0)
     some = np.zeros((30, len(ground.radix)), dtype=np.int16)
@@ -126,7 +126,9 @@ def test_leaves_that_are_no_boxes_of_one_tree_are_walked() -> None:
     assert cut
     for land in cut:
         clock = Clock(600.0)
-        found = learned_worlds(land.searches, land.geometry, land.values, clock, 0, BRIEF)
+        found = posterior_under_learned_prior(
+            land.searches, land.geometry, land.values, clock, 0, BRIEF
+        )
         if found is None:
             assert not any(search.can_move for search in land.searches)
             continue
@@ -141,7 +143,7 @@ def test_equal_seeds_find_the_same_and_no_time_finds_nothing() -> None:
     land = next(own for own in lands if any(search.can_move for search in own.searches))
 
     def found(seed: int, clock: Clock):
-        return learned_worlds(land.searches, land.geometry, land.values, clock, seed)
+        return posterior_under_learned_prior(land.searches, land.geometry, land.values, clock, seed)
 
     first, again, other = (found(seed, Clock(600.0)) for seed in (1, 1, 2))
     assert first.leaves is not None

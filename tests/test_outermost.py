@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.partition.outermost import Outer, _rates, outer_sides
-from treeleak.reconstruction.outermost import beyond
+from treeleak.partition.tail_extrapolation import Outer, _rates, outer_sides
+from treeleak.reconstruction.tail_extrapolation import beyond
 
 
 def release(cuts, ranges=None):

@@ -10,23 +10,23 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import leaf_boxes, walking
-from treeleak.attacks.known_draws.beliefs import places_by_leaves
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
+from treeleak.attacks.known_draws.belief_propagation import places_by_leaves
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
-from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid import attempts
+from treeleak.attacks.large_grid import restarts
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Numeric, Schema
-from treeleak.side_information.given import NOTHING, KnownParts
+from treeleak.side_information.side_information import NOTHING, KnownParts
 
 COLUMNS = 4
 SCHEMA = Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(COLUMNS)])
@@ -149,7 +149,7 @@ def test_nothing_is_believed_against_what_is_known(forest):
 def test_rows_are_believed_where_walls_leave_them(forest):
     domains = Domains.of(forest.evidence)
     domains.narrow(Clock(0.5))
-    walls = walled(forest.constraints, domains)
+    walls = restrict_to_domains(forest.constraints, domains)
     own = forest.beliefs().within(walls.closed, walls.span, forest.y, Clock(60.0))
     own.believe()
     ends = np.cumsum(forest.evidence.geometry.radix)
@@ -206,7 +206,7 @@ def test_walks_begin_where_rows_probably_lie_and_may_forget_that(forest):
 
 @pytest.mark.parametrize("most", [np.inf, 0.0])
 def test_long_walks_are_led(monkeypatch, forest, most):
-    monkeypatch.setattr(attempts, "_LONG", most)
+    monkeypatch.setattr(restarts, "_LONG", most)
     begun = []
 
     def walks(constraints, values, clock, *given, **more):

@@ -25,8 +25,8 @@ from treeleak.core.errors import BadInput
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import NOTHING, Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import NOTHING, SideInformation
 from treeleak.verification.counts import check_rows
 
 SEEDS = st.integers(0, 2**32)
@@ -293,7 +293,7 @@ def some_population(geometry, rng):
     rows = pd.DataFrame(some_rows(geometry.schema, names, n_rows, rng), columns=names)
     if geometry.release.classes and rng.random() < 0.7:
         rows["label"] = rng.choice(geometry.release.classes, size=n_rows)
-    return Given(population=Population.of(rows, geometry.schema, geometry.release))
+    return SideInformation(population=Population.of(rows, geometry.schema, geometry.release))
 
 
 def answered(attack, evidence, geometry, known=NOTHING, seed=0):
@@ -371,7 +371,7 @@ def lopsided(n_rows, n_trees, bootstrap, seed=3):
     true = np.column_stack([X, y])
     table = pd.DataFrame(X, columns=schema.columns).assign(label=y)
     population = Population.of(table, schema, release)
-    return geometry, evidence, true, Given(population=population)
+    return geometry, evidence, true, SideInformation(population=population)
 
 
 def test_exact_counts_say_more_with_a_population_like_the_truth():

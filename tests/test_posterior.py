@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
 from treeleak.attacks.answer import most_worlds
-from treeleak.attacks.known_draws.placed import drawn_worlds
+from treeleak.attacks.known_draws.rows_from_marginals import drawn_worlds
 from treeleak.attacks.samples import Samples
 from treeleak.verification.counts import check_drawable
 

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued import sharing_out as module
-from treeleak.attacks.real_valued.layers import Groups
-from treeleak.attacks.real_valued.sharing_out import _in_turns, _likely, _Program, shared_out
+from treeleak.attacks.loss_sums import assign_rows_to_boxes as module
+from treeleak.attacks.loss_sums.assign_rows_to_boxes import (
+    _in_turns,
+    _likely,
+    _Program,
+    assign_rows_to_boxes,
+)
+from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.core.clock import Clock
 
 
@@ -72,7 +77,7 @@ def test_where_no_share_is_found_in_time_they_take_turns(monkeypatch):
 
     groups, leaf, _ = some_boxes(1)
     monkeypatch.setattr(module, "milp", lambda *_, **__: Nothing)
-    ((label, box),) = shared_out(groups, leaf, np.arange(2), Clock.of(60), 0)
+    ((label, box),) = assign_rows_to_boxes(groups, leaf, np.arange(2), Clock.of(60), 0)
     own = sorted(zip(groups.group[box], box, label, strict=True))
     assert own == listed(groups, _in_turns(groups, leaf))
 
@@ -80,7 +85,7 @@ def test_where_no_share_is_found_in_time_they_take_turns(monkeypatch):
 @given(st.integers(0, 10**6))
 def test_every_way_to_share_out_rows_meets_all_leaves(seed):
     groups, leaf, rows = some_boxes(seed)
-    ways = shared_out(groups, leaf, np.arange(2), Clock.of(60), seed)
+    ways = assign_rows_to_boxes(groups, leaf, np.arange(2), Clock.of(60), seed)
     assert len(ways) == (6 if len(leaf) > 6 else 1)
     for label, box in ways:
         np.testing.assert_array_equal(groups.group[box], groups.group[ways[0][1]])
@@ -107,7 +112,7 @@ def test_the_box_is_chosen_that_is_like_the_others():
         # Those that are known, the one that is not, and half a row each.
         usual = np.array([first + 1, second + 1]) / (first + second + 2)
         np.testing.assert_allclose(likely, np.tile(usual, 2))
-        ways = shared_out(groups, leaf, np.array([0, 2]), Clock.of(60), 0)
+        ways = assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), 0)
         assert ways[0][1][-1] == (2 if first > second else 3)
 
 
@@ -116,7 +121,7 @@ def test_boxes_are_drawn_as_often_as_they_are_likely():
     drawn = [
         box[-1]
         for seed in range(40)
-        for _, box in shared_out(groups, leaf, np.array([0, 2]), Clock.of(60), seed)[1:]
+        for _, box in assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), seed)[1:]
     ]
     # .75; standard error .026.
     assert np.mean(np.array(drawn) == 2) == pytest.approx(30 / 40, abs=0.08)

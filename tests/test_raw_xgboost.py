@@ -10,8 +10,8 @@ import pytest
 
 import treeleak
 from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
-from treeleak.attacks.real_valued.by_nodes import ByNodes
-from treeleak.attacks.real_valued.layers import Bounds, met
+from treeleak.attacks.loss_sums.layers import Bounds, met
+from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums

@@ -22,12 +22,12 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from helpers.examples import shared
-from treeleak.attacks.real_valued import run as attack
-from treeleak.attacks.real_valued import search
+from treeleak.attacks.loss_sums import run as attack
+from treeleak.attacks.loss_sums import search
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
-from treeleak.evidence.positives import digits
+from treeleak.evidence.class_counts_from_gradients import digits
 from treeleak.partition import Geometry, GridTooLarge, cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE
@@ -243,10 +243,10 @@ def test_several_classes_take_the_memory_of_so_many_columns(n_classes, held, mon
     size = attack.enumerated(evidence, geometry, clock).signature.size
     monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
     monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size))
-    assert attack.real_valued(evidence, geometry, clock, 0).status != "infeasible"
+    assert attack.loss_sums(evidence, geometry, clock, 0).status != "infeasible"
     monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size) - 1)
     with pytest.raises(GridTooLarge):
-        attack.real_valued(evidence, geometry, clock, 0)
+        attack.loss_sums(evidence, geometry, clock, 0)
 
 
 @pytest.mark.parametrize(

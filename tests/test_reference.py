@@ -41,13 +41,13 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.side_information.given import Given, KnownParts
+from treeleak.side_information.side_information import KnownParts, SideInformation
 from treeleak.verification.counts import check_rows
 
 THREE = Schema([Binary("a"), Binary("b"), Binary("c")])
@@ -523,7 +523,7 @@ def test_known_parts_are_kept_and_the_verdict_is_that_of_brute_force(kind, seeds
                 break
         evidence = evidence_of(kind, geometry, b, len(X))
         answer = attack_for(evidence, "reference-cp")(
-            evidence, geometry, Clock(60.0), seed, Given(parts)
+            evidence, geometry, Clock(60.0), seed, SideInformation(parts)
         )
         good = "likely" if kind == "hidden" else "feasible"
         assert answer.status == (good if met else "infeasible")

@@ -13,8 +13,8 @@ from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
 import treeleak
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
-from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier

@@ -18,7 +18,7 @@ from treeleak.attacks.large_grid import row_program
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 MOST = 30_000

@@ -16,13 +16,13 @@ from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points
 from helpers.releases import drawn
+from treeleak.attacks.known_draws import candidate_pruning, dual
 from treeleak.attacks.known_draws import candidates as rows
-from treeleak.attacks.known_draws import dual, likely
 from treeleak.attacks.known_draws import softmax as softmaxes
+from treeleak.attacks.known_draws.candidate_pruning import fit_likely
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.coordinates import Coordinates
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
-from treeleak.attacks.known_draws.likely import fit_likely
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock
@@ -59,7 +59,7 @@ def or_none(make):
 
 def held(problem: RowProblem, places: list[Place]) -> list[set[Place]]:
     """Where each row may be; nowhere if no tree drew it."""
-    out = [{places[p]} if p >= 0 else set() for p in problem.settled]
+    out = [{places[p]} if p >= 0 else set() for p in problem.fixed_pair]
     for i, k in enumerate(problem.rows):
         own = problem.column[problem.start[i] : problem.start[i + 1]]
         assert len(set(own)) == len(own) > 1
@@ -171,7 +171,7 @@ def test_candidates_of_many_rows(n_rows):
         case = some_drawn(seed, n_rows=n_rows, tamper=False)
         problem, places = listed(case)
         assert held(problem, places) == by_hand(case)
-        assert (problem.settled[~case.seen] == -1).all()
+        assert (problem.fixed_pair[~case.seen] == -1).all()
         assert not np.isin(problem.rows, np.flatnonzero(~case.seen)).any()
         several += problem.n_open
     assert several or n_rows == 1
@@ -278,7 +278,7 @@ def test_the_prior_counts_the_rows_of_each_place(seed):
     problem, _ = listed(case)
     u = np.random.default_rng(seed).random(len(problem.column))
     pair = problem.pair[problem.column]
-    expected = [np.log((problem.settled == p).sum() + u[pair == p].sum() + 0.25) for p in pair]
+    expected = [np.log((problem.fixed_pair == p).sum() + u[pair == p].sum() + 0.25) for p in pair]
     np.testing.assert_allclose(problem.log_prior(u, 0.25), expected)
 
 
@@ -582,8 +582,8 @@ def test_leaves_without_candidates_are_left_out_and_nothing_else(seed, distinct)
 
 def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
     """Whatever is set aside, no world is lost for good where counts leave a single one."""
-    monkeypatch.setattr(likely, "_ROUND", 3)
-    monkeypatch.setattr(likely, "_UNLIKELY", (0.3, 1e-3))
+    monkeypatch.setattr(candidate_pruning, "_ROUND", 3)
+    monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.3, 1e-3))
     found = 0
     for n_trees, seed in UNIQUE:
         case = some_drawn(seed, n_rows=None if n_trees == 6 else 7 if n_trees == 12 else 6,
@@ -600,7 +600,7 @@ def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
             clock(),
             lambda part, f: seen.append((part, f.misfit)),  # noqa: B023
         )
-        pair = part.settled if last is None else part.complete(last.choice)
+        pair = part.fixed_pair if last is None else part.complete(last.choice)
         if last is None or not last.misfit:
             assert problem.columns_of(pair).tolist() == columns_of(problem, places, world).tolist()
             found += 1

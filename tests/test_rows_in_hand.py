@@ -15,7 +15,7 @@ from helpers.patient import work
 from treeleak.attacks.known_draws import run, search
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
-from treeleak.attacks.known_draws.placed import sampled
+from treeleak.attacks.known_draws.rows_from_marginals import sampled
 from treeleak.attacks.large_grid import run as large_grid_run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, Pairs
@@ -66,7 +66,7 @@ def test_rows_that_meet_the_counts_are_not_lost_while_they_are_weighed(monkeypat
     X = rng.normal(size=(12, 2))
     model = ExtraTreesClassifier(3, max_depth=2, random_state=0).fit(X, X[:, 0] > 0)
     monkeypatch.setattr(cells, "MAX_GRID", 1)
-    monkeypatch.setattr(large_grid_run, "settled", lambda *_: work(60))
+    monkeypatch.setattr(large_grid_run, "estimate_rows", lambda *_: work(60))
     found = treeleak.reconstruct(model, time_limit=1)
     assert found.misfit == 0
     assert found.X.shape == (12, 2)
@@ -81,7 +81,7 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
         return written(*given)
 
     model = warm()
-    monkeypatch.setattr(run, "placed_rows", slow)
+    monkeypatch.setattr(run, "rows_from_marginals", slow)
     assert treeleak.reconstruct(model, time_limit=1).X.shape == (60, 8)
 
 
@@ -100,8 +100,8 @@ def test_few_draws_of_a_row_stand_for_all_its_candidates(seed):
     def table(own, weight):
         out = np.zeros((evidence.n_rows, int(problem.pair.max()) + 1))
         out[own.rows[own.owner], own.pair[own.column]] = weight
-        sure = own.settled >= 0
-        out[sure, own.settled[sure]] = 1.0
+        sure = own.fixed_pair >= 0
+        out[sure, own.fixed_pair[sure]] = 1.0
         return out
 
     assert np.abs(table(part, share) - table(problem, u)).max() <= 1 / 64 + 1e-9

@@ -14,8 +14,8 @@ import pytest
 from helpers.cases import Stated
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
-from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.kernels import anneal
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
@@ -29,7 +29,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, LabelNoise
 from treeleak.schema import Binary, Ordinal, Schema
 
@@ -87,19 +87,19 @@ def _chains(make: Callable[[np.ndarray], Likelihood], given: bool = True) -> Sam
     )
 
 
-def _search() -> tuple[WorldSearch, Geometry]:
+def _search() -> tuple[SolutionSampler, Geometry]:
     """The system of one class, of which the counts leave both rows open."""
     geometry = _counted(0, 0)
     evidence, values = evidence_for(geometry.release)(geometry), values_of(geometry.parts, 2)
     partition = enumerate_cells(geometry, evidence.open_leaves())
     system = next(s for s in evidence.systems(partition) if s.n_rows == 2)
-    return WorldSearch.of(system, bounds(system), geometry, values), geometry
+    return SolutionSampler.of(system, bounds(system), geometry, values), geometry
 
 
 def _worlds() -> Sampler:
     search, geometry = _search()
     space, prior = search.space, _tree_prior(search.values)
-    land = Land.of([search], geometry, search.values)
+    land = ChainContext.of([search], geometry, search.values)
     own = prior.log_prior(land.places[0].atoms.astype(np.int64)) + search.tilt
     law: dict[Hashable, float] = {
         rows: own[list(rows)].sum() - np.abs(space.residual(np.array(rows))).sum() / HEAT

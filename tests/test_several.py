@@ -20,7 +20,7 @@ from helpers.tables import compas_sample
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run, several
+from treeleak.attacks.known_draws import posterior_of_assignments, run
 from treeleak.attacks.posterior import target as grounds
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
@@ -29,11 +29,11 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
-from treeleak.side_information.given import Given
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import SideInformation
 from treeleak.verification.counts import check_rows
 
 few_are_enough = pytest.mark.usefixtures("few_chains")
@@ -92,7 +92,7 @@ def test_samples_stand_as_often_as_all_datasets_that_meet_the_counts(seed):
     release = to_release(forest)
     draws = known_draws(release).counts
     ones = {"a": 0.3, "b": 0.6, "c": 0.45, "label": 0.4}
-    told = Given(None, Population.of(ones, schema, release))
+    told = SideInformation(None, Population.of(ones, schema, release))
     evidence = KnownDraws(Geometry.of(release, schema), draws)
     answer = attack_for(evidence)(evidence, evidence.geometry, Clock(60.0), seed, told)
     assert answer.samples is not None
@@ -147,7 +147,7 @@ def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:
         return before(evidence, pairs, values, given, found, rows, *told)
 
     monkeypatch.setattr(run, "search", some_proved)
-    monkeypatch.setattr(run, "several_datasets", noted)
+    monkeypatch.setattr(run, "posterior_of_assignments", noted)
     result = treeleak.reconstruct(forest, schema, "known", 40.0, 0)
     (at_first,) = begun
     proved = result.proved.to_numpy()
@@ -195,7 +195,7 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
         *rest, clock, seed = given
         return before(*rest, clock.part(0.05), seed)
 
-    monkeypatch.setattr(run, "several_datasets", interrupted)
+    monkeypatch.setattr(run, "posterior_of_assignments", interrupted)
     found = treeleak.reconstruct(forest, compas.schema, time_limit=10)
     assert stopped
     assert found.status in ("feasible", "likely")
@@ -209,7 +209,7 @@ def test_what_walks_do_not_cover_costs_no_answer(monkeypatch):
     def uncovered(*_):
         raise NotCovered("too many")
 
-    monkeypatch.setattr(run, "several_datasets", uncovered)
+    monkeypatch.setattr(run, "posterior_of_assignments", uncovered)
     assert treeleak.reconstruct(forest, compas.schema, time_limit=60).status == "feasible"
 
 
@@ -253,5 +253,5 @@ def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
 def test_datasets_that_meet_all_counts_count_alone_if_most_chains_have_some(met):
     chain = np.repeat(np.arange(4), 3)
     missed = np.where((chain < met) & (np.arange(12) % 3 == 0), 0, 2)
-    kept = several._kept(missed, chain)
+    kept = posterior_of_assignments._usable_datasets(missed, chain)
     assert kept.tolist() == ((missed == 0) | (met < 2)).tolist()

@@ -25,13 +25,13 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
-    LeafSteps,
+    LeafValueEvidence,
     LossSums,
     NoisyCounts,
     evidence_for,
     registry,
 )
-from treeleak.evidence.statements import AtMost, Equal, Noisy, Statements
+from treeleak.evidence.linear_constraints import AtMost, Equal, LinearConstraints, Noisy
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
@@ -40,9 +40,10 @@ from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statist
 from treeleak.schema import Binary, Schema
 
 KINDS = (
-    ExactCounts, LossSums, LeafSteps, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels,
+    ExactCounts, LossSums, LeafValueEvidence, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts,
+    LeafLabels,
 )  # fmt: skip
-COUNTED = tuple(kind for kind in KINDS if kind not in (LossSums, LeafSteps))
+COUNTED = tuple(kind for kind in KINDS if kind not in (LossSums, LeafValueEvidence))
 """Kinds that random trees show; sums of a loss take trained ones."""
 SEEDS = st.integers(0, 2**32)
 
@@ -219,7 +220,7 @@ def test_leaves_name_only_what_they_hold(schema, seed):
 
 
 def test_whole_noise_leaves_whole_numbers():
-    told = Statements(ROWS, np.array([1.5, 2.0]), Noisy(DiscreteLaplace(1.0)))
+    told = LinearConstraints(ROWS, np.array([1.5, 2.0]), Noisy(DiscreteLaplace(1.0)))
     assert told.met(np.array([[0]]), np.array([0])).tolist() == [False, True]
 
 
@@ -242,12 +243,12 @@ def test_real_coefficients_are_met_up_to_their_tolerance():
     leaf, label = np.array([[0], [1], [1]]), np.zeros(3, dtype=int)
     weight = np.array([[0.25, 0.1, 0.2]])
     right = np.array([0.5, 0.3])
-    told = Statements(HESSIAN, right, Equal(1e-9), coefficients=weight)
+    told = LinearConstraints(HESSIAN, right, Equal(1e-9), coefficients=weight)
     times = np.array([2, 1, 1])
     assert told.met(leaf, label, times).all()
     assert told.met(leaf, label).tolist() == [False, True]
-    assert not Statements(HESSIAN, right, coefficients=weight).met(leaf, label, times)[1]
-    behind = Statements(HESSIAN, right[1:], Equal(1e-9), first=1, coefficients=weight)
+    assert not LinearConstraints(HESSIAN, right, coefficients=weight).met(leaf, label, times)[1]
+    behind = LinearConstraints(HESSIAN, right[1:], Equal(1e-9), first=1, coefficients=weight)
     assert behind.met(leaf, label, times).tolist() == [True]
 
 

@@ -24,15 +24,20 @@ from helpers.documents import valid
 from helpers.examples import examples
 from helpers.patient import work
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.real_valued import squares
+from treeleak.attacks.loss_sums import regression
 from treeleak.attacks.targets import narrowed, solve
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.reconstruction.by_targets import by_targets
-from treeleak.reconstruction.targets import CONTRADICTED, most_said, targets_of, targets_told
+from treeleak.reconstruction.targets import (
+    CONTRADICTED,
+    majority_value,
+    targets_of,
+    targets_of_leaves,
+)
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -230,7 +235,7 @@ def test_rows_from_counts_are_kept_where_sums_end_without_an_answer(monkeypatch,
     model = HistGradientBoostingRegressor(min_samples_leaf=4, max_iter=60).fit(X, y)
     schema = Schema([Binary(f"x{i}") for i in range(6)])
     treeleak.reconstruct(model, schema, time_limit=2)  # What is compiled takes no more time.
-    monkeypatch.setattr(squares, "_fitted", lambda *_: work(60) if late else None)
+    monkeypatch.setattr(regression, "_fitted", lambda *_: work(60) if late else None)
     found = treeleak.reconstruct(model, schema, time_limit=2)
     assert found.status == "feasible"
     assert len(found.X) == 50
@@ -396,14 +401,14 @@ def test_two_rows_change_places_where_leaves_do_not_agree_on_targets():
         model = RandomForestRegressor(4, random_state=seed).fit(X, rng.normal(size=14))
         release = replace(to_release(model), feature_names=tuple("abcd"))
         geometry = Geometry.of(release, Schema([*map(Binary, "abcd")]))
-        draws, told = known_draws(release), targets_told(release)
+        draws, told = known_draws(release), targets_of_leaves(release)
         held = counts_of(release, draws.counts, X)
         if not all(len(cuts) for cuts in release.thresholds):
             continue
 
         def agree(table, geometry=geometry, draws=draws, told=told):
             leaf = geometry.trace_atoms(table.astype(np.int64))
-            return most_said(np.where(draws.counts.T > 0, told[leaf], np.nan))[1]
+            return majority_value(np.where(draws.counts.T > 0, told[leaf], np.nan))[1]
 
         best = agree(X).sum()
         for i, j, a in itertools.product(range(14), range(14), range(4)):

@@ -14,14 +14,14 @@ from sklearn.ensemble import GradientBoostingClassifier
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
 from helpers.patient import work
-from treeleak.attacks.exact.worlds import WorldSearch
-from treeleak.attacks.real_valued import search as searching
-from treeleak.attacks.real_valued import tree_by_tree
-from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
-from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.labels import nearest_classes, system_of
-from treeleak.attacks.real_valued.least_squares import Fit
-from treeleak.attacks.real_valued.search import Search
+from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.loss_sums import search as searching
+from treeleak.attacks.loss_sums import tree_by_tree
+from treeleak.attacks.loss_sums.interior import middle, midpoints, orthonormal
+from treeleak.attacks.loss_sums.kernels import compile_all
+from treeleak.attacks.loss_sums.labels import nearest_classes, system_of
+from treeleak.attacks.loss_sums.least_squares import Fit
+from treeleak.attacks.loss_sums.search import Search
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
 
@@ -52,7 +52,7 @@ def test_whole_numbers_turn_up_in_the_corners():
     # Of x + y = 1 and z + w = 1 with x + 2 z = 2, real points are many, and one is whole.
     table = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 0, 2, 0]])
     given = orthonormal(table, np.array([1.0, 1.0, 2.0]), 1e-9)
-    found = list(middles(*given, np.ones(4), Clock(60.0), 9))
+    found = list(midpoints(*given, np.ones(4), Clock(60.0), 9))
     assert np.abs(found[0] - np.rint(found[0])).max() > 0.1
     assert any(np.abs(x - [0, 1, 1, 0]).max() < 1e-3 for x in found[1:])
     for x in found:
@@ -97,7 +97,7 @@ def test_cells_keep_the_classes_that_sums_told():
     release, X, y = trained(n=400, columns=8)
     search = searched(release)
     known = search.found()
-    given = search.partition, known.cells, known.told
+    given = search.partition, known.cells, known.constraints
     system = system_of(*given, known.by_class)
     m = known.by_class.T.ravel()
     assert not system.residual(m).any()
@@ -121,7 +121,7 @@ def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
     release, _, _ = trained()
     search = searched(release)
     monkeypatch.setattr(tree_by_tree, "_COLUMNS", 60)
-    real = tree_by_tree.TreeByTree._settled
+    real = tree_by_tree.TreeByTree._solved
 
     def stops(self, *given):
         out = real(self, *given)
@@ -129,9 +129,9 @@ def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
         search.clock.stop()
         return out
 
-    monkeypatch.setattr(tree_by_tree.TreeByTree, "_settled", stops)
+    monkeypatch.setattr(tree_by_tree.TreeByTree, "_solved", stops)
     found = search.found()
-    assert found.told.m.sum() == len(trained()[1])
+    assert found.constraints.m.sum() == len(trained()[1])
     assert found.missed > 0
     assert found.sure.max() < 0.6
 
@@ -158,7 +158,9 @@ def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
     search = searched(release)
     true = search.found()
     one = np.ones(1, dtype=np.int64)
-    all_alike = replace(true.told, leaf=true.told.leaf[:1], m=one * true.told.m.sum())
+    all_alike = replace(
+        true.constraints, leaf=true.constraints.leaf[:1], m=one * true.constraints.m.sum()
+    )
     by_class = true.by_class.sum(axis=0)[None]
     # The second fit has more sums to miss, and misses more, whether it is near or far.
     near, far = replace(true, missed=30), replace(
@@ -169,12 +171,14 @@ def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
     ended = Fit(one, one.astype(float), np.zeros(1), accepted=False, ended=True, rounds=1)
 
     def fitted(self, kinds, *given, last):
-        return (second if kinds.by_class else replace(first, by_class=None, kinds=kinds)), ended
+        return (
+            second if kinds.by_class else replace(first, by_class=None, column_set=kinds)
+        ), ended
 
     monkeypatch.setattr(Search, "_fitted", fitted)
     found = search._at_once(search.evidence.statements())
     np.testing.assert_array_equal(found.cells, near.cells)
-    np.testing.assert_array_equal(found.told.m, near.told.m)
+    np.testing.assert_array_equal(found.constraints.m, near.constraints.m)
 
 
 def test_rows_whose_sums_are_far_off_are_not_called_sure():
@@ -191,8 +195,8 @@ def test_rows_whose_sums_are_far_off_are_not_called_sure():
 
     known = search.found()
     chosen, m = known.used()
-    assert searching.misplaced(known.kinds.columns, chosen, m) < 1e-6
-    again = search._rounded(known.kinds, chosen, m.astype(float))
+    assert searching.misplaced(known.column_set.columns, chosen, m) < 1e-6
+    again = search._rounded(known.column_set, chosen, m.astype(float))
     assert again.sure.min() > 0.98
 
 
@@ -208,9 +212,9 @@ def test_corners_are_tried_only_where_no_tree_is_left_to_look_at(n_settled, poin
         most.append(n_most)
         if now.n_trees == n_settled:
             return None
-        return tree_by_tree.Settled(n_settled, now.cell, now.group, now.rows)
+        return tree_by_tree.SolvedTrees(n_settled, now.cell, now.group, now.rows)
 
-    monkeypatch.setattr(tree_by_tree.TreeByTree, "_settled", settles_once)
+    monkeypatch.setattr(tree_by_tree.TreeByTree, "_solved", settles_once)
     kinds = search.by_class(search.evidence.statements())
     start = search.partition.geometry.leaf_start
     assert tree_by_tree.TreeByTree(kinds.columns, 2, start, Clock(60.0)).found() is None
@@ -232,7 +236,7 @@ def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeyp
     monkeypatch.setattr(Search, "by_class", slow)
     found = search.found()
     assert second
-    assert found.told.m.sum() == len(X)
+    assert found.constraints.m.sum() == len(X)
 
 
 @pytest.mark.slow
@@ -244,7 +248,7 @@ def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch)
         seen.append(len(worlds))
         work(60)
 
-    monkeypatch.setattr(WorldSearch, "bayes_estimate", slow)
+    monkeypatch.setattr(SolutionSampler, "bayes_estimate", slow)
     found = treeleak.reconstruct(release, bits(release), time_limit=1.0)
     assert seen
     assert len(found.X) == len(X)

@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid import two_walks
-from treeleak.attacks.large_grid.two_walks import by_two_walks
+from treeleak.attacks.large_grid import two_chain_confidence
+from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import ValueIndex, values_of
 from treeleak.reconstruction.columns import in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
@@ -22,7 +22,7 @@ FOUND = np.array([0.95, 0.6, 0.8, 0.3, 0.7])
 
 
 @pytest.fixture(scope="module")
-def values() -> Values:
+def values() -> ValueIndex:
     """Two binary columns, a category of four, and two columns of numbers with twelve intervals."""
     ends = np.linspace(0.0, 1.0, 13)
     intervals = [
@@ -40,7 +40,7 @@ def values() -> Values:
     return values_of(parts, 2)
 
 
-def people(n_rows: int, values: Values, rng: np.random.Generator) -> np.ndarray:
+def people(n_rows: int, values: ValueIndex, rng: np.random.Generator) -> np.ndarray:
     """Atoms of rows whose columns go together; the class last."""
     leaning = rng.random(n_rows)
     columns = [
@@ -50,7 +50,7 @@ def people(n_rows: int, values: Values, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([*columns, (leaning > 0.6).astype(int)])
 
 
-def walk(true: np.ndarray, values: Values, rng: np.random.Generator, found: np.ndarray):
+def walk(true: np.ndarray, values: ValueIndex, rng: np.random.Generator, found: np.ndarray):
     """A walk that finds each value or, instead, holds that of any other person."""
     other = people(len(true), values, rng)
     hit = rng.random((len(true), len(found))) < found
@@ -59,12 +59,12 @@ def walk(true: np.ndarray, values: Values, rng: np.random.Generator, found: np.n
     return rows
 
 
-def stated(one: np.ndarray, two: np.ndarray, values: Values, exchangeable: bool):
+def stated(one: np.ndarray, two: np.ndarray, values: ValueIndex, exchangeable: bool):
     one, two = (rows + values.atom_start[:-1] for rows in (one, two))
     return by_two_walks((one, two), one, 3, values, exchangeable)
 
 
-def matched(one: np.ndarray, true: np.ndarray, values: Values) -> tuple[np.ndarray, float]:
+def matched(one: np.ndarray, true: np.ndarray, values: ValueIndex) -> tuple[np.ndarray, float]:
     cost, label = values.apart(one + values.atom_start[:-1], true + values.atom_start[:-1])
     i, j = linear_sum_assignment(cost + label)
     return true[j], float(cost[i, j].mean()) / len(values.parts)
@@ -72,7 +72,7 @@ def matched(one: np.ndarray, true: np.ndarray, values: Values) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("n_rows", [200, 400])
 def test_values_are_as_often_right_as_is_said(values, n_rows, monkeypatch):
-    monkeypatch.setattr(two_walks, "_ASTRAY", 0.0)
+    monkeypatch.setattr(two_chain_confidence, "_ASTRAY", 0.0)
     rng = np.random.default_rng(n_rows)
     true = people(n_rows, values, rng)
     one, two = (walk(true, values, rng, FOUND) for _ in range(2))

@@ -21,7 +21,7 @@ from treeleak.attacks import kernels
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk
+from treeleak.attacks.large_grid.walk_kernels import LogPriorTables, WalkSettings, walk
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core import compiled
@@ -29,7 +29,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.compiled import njit
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows
@@ -269,7 +269,7 @@ def frequencies(walker: Walker, how_to: WalkSettings, times: int) -> np.ndarray:
     return out / times
 
 
-def log_prior(likes: Likes, start: np.ndarray, atoms: np.ndarray, line: int) -> float:
+def log_prior(likes: LogPriorTables, start: np.ndarray, atoms: np.ndarray, line: int) -> float:
     """Log prior of a row, from its description."""
     total = 0.0
     for a, v in enumerate(atoms):
@@ -313,7 +313,7 @@ MIXES = {
 }
 
 
-def biased(constraints: RowConstraints, how: str) -> Likes:
+def biased(constraints: RowConstraints, how: str) -> LogPriorTables:
     """Likes that are flat, or differ by row, or couple attributes by class."""
     rng = np.random.default_rng(5)
     if how == "flat":

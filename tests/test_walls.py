@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from helpers.cases import Stated
-from treeleak.attacks.large_grid import attempts
+from treeleak.attacks.large_grid import restarts
 from treeleak.attacks.large_grid import run as module
-from treeleak.attacks.large_grid.attempts import _STAYED, Recent
+from treeleak.attacks.large_grid.restarts import _STAYED, WalkHistory
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import _walked_until_met
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 COLUMNS = Schema([Ordinal("a", 0, 5), Binary("b"), Numeric("n", -4.0, 8.0)])
@@ -23,7 +23,7 @@ CHEAP, DEAR = 0.9 * _STAYED, 1.1 * _STAYED
 
 
 def _never_left(s: RowConstraints, *noted: tuple[float, list[Walker]]) -> np.ndarray:
-    recent = Recent(False, [], [], [])
+    recent = WalkHistory(False, [], [], [])
     for price, walkers in noted:
         recent.note(walkers, s, price)
     return recent.never_left(s)
@@ -49,9 +49,9 @@ def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts
 
 @pytest.mark.parametrize("n", [1, 16, 17, 100])
 def test_few_looks_at_all_walkers_are_kept_evenly_apart(n, monkeypatch):
-    monkeypatch.setattr(attempts, "_LOOKS", 16)
+    monkeypatch.setattr(restarts, "_LOOKS", 16)
     s = Stated(COLUMNS, 0, "distinct", 8).constraints
-    walkers, recent = [Walker.started(s, i) for i in (0, 100)], Recent(False, [], [], [])
+    walkers, recent = [Walker.started(s, i) for i in (0, 100)], WalkHistory(False, [], [], [])
     for k in range(n):
         for w in walkers:
             w.rows.leaves[:] = k
@@ -86,7 +86,7 @@ def test_other_means_are_tried_only_where_walls_no_longer_close_in(monkeypatch, 
         return None, False
 
     monkeypatch.setattr(module, "_solved", solve)
-    monkeypatch.setattr(attempts, "_SWEEPS", 20)
+    monkeypatch.setattr(restarts, "_SWEEPS", 20)
     values = values_of(s.geometry.parts, case.n_classes)
     found = _walked_until_met(s, values, clock, "", 0, narrow, [])
     assert found.misfit > 0

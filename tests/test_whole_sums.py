@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.attacks.real_valued import whole_sums as module
-from treeleak.attacks.real_valued.layers import _shared_out
-from treeleak.attacks.real_valued.whole_sums import Items, Sums, whole_sums, work
+from treeleak.attacks.loss_sums import meet_in_the_middle as module
+from treeleak.attacks.loss_sums.layers import _shared_out
+from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle, work
 
 SEEDS = st.integers(0, 10**6)
 
@@ -71,12 +71,12 @@ def test_all_choices_of_kinds_that_meet_the_sums_are_found(seed, counted):
     rng = np.random.default_rng(seed)
     most = rng.integers(1, 4, size=6)
     first = rng.integers(1, 20, size=6) / 20
-    items = Items.alike(most, np.round(first * (1 - first), 2) + 0.01, first)
+    items = Items.of_equal_rows(most, np.round(first * (1 - first), 2) + 0.01, first)
     assert items.most.tolist() == most.tolist()
     true, sums = some_sums(rng, items, counted)
     right = brute_force(items, sums)
     assert true in right
-    assert as_set(whole_sums(items, sums, 10**6)) == right
+    assert as_set(meet_in_the_middle(items, sums, 10**6)) == right
 
 
 @given(SEEDS, st.booleans(), st.booleans())
@@ -87,7 +87,7 @@ def test_all_choices_of_shared_parts_that_meet_the_sums_are_found(seed, counted,
     true, sums = some_sums(rng, items, counted, off)
     right = brute_force(items, sums)
     assert true in right
-    found = whole_sums(items, sums, 10**6)
+    found = meet_in_the_middle(items, sums, 10**6)
     assert found is None or as_set(found) == right
     assert found is not None or len(right) > 100
     # As many choices as have the number of rows, at least.
@@ -109,9 +109,9 @@ def test_what_is_left_out_adds_up_to_the_rest(seed, alike):
 @pytest.mark.parametrize("rows", [-3, -1, 2, 6, 7, 9])
 def test_where_nothing_meets_the_sums_nothing_is_found(rows):
     second = np.array([0.2, 0.21, 0.17])
-    items = Items.alike(np.array([2, 3, 1]), second, second)
+    items = Items.of_equal_rows(np.array([2, 3, 1]), second, second)
     sums = Sums(rows, 0.5, 0.0, 1e-9, 1e-9)
-    assert len(whole_sums(items, sums, 1000)) == 0
+    assert len(meet_in_the_middle(items, sums, 1000)) == 0
     assert work(items, sums) == 0 or 0 <= rows <= 6
 
 
@@ -152,11 +152,11 @@ def test_from_four_lists_all_choices_are_found_whose_sums_are_known_to_the_last_
 
 def test_of_sums_that_are_not_known_to_the_last_place_no_four_lists_are_made():
     second = np.array([0.25, 0.125, 0.5, 0.375])
-    items = Items.alike(np.ones(4, dtype=int), second, second)
+    items = Items.of_equal_rows(np.ones(4, dtype=int), second, second)
     halves = module._halves(items, np.arange(4))
     assert module._quarters(items, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is not None
     assert module._quarters(items, Sums(2, 0.5, 0, 1e-3, 1e-9), 2, halves) is None
-    third = Items.alike(np.ones(4, dtype=int), second / 3, second)
+    third = Items.of_equal_rows(np.ones(4, dtype=int), second / 3, second)
     assert module._quarters(third, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is None
 
 
@@ -165,10 +165,10 @@ def test_thirty_numbers_of_single_precision_are_found_by_their_sums(n):
     rng = np.random.default_rng(n)
     first = rng.random(30).astype(np.float32)
     second = (first * (1 - first)).astype(float)
-    items = Items.alike(np.ones(30, dtype=int), second, first.astype(float))
+    items = Items.of_equal_rows(np.ones(30, dtype=int), second, first.astype(float))
     true = (rng.permutation(30) < n).astype(int)
     sums = Sums(n, float(true @ second), float(true @ first.astype(float)) - 3, 1e-12, 1e-6)
-    assert whole_sums(items, sums, 2**16).tolist() == [true.tolist()]
+    assert meet_in_the_middle(items, sums, 2**16).tolist() == [true.tolist()]
 
 
 @given(SEEDS, st.integers(5, 200), st.booleans())
@@ -178,7 +178,7 @@ def test_where_halves_do_not_fit_what_is_found_meets_the_sums(seed, n_most, coun
     _, sums = some_sums(rng, items, counted)
     # Halves of nothing, and of all there is, do fit.
     assume(0.1 < sums.second < items.second[items.highest].sum() - 0.1)
-    found = whole_sums(items, sums, n_most)
+    found = meet_in_the_middle(items, sums, n_most)
     if found is not None:
         assert as_set(found) <= brute_force(items, sums)
         assert len(found)
@@ -192,26 +192,26 @@ def test_of_too_many_choices_the_likeliest_are_looked_at(n):
     true = np.zeros(40, dtype=int)
     true[rng.permutation(40)[:n]] = 1
     sums = Sums(n, float(true @ second), float(true @ first) - 3, 1e-9, 1e-9)
-    items = Items.alike(np.ones(40, dtype=int), second, first)
-    assert whole_sums(items, sums, 80_000).tolist() == [true.tolist()]
+    items = Items.of_equal_rows(np.ones(40, dtype=int), second, first)
+    assert meet_in_the_middle(items, sums, 80_000).tolist() == [true.tolist()]
     # Neither this few choices, nor sums that many choices would meet.
-    assert whole_sums(items, sums, 100) is None
+    assert meet_in_the_middle(items, sums, 100) is None
     blurred = Sums(n, sums.second, sums.first, 0.1, 0.1)
-    assert whole_sums(items, blurred, 80_000) is None
+    assert meet_in_the_middle(items, blurred, 80_000) is None
 
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_halves_that_do_not_fit_are_told_apart_from_those_that_do(monkeypatch, counted):
     rng = np.random.default_rng(5)
     first = rng.random(24)
-    items = Items.alike(np.ones(24, dtype=int), first * (1 - first), first)
+    items = Items.of_equal_rows(np.ones(24, dtype=int), first * (1 - first), first)
     true, sums = some_sums(rng, items, counted)
     asked = []
     for name in ("_in_halves", "_in_tries"):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *x, n=name, r=real: (asked.append(n), r(*x))[1])
     for n_most in (2**14, 2_000):
-        assert as_set(whole_sums(items, sums, n_most)) == {true}
+        assert as_set(meet_in_the_middle(items, sums, n_most)) == {true}
     assert asked == ["_in_halves", "_in_tries"]
 
 
@@ -224,8 +224,8 @@ def test_halves_that_need_not_be_listed_may_have_more_choices(monkeypatch, preci
     second = (first * (1 - first)).astype(precision).astype(float)
     true = (rng.permutation(30) < 12).astype(int)
     sums = Sums(12, float(true @ second), float(true @ first) - 3, 1e-12, 1e-9)
-    items = Items.alike(np.ones(30, dtype=int), second, first)
-    found = whole_sums(items, sums, 2**15)
+    items = Items.of_equal_rows(np.ones(30, dtype=int), second, first)
+    found = meet_in_the_middle(items, sums, 2**15)
     if precision == np.float32:
         assert found.tolist() == [true.tolist()]
     else:

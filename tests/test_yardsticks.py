@@ -26,9 +26,9 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.errors import TimeUp
 from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
-from treeleak.metrics.likeness import middle_of, mixed_from, nearest_others, usual_of_group
-from treeleak.metrics.margin import margin
+from treeleak.metrics.knn_baselines import middle_of, mixed_from, nearest_others, usual_of_group
 from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.paired_t_test import paired_t_test
 from treeleak.metrics.scores import Numbers, Scores
 from treeleak.release import to_release
 
@@ -121,17 +121,17 @@ def test_the_margin_is_the_paired_t_test():
     rng = np.random.default_rng(0)
     own, other = rng.random(30), rng.random(30) + 0.1
     expected = stats.ttest_rel(own, other, alternative="less").pvalue
-    assert margin(own, other) == pytest.approx(expected)
+    assert paired_t_test(own, other) == pytest.approx(expected)
     more = np.append(own, np.nan), np.append(other, 0.3)
-    assert margin(*more) == pytest.approx(expected)
-    assert margin(own, other, spread=1.0) > 0.3
+    assert paired_t_test(*more) == pytest.approx(expected)
+    assert paired_t_test(own, other, spread=1.0) > 0.3
 
 
 def test_the_margin_where_nothing_varies():
-    assert margin(np.zeros(9), np.ones(9)) == 0.0
-    assert margin(np.ones(9), np.ones(9)) == 1.0
+    assert paired_t_test(np.zeros(9), np.ones(9)) == 0.0
+    assert paired_t_test(np.ones(9), np.ones(9)) == 1.0
     # Seven people cannot reach the level, however large the margin.
-    assert margin(np.zeros(7), np.ones(7)) == 1.0
+    assert paired_t_test(np.zeros(7), np.ones(7)) == 1.0
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_chance_alone_passes_the_margin_as_rarely_as_it_says():
             lambda s, _, rng=rng: guessed_rows(SCHEMA, len(s), rng), X, SCHEMA, 1, seed
         )
         spread = guess.errors.std() * np.sqrt(1.2)
-        passed += margin(one.row_errors, guess.row_errors, spread) <= 0.05
+        passed += paired_t_test(one.row_errors, guess.row_errors, spread) <= 0.05
     assert passed <= 8  # 3 on average; more than 8 in one of 500 cases.
 
 

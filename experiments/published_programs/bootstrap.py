@@ -27,8 +27,8 @@ from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import KnownParts
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import KnownParts
 
 MOST_DRAWS = 7
 """Most draws of a row by a tree that the paper considers: more has a chance below 0.0001."""
@@ -56,7 +56,7 @@ def draw_weights(n_draws: int, n_rows: int, most: int) -> list[int]:
 def bootstrap_program(
     evidence: HiddenDraws,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     parts: KnownParts | None,
     most: int,
     clock: Clock,

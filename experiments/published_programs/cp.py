@@ -28,8 +28,8 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.partition.value_index import ValueIndex, values_in
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 
 def reference_cp(
@@ -37,7 +37,7 @@ def reference_cp(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    given: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows with the published constraint program.
 
@@ -91,10 +91,10 @@ def reference_cp(
 def _solved(
     evidence: ExactCounts | KnownDraws | HiddenDraws,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
-    given: Given,
+    given: SideInformation,
 ) -> tuple[Run, Program]:
     if not isinstance(evidence, HiddenDraws):
         program = placed_program(evidence, geometry, values, given.parts, clock, seed)
@@ -106,7 +106,7 @@ def _solved(
     return widened(build, most_draws(evidence), int(evidence.n.max(initial=0)), clock, seed)
 
 
-def _missed_distinct(evidence: KnownDraws, values: Values, rows: IntArray) -> int:
+def _missed_distinct(evidence: KnownDraws, values: ValueIndex, rows: IntArray) -> int:
     """Sum over all leaves of the distinct rows by which the answer misses the released number."""
     if evidence.d is None:
         return 0

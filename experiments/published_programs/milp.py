@@ -35,9 +35,9 @@ from treeleak.core.parallel import run_watched
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.release.tree import Tree
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _ORDER_BITS = 20
 """Digits that order the rows: beyond, the digits outgrow the tolerance of the solver."""
@@ -51,7 +51,7 @@ def reference_milp(
     geometry: Geometry,
     clock: Clock,
     seed: int,  # noqa: ARG001 - every attack has one
-    given: Given = NOTHING,
+    given: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows with the published mixed-integer linear program.
 
@@ -108,7 +108,7 @@ class _Block:
     """Shape (n_nodes, n_classes). Rows of each class in each of these nodes."""
 
     @classmethod
-    def of(cls, geometry: Geometry, values: Values, n: IntArray) -> _Block:
+    def of(cls, geometry: Geometry, values: ValueIndex, n: IntArray) -> _Block:
         sizes = [len(part) for part in values.parts]
         # As in the paper, a column of two values is one variable.
         at = np.cumsum([0, *(s if s > 2 else s - 1 for s in sizes)]).tolist()

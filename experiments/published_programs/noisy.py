@@ -37,10 +37,10 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows
-from treeleak.side_information.given import NOTHING, Given, KnownParts
+from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
 
 
 def reference_noisy(
@@ -48,7 +48,7 @@ def reference_noisy(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    given: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows with the published constraint program for noisy counts.
 
@@ -118,7 +118,7 @@ def noise_bound(noise: CountNoise) -> int:
 def noisy_program(
     evidence: NoisyCounts,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     parts: KnownParts | None,
     most: int,
     clock: Clock,
@@ -198,7 +198,7 @@ def noisy_program(
 def _solved(
     evidence: NoisyCounts,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
     parts: KnownParts | None,

@@ -30,8 +30,8 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import KnownParts
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import KnownParts
 
 _CLASSES = 5.0
 """Units of the solver's work in which classes, and others instead, are looked for: seconds."""
@@ -40,7 +40,7 @@ _CLASSES = 5.0
 def placed_program(
     evidence: ExactCounts | KnownDraws,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
     parts: KnownParts | None,
     clock: Clock,
     seed: int,

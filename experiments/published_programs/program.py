@@ -22,8 +22,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import Given, KnownParts
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import KnownParts, SideInformation
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
@@ -34,7 +34,7 @@ SCALE = 10_000
 STAGE = "solving the published constraint program"
 
 
-def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
+def refuse(formulation: str, geometry: Geometry, given: SideInformation) -> None:
     """Raise NotCovered for what no published formulation takes into account."""
     if geometry.schema.rules:
         raise NotCovered(f"the published {formulation} does not cover rules between columns")
@@ -66,7 +66,7 @@ def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> Non
 
 def built_rows(
     model: Model,
-    values: Values,
+    values: ValueIndex,
     encodings: Sequence[Encoding],
     parts: KnownParts | None,
     label: Sequence[int | None],
@@ -104,7 +104,7 @@ class Program:
         """Sizes, for the record."""
         return {"variables": len(self.model.proto.variables), "terms": self.n_terms}
 
-    def solution(self, solver: Any, values: Values) -> IntArray:
+    def solution(self, solver: Any, values: ValueIndex) -> IntArray:
         """Read the rows of a solution, in values."""
         rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
         atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
@@ -163,12 +163,12 @@ def whole_logs(log_p: FloatArray) -> list[int]:
     return whole
 
 
-def values_at(atoms: IntArray, values: Values) -> IntArray:
+def values_at(atoms: IntArray, values: ValueIndex) -> IntArray:
     """Write rows of atoms, counted within each attribute, as the first listed value of each."""
     return np.asarray(values.first[atoms + values.atom_start[:-1]])
 
 
-def contradicted(values: Values, numbers: dict[str, int]) -> Answer:
+def contradicted(values: ValueIndex, numbers: dict[str, int]) -> Answer:
     """Answer that there are no rows, where the solver proved it."""
     why = "the solver proved that no rows meet the counts of all trees"
     return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
@@ -176,7 +176,7 @@ def contradicted(values: Values, numbers: dict[str, int]) -> Answer:
 
 def unproved(
     status: Status,
-    values: Values,
+    values: ValueIndex,
     found: IntArray,
     misfit: int,
     numbers: dict[str, int],

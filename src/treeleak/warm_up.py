@@ -18,10 +18,10 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.attacks.known_draws.beliefs import compile_beliefs
+from treeleak.attacks.known_draws.belief_propagation import compile_beliefs
 from treeleak.attacks.known_draws.listing import compile_loops
-from treeleak.attacks.real_valued.kernels import compile_all
-from treeleak.attacks.real_valued.raw_rows import compile_loops as compile_raw
+from treeleak.attacks.loss_sums.kernels import compile_all
+from treeleak.attacks.loss_sums.raw_rows import compile_loops as compile_raw
 from treeleak.auditing import audit
 from treeleak.core.errors import PrivacyWarning
 from treeleak.datasets import load_compas

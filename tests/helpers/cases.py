@@ -10,10 +10,10 @@ import numpy as np
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.evidence import HiddenDraws, KnownDraws, evidence_for
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.release.release import Release
 from treeleak.schema import Schema
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 from treeleak.verification.counts import check_rows
 
 from .brute_force import equations_of, ordered_datasets
@@ -22,7 +22,7 @@ from .releases import bare_release, bootstrap_draws, counted, drawn, random_tree
 
 
 def some_parts(
-    values: Values, n_rows: int, rng: np.random.Generator, n_groups: int = 3
+    values: ValueIndex, n_rows: int, rng: np.random.Generator, n_groups: int = 3
 ) -> KnownParts:
     """Groups of rows; in all but the first, some attributes are known, or some atoms excluded."""
     allowed = np.ones((n_groups, values.n_atoms), dtype=bool)

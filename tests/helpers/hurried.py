@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import treeleak
-from treeleak.attacks.known_draws import several
+from treeleak.attacks.known_draws import posterior_of_assignments
 from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only, walks
 from treeleak.auditing.assessors import shape
 
@@ -55,8 +55,8 @@ def walk_little(patch: pytest.MonkeyPatch) -> None:
         (hidden_draws, "_LONG", {"chains": 4, "cooling": 12, "fits": 2, "samples": 8}),
         (prior_only, "_PLAN", {"chains": 3, "samples": 8}),
         (noisy_counts, "_PLAN", {"chains": 4}),
-        (several, "_PLAN", {"cooling": 16}),
-        (several, "_NEAR", {"between": 12}),
+        (posterior_of_assignments, "_PLAN", {"cooling": 16}),
+        (posterior_of_assignments, "_NEAR", {"between": 12}),
     ):
         patch.setattr(attack, name, replace(getattr(attack, name), **changed))
 
@@ -67,8 +67,10 @@ def few_chains(patch: pytest.MonkeyPatch) -> None:
     They take a third of the time. How near rows come to the truth is for tests of that.
     """
     for plan in ("_PLAN", "_NEAR"):
-        fewer = replace(getattr(several, plan), chains=several._LEAST_CHAINS)
-        patch.setattr(several, plan, fewer)
+        fewer = replace(
+            getattr(posterior_of_assignments, plan), chains=posterior_of_assignments._LEAST_CHAINS
+        )
+        patch.setattr(posterior_of_assignments, plan, fewer)
 
 
 def hurry(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.real_valued.layers import Groups
+from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.partition import Geometry
 from treeleak.schema import Numeric, Schema
 

@@ -80,7 +80,7 @@ def frequencies(
     kernel = (
         chain.state,
         law,
-        land.ground,
+        land.grid,
         moves,
         chain.prior,
         chain.hierarchy._replace(every=0),

@@ -6,11 +6,11 @@ import numpy as np
 
 from helpers.grids import cuts_for, some_rows
 from helpers.releases import counted, random_tree
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.solvers.integer import bounds
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.partition.values import values_of
+from treeleak.partition.value_index import values_of
 from treeleak.schema import Schema
 
 
@@ -24,5 +24,7 @@ def opened(schema: Schema, seed: int, n_rows: int, n_trees: int, depth: int):
     evidence = evidence_for(geometry.release)(geometry)
     values = values_of(geometry.parts, 2)
     partition = enumerate_cells(geometry, evidence.open_leaves())
-    searches = [WorldSearch.of(s, bounds(s), geometry, values) for s in evidence.systems(partition)]
+    searches = [
+        SolutionSampler.of(s, bounds(s), geometry, values) for s in evidence.systems(partition)
+    ]
     return evidence, geometry, values, searches

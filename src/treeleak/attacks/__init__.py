@@ -16,16 +16,16 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
-    LeafSteps,
+    LeafValueEvidence,
     LossSums,
     NoisyCounts,
 )
 from treeleak.partition import Geometry
-from treeleak.side_information.given import Given
+from treeleak.side_information.side_information import SideInformation
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 
-Attack = Callable[[Any, Geometry, Clock, int, Given], Answer]
+Attack = Callable[[Any, Geometry, Clock, int, SideInformation], Answer]
 """A function of evidence (of the kind that it is registered for), geometry, clock, seed, and of
 what is known beside the model."""
 
@@ -33,8 +33,8 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
     (kind.kind, method): f"treeleak.attacks.{place}"
     for place, method, kinds in (
         ("exact.run:exact", "auto", (ExactCounts,)),
-        ("real_valued.squares:squares", "auto", (ExactTotals,)),
-        ("real_valued.run:real_valued", "auto", (LossSums, LeafSteps)),
+        ("loss_sums.regression:regression", "auto", (ExactTotals,)),
+        ("loss_sums.run:loss_sums", "auto", (LossSums, LeafValueEvidence)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

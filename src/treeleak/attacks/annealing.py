@@ -110,22 +110,22 @@ class SearchSpace:
         code = atoms @ stride
         order = np.argsort(code, kind="stable")
         used, cell = np.unique(cell[order], return_inverse=True)
-        value, start, number, kept = [], [0], [], []
+        value, start, number, varying = [], [0], [], []
         for a in range(atoms.shape[1]):
-            own = atoms[order, a]
-            occurs = np.bincount(own) > 0
+            column = atoms[order, a]
+            occurs = np.bincount(column) > 0
             present = np.flatnonzero(occurs)
             if len(present) > 1:
                 # How many smaller ones occur is an atom's number: nothing need be sorted.
-                value.append((np.cumsum(occurs) - 1)[own] + start[-1])
+                value.append((np.cumsum(occurs) - 1)[column] + start[-1])
                 start.append(start[-1] + len(present))
                 number.append(present)
-                kept.append(a)
+                varying.append(a)
         return cls(
             code=code[order],
             origin=order,
-            attributes=np.array(kept, dtype=np.int64),
-            stride=stride[kept],
+            attributes=np.array(varying, dtype=np.int64),
+            stride=stride[varying],
             value=np.stack(value, axis=1).astype(np.int32)
             if value
             else np.zeros((len(order), 0), np.int32),
@@ -167,8 +167,8 @@ class SearchSpace:
     def packed_target(self) -> IntArray:
         """The n of the equations that are packed; 0 for their copies."""
         out = np.zeros_like(self.target)
-        kept = self.packed[self.packed >= 0]
-        out[kept] = self.target[kept]
+        packed = self.packed[self.packed >= 0]
+        out[packed] = self.target[packed]
         return out
 
     @cached_property
@@ -194,8 +194,8 @@ class SearchSpace:
 
     def residual(self, rows: IntArray) -> IntArray:
         """A m - n, for the distinct equations; 0 for the others."""
-        own = self.packed[self.cell[rows]]
-        drawn = np.bincount(own[own >= 0], minlength=len(self.target)).astype(np.int64)
+        equation = self.packed[self.cell[rows]]
+        drawn = np.bincount(equation[equation >= 0], minlength=len(self.target)).astype(np.int64)
         return drawn - self.packed_target
 
     def default_steps(self) -> int:
@@ -238,26 +238,26 @@ class SearchSpace:
         rows = np.array(start, dtype=np.int64)
         best = rows.copy()
         residual = self.residual(rows)
-        misfit, own_cost = float(np.abs(residual).sum()), 0.0
+        misfit, row_cost = float(np.abs(residual).sum()), 0.0
         if cost is None:
             log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
             scaled = np.zeros((0, self.n_atoms), dtype=np.float32)
         else:
             log_prior = np.zeros(len(self.code))
             scaled = np.ascontiguousarray(4.0 * cost, dtype=np.float32)
-            own_cost = float(scaled[np.arange(len(rows))[:, None], self.value[rows]].sum())
-        score = np.array([misfit, own_cost, misfit, own_cost])
+            row_cost = float(scaled[np.arange(len(rows))[:, None], self.value[rows]].sum())
+        score = np.array([misfit, row_cost, misfit, row_cost])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         jump = np.cumsum(w)
         step, until_met, slice_ = 0, cost is None, _FIRST_SLICE
         while step < steps and not clock.stopped and not (until_met and score[2] == 0):
-            begun = clock.seconds
+            started = clock.seconds
             step = anneal(
                 self.packed, self.cell, self.value, self.neighbour, log_prior, jump, scaled,
                 rows, residual, best, score, state, step, min(step + slice_, steps), steps,
                 schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, until_met,
             )  # fmt: skip
-            slice_ = next_slice(slice_, clock.seconds - begun, _LONGEST_SLICE)
+            slice_ = next_slice(slice_, clock.seconds - started, _LONGEST_SLICE)
         return Chain(best, int(score[2]))
 
 

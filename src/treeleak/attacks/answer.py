@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from treeleak.attacks.row_odds import RowOdds
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Rows:
     """Some rows of an answer, and how sure they are."""
 
     values: IntArray
-    """Shape (n_rows, n_attributes + 1). Values, numbered as in :class:`Values`; the last is the
+    """Shape (n_rows, n_attributes + 1). Values, numbered as in :class:`ValueIndex`; the last is the
     class."""
     confidence: FloatArray
     """Shape (n_rows, n_attributes + 1). Probability of each value; 1 only where proved."""
@@ -68,7 +68,7 @@ class Answer:
     """The rows of all systems together, or a contradiction."""
 
     status: Status
-    values: Values
+    values: ValueIndex
     rows: tuple[Rows, ...] = ()
     contradiction: Contradiction | None = None
     numbers: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.decisions import first_least, on_grid
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
@@ -21,7 +21,7 @@ _ALL_AT_ONCE = 200
 """Rows up to which all are aligned at their cost, also those that are equal."""
 
 
-def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
+def align(values: ValueIndex, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
     """Order the rows of ``other`` so that row k stands for row k of ``reference``.
 
     Returns
@@ -35,7 +35,7 @@ def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArra
     return j, float(cost[i, j].sum())
 
 
-def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
+def most_central(values: ValueIndex, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
     """Choose the world with the least total distance to all others, among those allowed."""
     n = len(worlds)
     cost = np.zeros((n, n))
@@ -45,7 +45,7 @@ def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[b
     return int(first_least(np.where(allowed, cost.sum(axis=1), np.inf)))
 
 
-def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
+def shares(values: ValueIndex, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
     """Share of the worlds in which row k has a value, after alignment; (n_rows, n_values)."""
     out = np.zeros((len(reference), values.n_values))
     row = np.arange(len(reference))[:, None]
@@ -56,7 +56,7 @@ def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> F
 
 
 def aligned_shares(
-    values: Values,
+    values: ValueIndex,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
     group: IntArray | None = None,
@@ -112,7 +112,7 @@ def aligned_shares(
 
 
 def expected_distance(
-    values: Values,
+    values: ValueIndex,
     chosen: IntArray,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
@@ -139,18 +139,22 @@ def expected_distance(
     return total / (len(samples) * len(chosen))
 
 
-def confidence(share: FloatArray, n_samples: int, doubt: float, n_open: IntArray) -> FloatArray:
-    """Turn shares of samples into probabilities: ``doubt`` counts as so many samples more.
+def confidence(
+    share: FloatArray, n_samples: int, pseudo_count: float, n_open: IntArray
+) -> FloatArray:
+    """Turn shares of samples into probabilities: ``pseudo_count`` counts as so many samples more.
 
     In these, all values that are open are equally frequent: a share of all samples is no proof.
     """
-    return np.asarray((n_samples * share + doubt * (1.0 / n_open)) / (n_samples + doubt))
+    return np.asarray(
+        (n_samples * share + pseudo_count * (1.0 / n_open)) / (n_samples + pseudo_count)
+    )
 
 
 def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:
     """Rows of each group that has more than one."""
-    own = np.zeros(n_rows, dtype=np.int64) if group is None else group
-    return [rows for rows in equal_entries(own) if len(rows) > 1]
+    label = np.zeros(n_rows, dtype=np.int64) if group is None else group
+    return [rows for rows in equal_entries(label) if len(rows) > 1]
 
 
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
@@ -163,12 +167,14 @@ def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
     return np.asarray(start[:-1] + np.column_stack([part.argmin(axis=1) for part in parts]))
 
 
-def _of_atoms(values: Values, cost: FloatArray, value_prior: FloatArray) -> FloatArray:
+def _of_atoms(values: ValueIndex, cost: FloatArray, value_prior: FloatArray) -> FloatArray:
     """Mean cost of the values of each atom, on the grid of the costs: many are equal."""
     return on_grid(np.add.reduceat(cost * value_prior, values.first, axis=1))
 
 
-def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArray) -> FloatArray:
+def _counted(
+    values: ValueIndex, samples: Sequence[IntArray], value_prior: FloatArray
+) -> FloatArray:
     out = np.zeros((len(samples[0]), values.n_atoms))
     row = np.arange(len(out))[:, None]
     for sample in samples:
@@ -226,8 +232,8 @@ def _in_line(sample: IntArray, blocks: Sequence[_Block]) -> IntArray:
     """The rows of a sample in the places that they are matched with."""
     out = sample.copy()
     for block in blocks:
-        own = sample[block.rows]
-        out[block.rows] = own[block.matched(own)]
+        part = sample[block.rows]
+        out[block.rows] = part[block.matched(part)]
     return out
 
 

@@ -18,7 +18,7 @@ _LEAST = 4
 """Samples of a chain, with fewer of which nothing is said."""
 
 
-def disagreement(chains: Sequence[FloatArray]) -> float:
+def rhat(chains: Sequence[FloatArray]) -> float:
     """Rank-normalised split R-hat: 1 where the chains agree, in where they are and how widely.
 
     NaN if a chain has fewer than four samples; infinite if chains rest in different places.
@@ -31,8 +31,8 @@ def disagreement(chains: Sequence[FloatArray]) -> float:
     return max(_split_r(_scores(halves)), _split_r(_scores(far)))
 
 
-def effective(chains: Sequence[FloatArray]) -> float:
-    """Bulk effective sample size. NaN as in :func:`disagreement`, or where no chain moves."""
+def ess_bulk(chains: Sequence[FloatArray]) -> float:
+    """Bulk effective sample size. NaN as in :func:`rhat`, or where no chain moves."""
     if (halves := _halves(chains)) is None or np.ptp(halves) == 0:
         return float("nan")
     scores = _scores(halves)
@@ -46,10 +46,10 @@ def effective(chains: Sequence[FloatArray]) -> float:
     # Geyer's initial monotone sequence: sums of pairs, while they are positive, and never rising.
     pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs < 0)
-    kept = np.minimum.accumulate(pairs[: ends[0] if len(ends) else None])
+    monotone = np.minimum.accumulate(pairs[: ends[0] if len(ends) else None])
     # As that paper's authors do, no more is claimed than S log10 S.
     size = scores.size
-    return float(size / max(2.0 * kept.sum() - 1.0, 1.0 / np.log10(size)))
+    return float(size / max(2.0 * monotone.sum() - 1.0, 1.0 / np.log10(size)))
 
 
 def _halves(chains: Sequence[FloatArray]) -> FloatArray | None:
@@ -57,7 +57,7 @@ def _halves(chains: Sequence[FloatArray]) -> FloatArray | None:
     if min(map(len, chains), default=0) < _LEAST:
         return None
     n = min(map(len, chains)) // 2
-    cut = [(own[: len(own) // 2], own[-(len(own) // 2) :]) for own in chains]
+    cut = [(chain[: len(chain) // 2], chain[-(len(chain) // 2) :]) for chain in chains]
     # Equal heights are one rank on every processor.
     return on_grid([half[:n] for both in cut for half in both])
 

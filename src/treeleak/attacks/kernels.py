@@ -70,21 +70,21 @@ def fit_weights(leaves: Any, target: Any, weight: Any, sweeps: int, tolerance: f
     n_trees, n_cells = leaves.shape
     if n_trees == 0:
         return 0.0
-    own, begin = _listed(leaves, len(target))
+    equations, begin = _listed(leaves, len(target))
     total, scale = np.zeros(len(target)), np.ones(len(target))
     last, worst = leaves[0], 0.0
     for _ in range(sweeps):
         worst = 0.0
         for t in range(n_trees):
             leaf = leaves[t]
-            for r in own[begin[t] : begin[t + 1]]:
+            for r in equations[begin[t] : begin[t + 1]]:
                 total[r] = 0.0
             # Cells are scaled for one tree while they are summed for the next: one pass for both.
             for j in range(n_cells):
                 scaled = weight[j] * scale[last[j]]
                 weight[j] = scaled
                 total[leaf[j]] += scaled
-            for r in own[begin[t] : begin[t + 1]]:
+            for r in equations[begin[t] : begin[t + 1]]:
                 scale[r] = 1.0
                 if total[r] > 0.0:
                     scale[r] = target[r] / total[r]
@@ -101,16 +101,16 @@ def fit_weights(leaves: Any, target: Any, weight: Any, sweeps: int, tolerance: f
 def _listed(leaves: Any, n_equations: int) -> Any:
     """List the equations that cells have, tree by tree, and say where those of each tree begin."""
     n_trees, n_cells = leaves.shape
-    own, begin = np.empty(n_equations, np.int64), np.zeros(n_trees + 1, np.int64)
+    equations, begin = np.empty(n_equations, np.int64), np.zeros(n_trees + 1, np.int64)
     seen, n = np.zeros(n_equations, np.bool_), 0
     for t in range(n_trees):
         for j in range(n_cells):
             r = leaves[t, j]
             if not seen[r]:
-                seen[r], own[n] = True, r
+                seen[r], equations[n] = True, r
                 n += 1
         begin[t + 1] = n
-    return own, begin
+    return equations, begin
 
 
 @njit()
@@ -118,11 +118,11 @@ def pair_costs(cost: Any, rows: Any, sample: Any, others: Any) -> Any:
     """What each row of ``others`` of a sample costs in the place of each row of ``rows``."""
     out = np.empty((len(rows), len(others)))
     for x in range(len(rows)):
-        own = cost[rows[x]]
+        row_cost = cost[rows[x]]
         for y in range(len(others)):
             total = 0.0
             for entry in sample[others[y]]:
-                total += own[entry]
+                total += row_cost[entry]
             out[x, y] = total
     return out
 

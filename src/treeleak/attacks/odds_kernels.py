@@ -18,7 +18,7 @@ _MOST_LOG = 700.0
 
 @njit(fastmath=True)
 def add_ratios(
-    leaf: Any, label: Any, own_leaf: Any, own_label: Any, held: Any, n_rows: int, offset: Any,
+    leaf: Any, label: Any, row_leaf: Any, row_label: Any, held: Any, n_rows: int, offset: Any,
     gain: Any, n_classes: int, weight: Any, top: Any, total: Any, out: Any,
 ) -> None:  # fmt: skip
     """Add to ``out`` how much likelier each row is than others in place of rows of a dataset.
@@ -30,7 +30,7 @@ def add_ratios(
     ----------
     leaf, label
         Shapes (n, n_trees), (n,). Of the rows that are weighed.
-    own_leaf, own_label
+    row_leaf, own_label
         Shapes (n_own, n_trees), (n_own,). Of rows of the dataset in whose place others stand.
     held
         How many of all ``n_rows`` rows of the dataset lie in each equation.
@@ -53,17 +53,17 @@ def add_ratios(
         top[0] = base.max()
     for k in range(n):
         base[k] = np.exp(min(base[k] - top[0], _MOST_LOG))
-    for i in range(len(own_label)):
+    for i in range(len(row_label)):
         for t in range(n_trees):
-            e = own_leaf[i, t] * n_classes + own_label[i]
+            e = row_leaf[i, t] * n_classes + row_label[i]
             a = offset[e] + held[e] - 1
             factor[t] = np.exp(gain[a] - gain[min(a + 1, offset[e] + most)])
         mean = 0.0
         for k in range(n):
             here = base[k]
-            if label[k] == own_label[i]:
+            if label[k] == row_label[i]:
                 for t in range(n_trees):
-                    if leaf[k, t] == own_leaf[i, t]:
+                    if leaf[k, t] == row_leaf[i, t]:
                         here *= factor[t]
             ratio[k] = here
             if len(weight):

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.convergence import disagreement, effective
+from treeleak.attacks.convergence import ess_bulk, rhat
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 JUDGES = 4
 """One of so many chains judges how far an answer errs that others made."""
@@ -31,7 +31,7 @@ class Info(NamedTuple):
 class Samples:
     """Datasets drawn from a posterior."""
 
-    values: Values
+    values: ValueIndex
     atoms: NDArray[np.int16] | NDArray[np.int32]
     """Shape (n_samples, n_rows, n_attributes + 1). Atom of each attribute, counted from 0 in each;
     the class is the last."""
@@ -45,7 +45,7 @@ class Samples:
     """See :attr:`prior`; None where the attack has none."""
 
     @classmethod
-    def of_worlds(cls, values: Values, numbered: IntArray) -> Samples:
+    def of_worlds(cls, values: ValueIndex, numbered: IntArray) -> Samples:
         """Take datasets that may be for samples, each of a chain of its own.
 
         ``numbered``, shape (n_worlds, n_rows, n_attributes + 1): atoms, numbered over all
@@ -144,7 +144,7 @@ class Samples:
         """Sample k with a value for each atom, numbered through."""
         return self.values.draw(self.numbered(k), self.value_prior[None, :], rng)
 
-    def alike(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
+    def draw_values(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw a value for each atom of a dataset; both numbered through.
 
         A binary column that no tree tests has one share of ones, however likely each is: their
@@ -153,7 +153,9 @@ class Samples:
         values, prior = self.values, self.value_prior
         if isinstance(self.prior, TreePrior):
             share, weight = self._shares
-            prior = values.with_ones(prior, rng.choice(share, len(values.untested), p=weight))
+            prior = values.with_ones(
+                prior, rng.choice(share, len(values.unsplit_binaries), p=weight)
+            )
         return values.draw(atoms, prior[None, :], rng)
 
     @cached_property
@@ -173,14 +175,14 @@ class Samples:
     def disagreement(self) -> float:
         """Rank-normalised split R-hat of the log posterior: 1 where the chains agree.
 
-        See :func:`~treeleak.attacks.convergence.disagreement`.
+        See :func:`~treeleak.attacks.convergence.rhat`.
         """
-        return disagreement(self._heights)
+        return rhat(self._heights)
 
     @property
     def effective(self) -> float:
         """How many independent samples these are worth, by the log posterior; NaN likewise."""
-        return effective(self._heights)
+        return ess_bulk(self._heights)
 
     @property
     def _heights(self) -> list[FloatArray]:

@@ -57,11 +57,11 @@ def solve(
     value = np.clip(0.0, low, high)
     value[known] = (low[known] + high[known]) / 2
     met = not (low > high).any()
-    own = np.asarray(times[:, ~known].sum(axis=1)).ravel() > 0
-    if met and own.any():
-        A, fixed = times[own][:, ~known], times[own][:, known]
-        left = right[own] - fixed @ value[known]
-        blur = off[own] + fixed @ (high - low)[known] / 2
+    informative = np.asarray(times[:, ~known].sum(axis=1)).ravel() > 0
+    if met and informative.any():
+        A, fixed = times[informative][:, ~known], times[informative][:, known]
+        left = right[informative] - fixed @ value[known]
+        blur = off[informative] + fixed @ (high - low)[known] / 2
         found = _least_squares(A, left, blur, spread)
         met = found.met
         value[~known] = found.value
@@ -118,15 +118,15 @@ def _least_squares(A: csr_array, right: FloatArray, off: FloatArray, spread: flo
     value, radius = Vt.T @ (s / (s**2 + spread**-2.0) * (U.T @ aim)), wide.copy()
     met = True
     for cut in _CUTS:
-        kept = s > cut * s[0]
-        back = Vt[kept].T / s[kept]
-        own = back @ (U[:, kept].T @ aim)
+        significant = s > cut * s[0]
+        back = Vt[significant].T / s[significant]
+        solution = back @ (U[:, significant].T @ aim)
         if cut == _CUTS[0]:
             # Were the rows right, the truth would miss no sum by more than it may be off.
-            met = bool(np.linalg.norm(weighed @ own - aim) <= np.sqrt(n_sums))
-        leak = np.abs(Vt[kept].T @ Vt[kept] - np.eye(n)).sum(axis=1)
-        blur = np.abs(back @ U[:, kept].T).sum(axis=1) + leak * _FAR * spread
-        blur += n * np.finfo(float).eps * (s[0] / s[kept][-1]) * np.abs(own).max()
+            met = bool(np.linalg.norm(weighed @ solution - aim) <= np.sqrt(n_sums))
+        leak = np.abs(Vt[significant].T @ Vt[significant] - np.eye(n)).sum(axis=1)
+        blur = np.abs(back @ U[:, significant].T).sum(axis=1) + leak * _FAR * spread
+        blur += n * np.finfo(float).eps * (s[0] / s[significant][-1]) * np.abs(solution).max()
         better = (leak <= _LEAK) & (blur < radius)
-        value, radius = np.where(better, own, value), np.where(better, blur, radius)
+        value, radius = np.where(better, solution, value), np.where(better, blur, radius)
     return Solved(value, value - radius, value + radius, met)

@@ -71,17 +71,17 @@ class TreePrior:
         each, weight = (None, n_rows / len(rows)) if together else (n_rows, 1.0)
         flat = cls.flat(radix, sizes)
         bins = flat.bins if bins is None else tuple(bins)
-        n_bins = np.array([own[-1] + 1 for own in bins])
-        coarse = np.column_stack([own[rows[:, a]] for a, own in enumerate(bins)])
+        n_bins = np.array([bin_of[-1] + 1 for bin_of in bins])
+        coarse = np.column_stack([bin_of[rows[:, a]] for a, bin_of in enumerate(bins)])
         marginal: list[FloatArray] = []
         within: list[FloatArray] = []
-        for a, own in enumerate(bins):
+        for a, bin_of in enumerate(bins):
             size, counts = np.exp(flat.log_share[a][0]), np.bincount(rows[:, a], each, radix[a])
-            in_bin, size_in_bin = np.bincount(own, counts * weight), np.bincount(own, size)
-            heard = in_bin + _DOUBT * size_in_bin * n_bins[a]
-            marginal.append(heard / heard.sum())
-            likely = counts * weight + _WITHIN * size / size_in_bin[own]
-            within.append(likely / (in_bin + _WITHIN)[own])
+            in_bin, size_in_bin = np.bincount(bin_of, counts * weight), np.bincount(bin_of, size)
+            smoothed = in_bin + _DOUBT * size_in_bin * n_bins[a]
+            marginal.append(smoothed / smoothed.sum())
+            likely = counts * weight + _WITHIN * size / size_in_bin[bin_of]
+            within.append(likely / (in_bin + _WITHIN)[bin_of])
 
         def joint(a: int, b: int) -> FloatArray:
             key = coarse[:, a] * n_bins[b] + coarse[:, b]

@@ -19,7 +19,7 @@ from treeleak.core.private import dataclass
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import versions, written
-from treeleak.reconstruction.leave_one_out import INFORMED_VERSION, Asked
+from treeleak.reconstruction.leave_one_out import INFORMED_VERSION, InformedRequest
 from treeleak.release import Model
 from treeleak.schema import Schema
 
@@ -139,7 +139,7 @@ def informed_audit(
     started = time.perf_counter()
     if n_targets < 1:
         raise BadInput(f"n_targets must be positive, not {n_targets}")
-    asked = Asked.of(model, X, y, schema, trust_pickle, 0, seed_search)
+    asked = InformedRequest.of(model, X, y, schema, trust_pickle, 0, seed_search)
     missing, n_rows = asked.missing, len(asked.label)
     if n_rows < 2:
         raise BadInput("only one training row: there are no others to know")
@@ -164,9 +164,9 @@ def informed_audit(
                 own.append(answer)
             lines.append({
                 "expected_error": guess.expected_error(missing),
-                "probability": float(guess.told.posterior[point, label]),
+                "probability": float(guess.likelihood.posterior[point, label]),
                 "label_right": found == label,
-                "bits": guess.told.bits,
+                "bits": guess.likelihood.bits,
             })  # fmt: skip
     names = list(asked.release.feature_names)
     true = pd.DataFrame(asked.rows[targets], columns=names)

@@ -32,7 +32,7 @@ from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
-from treeleak.evidence import LeafSteps, LossSums
+from treeleak.evidence import LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Model, Release, RuleList, StoredObject
@@ -245,7 +245,7 @@ def _rebuilt(case: Case) -> Case:
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and not _all_told(rebuilt):
-        summed = rebuilt.evidence.startswith((LossSums.kind, LeafSteps.kind))
+        summed = rebuilt.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
         return case.without("reconstruction", wording.LEFT_OPEN if summed else wording.HOLDS_MORE)
     return case
 

@@ -1,23 +1,22 @@
 """What the counts of a release disclose about its training rows."""
 
-from treeleak.evidence.assumed import BOOTSTRAP_MODES, MAX_ROWS, Assumed
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels
-from treeleak.evidence.leaf_steps import LeafSteps
+from treeleak.evidence.leaf_steps import LeafValueEvidence
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Contradiction, Evidence, MakeEvidence
 from treeleak.evidence.registry import draws_needed, evidence_for, register
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import BOOTSTRAP_MODES, MAX_ROWS, SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, Pairs
 
 __all__ = [
     "BOOTSTRAP_MODES",
     "MAX_ROWS",
-    "Assumed",
     "Contradiction",
     "CountSystem",
     "Evidence",
@@ -26,12 +25,13 @@ __all__ = [
     "HiddenDraws",
     "KnownDraws",
     "LeafLabels",
-    "LeafSteps",
+    "LeafValueEvidence",
+    "LinearConstraints",
     "LossSums",
     "MakeEvidence",
     "NoisyCounts",
     "Pairs",
-    "Statements",
+    "SamplingAssumptions",
     "draws_needed",
     "evidence_for",
     "register",

@@ -29,18 +29,18 @@ def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[Floa
     As the file gives them, else as they follow from it; NaN where they do not. The second array
     holds shares of the first.
     """
-    given = at_leaves(release, HESSIAN)
-    off = np.zeros(len(given))
+    hessian = at_leaves(release, HESSIAN)
+    off = np.zeros(len(hessian))
     if rate is None or l2:
-        return given, off
+        return hessian, off
     start = 0
     for tree in release.trees:
         stop = start + len(tree.leaves)
-        if np.isnan(given[start]):
-            own, blur = _derived(tree, rate)
-            given[start:stop], off[start:stop] = own[tree.leaves], blur[tree.leaves]
+        if np.isnan(hessian[start]):
+            derived, blur = _derived(tree, rate)
+            hessian[start:stop], off[start:stop] = derived[tree.leaves], blur[tree.leaves]
         start = stop
-    return given, off
+    return hessian, off
 
 
 def _derived(tree: Tree, rate: float) -> tuple[FloatArray, FloatArray]:
@@ -63,10 +63,10 @@ def node_hessians(tree: Tree, s: FloatArray) -> tuple[FloatArray, FloatArray]:
     none, gain = np.full(tree.n_nodes, np.nan), tree.statistics.get(GAIN)
     if gain is None:
         return none, none
-    told = ~tree.is_leaf & ~np.isnan(s)
+    derivable = ~tree.is_leaf & ~np.isnan(s)
     if gain.present is not None:
-        told = told & gain.present
-    v = np.flatnonzero(told)
+        derivable = derivable & gain.present
+    v = np.flatnonzero(derivable)
     left, right = tree.left[v], tree.right[v]
     a, b = s[left] - s[v], s[right] - s[v]
     # s_L^2 H_L + s_R^2 H_R - s^2 (H_L + H_R) = (a (s_L + s)) H_L + (b (s_R + s)) H_R, and
@@ -76,8 +76,8 @@ def node_hessians(tree: Tree, s: FloatArray) -> tuple[FloatArray, FloatArray]:
     sharp &= (a * b < 0) & (gain.values[v] > 0)
     v, left, right = v[sharp], left[sharp], right[sharp]
     a, b = a[sharp], b[sharp]
-    own = gain.values[v] / (a * (s[left] - s[right]))
-    none[left], none[right] = own, -own * a / b
+    hessian_left = gain.values[v] / (a * (s[left] - s[right]))
+    none[left], none[right] = hessian_left, -hessian_left * a / b
     off = np.full(tree.n_nodes, 0.0)
     scale = np.maximum(np.abs(s[left]), np.abs(s[right]))
     smallest = np.minimum(np.abs(a), np.abs(b))

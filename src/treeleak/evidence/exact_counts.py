@@ -10,10 +10,10 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.leaves import leaf_counts, leaf_totals, unequal
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS
@@ -30,11 +30,11 @@ class ExactCounts:
     kind: ClassVar[str] = "exact counts"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], ExactCounts] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], ExactCounts] | None:
         """Fit rows of each class, counted without noise in trees that saw each of them once."""
         if not assumed.exact or (assumed.sampling, assumed.counts_are) != ("all", "rows"):
             return None
-        assumed.check_given("counts")
+        assumed.check_counts("counts")
         return cls
 
     @cached_property
@@ -52,13 +52,13 @@ class ExactCounts:
         """What an answer says it was made from."""
         return self.kind
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the rows of each class in each leaf; of trees behind, the rows in each leaf."""
         behind = [t for t in self.geometry.release.trees if t.counts is None]
-        by_class = Statements(ROWS, self.n)
+        by_class = LinearConstraints(ROWS, self.n)
         if not behind:
             return (by_class,)
-        return by_class, Statements(ROWS, leaf_totals(behind), first=len(self.n))
+        return by_class, LinearConstraints(ROWS, leaf_totals(behind), first=len(self.n))
 
     def open_leaves(self) -> BoolArray:
         """Close a leaf that holds no row of a class: its cells are dead for that class."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.leaves import leaf_totals, unequal
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, system_of_all
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS
@@ -30,12 +30,12 @@ class ExactTotals:
     kind: ClassVar[str] = "exact totals"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], ExactTotals] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], ExactTotals] | None:
         """Fit rows that are counted without classes, in trees that saw each of them once."""
         by_class = assumed.counts_are not in ("weights", "none")
         if not assumed.exact or assumed.sampling != "all" or by_class:
             return None
-        assumed.check_given("totals")
+        assumed.check_counts("totals")
         return cls
 
     @cached_property
@@ -53,9 +53,9 @@ class ExactTotals:
         """What an answer says it was made from."""
         return self.kind
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the rows in each leaf."""
-        return (Statements(ROWS, self.n),)
+        return (LinearConstraints(ROWS, self.n),)
 
     def open_leaves(self) -> BoolArray:
         """Close empty leaves, and leaves without any weight of a class for that class."""

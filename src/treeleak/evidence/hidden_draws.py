@@ -12,10 +12,10 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_distinct, leaf_draws
+from treeleak.evidence.linear_constraints import AtMost, LinearConstraints, OnlyIfHeld
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.partition import Geometry
 from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import DISTINCT, DRAWS
@@ -43,7 +43,7 @@ class HiddenDraws:
     kind: ClassVar[str] = "hidden bootstrap draws"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], HiddenDraws] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], HiddenDraws] | None:
         """Fit counts of draws that are not known."""
         if assumed.release.noise is not None or not assumed.draws_hidden:
             return None
@@ -51,7 +51,7 @@ class HiddenDraws:
         if assumed.n_rows is None:
             raise NotCovered(own_words("hidden draws of an unknown number of rows"))
         check_size(assumed.release, assumed.n_rows)
-        assumed.check_given(assumed.counted)
+        assumed.check_counts(assumed.counted)
         return partial(cls, n_rows=assumed.n_rows, use_distinct=assumed.use_distinct)
 
     @property
@@ -79,10 +79,12 @@ class HiddenDraws:
             return np.asarray(self.n.sum(axis=1))
         return leaf_distinct(self.geometry.release.trees) if self.use_distinct else None
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the draws of each class in each leaf, and the distinct rows where they are used."""
-        drawn = Statements(DRAWS, self.n, OnlyIfHeld())
-        return (drawn,) if self.d is None else (drawn, Statements(DISTINCT, self.d, AtMost()))
+        drawn = LinearConstraints(DRAWS, self.n, OnlyIfHeld())
+        return (
+            (drawn,) if self.d is None else (drawn, LinearConstraints(DISTINCT, self.d, AtMost()))
+        )
 
     def contradiction(self) -> Contradiction | None:
         """Find a leaf or a tree whose numbers no draws give."""

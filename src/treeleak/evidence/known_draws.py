@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_distinct, leaf_draws
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.partition import Geometry, RowSets
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
@@ -37,7 +37,7 @@ class KnownDraws:
     kind: ClassVar[str] = "known bootstrap draws"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], KnownDraws] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], KnownDraws] | None:
         """Fit counts of draws that are known."""
         if assumed.release.noise is not None or assumed.draws_hidden or not assumed.draws_needed:
             return None
@@ -45,7 +45,7 @@ class KnownDraws:
         if assumed.sampling == "unknown" or assumed.draws is None:
             return None
         check_size(assumed.release, assumed.draws.shape[1])
-        assumed.check_given(assumed.counted)
+        assumed.check_counts(assumed.counted)
         return partial(cls, draws=assumed.draws, use_distinct=assumed.use_distinct)
 
     @cached_property
@@ -73,15 +73,15 @@ class KnownDraws:
         """What an answer says it was made from."""
         return self.kind
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the draws of each class in each leaf, and the distinct rows where they are used.
 
         Rows are numbered; those that no tree drew stand in no statement.
         """
-        drawn = Statements(DRAWS, self.n, coefficients=self.draws)
+        drawn = LinearConstraints(DRAWS, self.n, coefficients=self.draws)
         if self.d is None:
             return (drawn,)
-        return drawn, Statements(DISTINCT, self.d, coefficients=self.draws > 0)
+        return drawn, LinearConstraints(DISTINCT, self.d, coefficients=self.draws > 0)
 
     @cached_property
     def drawn(self) -> BoolArray:
@@ -98,10 +98,10 @@ class KnownDraws:
         set_of = np.empty((start[-1], self.n.shape[1]), dtype=np.int32)
         sets: list[NDArray[np.uint64]] = []
         for t, b in enumerate(self.draws):
-            own = slice(start[t], start[t + 1])
+            tree_leaves = slice(start[t], start[t + 1])
             most, below = np.unique(b, return_inverse=True)
-            rank = np.searchsorted(most, self.n[own], side="right")
-            set_of[own] = len(sets) + rank
+            rank = np.searchsorted(most, self.n[tree_leaves], side="right")
+            set_of[tree_leaves] = len(sets) + rank
             # Set r holds the drawn rows whose draws are among the r smallest numbers.
             sets += [packed((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
         if group is not None:

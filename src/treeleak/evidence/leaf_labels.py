@@ -11,10 +11,10 @@ import numpy as np
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
 from treeleak.evidence.leaves import leaf_counts
+from treeleak.evidence.linear_constraints import LinearConstraints, Named
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Named, Statements
+from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.sampling import AllRows, Bootstrap
@@ -34,7 +34,7 @@ class LeafLabels:
     kind: ClassVar[str] = "class of each leaf"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LeafLabels] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], LeafLabels] | None:
         """Fit leaves that name classes."""
         noise, sampling = assumed.release.noise, assumed.release.sampling
         if not isinstance(noise, LabelNoise):
@@ -51,11 +51,11 @@ class LeafLabels:
         """What an answer says it was made from."""
         return self.kind + HOW_ROWS_CAME.get(self.sampling, "")
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give 1 for each class that a leaf names, and 0 for the others."""
         law = Named(self.noise, known_rows=self.sampling == AllRows.kind)
         named = leaf_counts(self.geometry.release.trees) > 0
-        return (Statements(LABELS, named.astype(np.int64), law),)
+        return (LinearConstraints(LABELS, named.astype(np.int64), law),)
 
     def contradiction(self) -> Contradiction | None:
         """Any leaf may name any class, if the noise is large enough."""

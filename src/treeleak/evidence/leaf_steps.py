@@ -16,12 +16,12 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.linear_constraints import Equal, LinearConstraints
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
-from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_told
+from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_present
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Equal, Statements
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.statistics import ROWS, STEP
 
@@ -32,7 +32,7 @@ _DOUBLE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class LeafSteps:
+class LeafValueEvidence:
     """Steps that the leaves of a boosted model took, without any number of rows."""
 
     geometry: Geometry
@@ -41,7 +41,9 @@ class LeafSteps:
     kind: ClassVar[str] = "what leaves add"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LeafSteps] | None:
+    def fitting(
+        cls, assumed: SamplingAssumptions
+    ) -> Callable[[Geometry], LeafValueEvidence] | None:
         """Fit boosted models of classes whose trees saw all rows, and count none."""
         release, ensemble = assumed.release, assumed.release.ensemble
         fitting = None if ensemble is None else ensemble.fitting
@@ -54,7 +56,7 @@ class LeafSteps:
             or ensemble.learning_rate is None
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or not (fitting.assumed or all(tree.totals is None for tree in release.trees))
-            or not values_told(release)
+            or not values_present(release)
         ):
             return None
         return cls
@@ -83,21 +85,21 @@ class LeafSteps:
         """Whether twice as many rows of each kind would do as well."""
         return not self._right.any()
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give what leaves add; where only shares are told, these as shares of one row."""
         _, fitting = fitted(self.geometry.release)
         precise = fitting.rough * (_DOUBLE if fitting.derivatives == "float64" else 1.0)
-        told, step = self._place >= 0, self._steps[0]
-        held = np.zeros(len(told)) if self.held is None else self.held
+        known, step = self._place >= 0, self._steps[0]
+        held = np.zeros(len(known)) if self.held is None else self.held
         blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(step))
-        added = Statements(
-            STEP, self._right, Equal(blur[told]), place=self._place,
+        added = LinearConstraints(
+            STEP, self._right, Equal(blur[known]), place=self._place,
             counts=Derivative(self.geometry, ON_STEPS, step), by_label=True,
         )  # fmt: skip
         if self.held is not None or not self.shares_only:
             return (added,)
-        first = np.where(np.arange(len(told)) < self.geometry.leaf_start[1], 0, -1)
-        return Statements(ROWS, np.ones(1), place=first, by_label=True), added
+        first = np.where(np.arange(len(known)) < self.geometry.leaf_start[1], 0, -1)
+        return LinearConstraints(ROWS, np.ones(1), place=first, by_label=True), added
 
     @cached_property
     def _steps(self) -> tuple[FloatArray, BoolArray]:
@@ -106,8 +108,8 @@ class LeafSteps:
     @cached_property
     def _place(self) -> IntArray:
         """Statement of each leaf; none where it took no step that is known."""
-        told = self._steps[1]
-        return np.where(told, np.cumsum(told) - 1, -1)
+        known = self._steps[1]
+        return np.where(known, np.cumsum(known) - 1, -1)
 
     @cached_property
     def _right(self) -> FloatArray:

@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
+from treeleak.evidence.linear_constraints import EXACT, Equal, LinearConstraints
 from treeleak.evidence.predictions import (
     at_leaves,
     chance,
     chances,
+    classes_of_trees,
     fitted,
     l2_at_leaves,
     margins,
-    own_class,
     steps,
-    values_told,
+    values_present,
 )
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.evidence.split_sums import leaf_sums
-from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 
@@ -83,8 +83,8 @@ class Derivative:
         second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p))
         if self.which == SECOND:
             return second
-        own = label[:, None] == own_class(release)[: leaf.shape[1]]
-        first = held(p - own.astype(p.dtype))
+        is_class = label[:, None] == classes_of_trees(release)[: leaf.shape[1]]
+        first = held(p - is_class.astype(p.dtype))
         if self.which == SQUARED:
             return first**2
         return first if self.step is None else first + self.step[leaf] * second
@@ -98,7 +98,7 @@ class LossSums:
     kind: ClassVar[str] = "sums of the loss"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LossSums] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], LossSums] | None:
         """Fit boosted models of classes whose trees saw all rows, and say what leaves added."""
         release, ensemble = assumed.release, assumed.release.ensemble
         counted = release.trees[0].totals
@@ -111,7 +111,7 @@ class LossSums:
             or ensemble.fitting.assumed
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
-            or not values_told(release)
+            or not values_present(release)
         ):
             return None
         check_size(release, int(counted[release.trees[0].leaves].sum()), "tree 0 counts ")
@@ -149,15 +149,15 @@ class LossSums:
             np.where(np.isnan(per_tree), self.n_rows, per_tree)[:, None], ["all classes"]
         )
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give what leaves and nodes sum up."""
         return self._all
 
     @cached_property
-    def _all(self) -> tuple[Statements, ...]:
+    def _all(self) -> tuple[LinearConstraints, ...]:
         return tuple(s for s in self._each() if len(s.right))
 
-    def _each(self) -> Iterator[Statements]:
+    def _each(self) -> Iterator[LinearConstraints]:
         release, n = self.geometry.release, self.n
         ensemble, fitting = fitted(release)
         rate = ensemble.learning_rate
@@ -179,17 +179,17 @@ class LossSums:
         if rate is None:
             return
         step, stepped = steps(self.geometry)
-        given = ~np.isnan(at_leaves(release, HESSIAN))
+        has_hessian = ~np.isnan(at_leaves(release, HESSIAN))
         # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
         l2 = l2_at_leaves(release)
-        size = np.abs(step) * (np.where(given, H, 0.0) + l2)
+        size = np.abs(step) * (np.where(has_hessian, H, 0.0) + l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + l2)
-        yield self._of_leaves(GRADIENT, G, given & stepped, first, blur, scale)
+        yield self._of_leaves(GRADIENT, G, has_hessian & stepped, first, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
         silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
-        other = ~given & stepped & ~silent
+        other = ~has_hessian & stepped & ~silent
         both = Derivative(self.geometry, STEP, step)
         yield self._of_leaves(GRADIENT, -step * l2, other, both, blur, scale)
         yield from self._of_splits(precise, rate)
@@ -202,7 +202,7 @@ class LossSums:
         first = max(abs(each) for each in fitted(release)[0].base_scores)
         return np.repeat(first + np.cumsum(most) - most, np.diff(begin))
 
-    def _of_many_steps(self, rate: float) -> Iterator[Statements]:
+    def _of_many_steps(self, rate: float) -> Iterator[LinearConstraints]:
         """Give what leaves sum up at the end of many steps: nothing, where these came to an end.
 
         d <- d - G(d) / (H(d) + l2). Where e is left of the way to G(d) = 0, H changes by a factor
@@ -220,41 +220,43 @@ class LossSums:
             each = np.maximum(1 - np.exp(-left) * h / (h + fitting.l2), np.expm1(left))
             left = np.minimum(left * each, 1.0)
         scale = np.sqrt(np.maximum(n, 1))
-        told = (n > 0) & (np.abs(d) < 1) & (n * left < _ROUGH * scale)
+        informative = (n > 0) & (np.abs(d) < 1) & (n * left < _ROUGH * scale)
         first = Derivative(self.geometry, FIRST, moved=d)
-        yield self._of_leaves(GRADIENT, np.zeros(len(n)), told, first, _ROUGH * scale, 0.4 * scale)
+        yield self._of_leaves(
+            GRADIENT, np.zeros(len(n)), informative, first, _ROUGH * scale, 0.4 * scale
+        )
 
     def _of_leaves(
         self,
         quantity: Quantity,
         right: FloatArray,
-        told: BoolArray,
+        known: BoolArray,
         counts: Derivative | None,
         blur: FloatArray,
         scale: FloatArray,
-    ) -> Statements:
-        return Statements(
+    ) -> LinearConstraints:
+        return LinearConstraints(
             quantity,
-            right[told],
-            Equal(blur[told]) if blur.any() else EXACT,
-            place=None if told.all() else np.where(told, np.cumsum(told) - 1, -1),
+            right[known],
+            Equal(blur[known]) if blur.any() else EXACT,
+            place=None if known.all() else np.where(known, np.cumsum(known) - 1, -1),
             counts=counts,
             by_label=counts is not None and counts.which != SECOND,
-            scale=scale[told],
+            scale=scale[known],
         )
 
-    def _of_splits(self, precise: float, rate: float) -> Iterator[Statements]:
+    def _of_splits(self, precise: float, rate: float) -> Iterator[LinearConstraints]:
         """Give what inner nodes tell of leaves, and of pairs of leaves."""
         sums = leaf_sums(self.geometry, rate, precise * _EACH, precise * _SMALL)
-        told, n = ~np.isnan(sums.first), np.maximum(self.n, 1)
-        if not told.any():
+        known, n = ~np.isnan(sums.first), np.maximum(self.n, 1)
+        if not known.any():
             return
         scale = 0.4 * np.sqrt(n)
         squared = Derivative(self.geometry, SQUARED)
-        yield self._of_leaves(VARIANCE, sums.squares, told, squared, sums.off, scale)
+        yield self._of_leaves(VARIANCE, sums.squares, known, squared, sums.off, scale)
         # The step of a leaf is in the file: from G, the second derivatives.
         step = (at_leaves(self.geometry.release, VALUE)) / rate
-        clear = told & (np.abs(step) > _FLAT)
+        clear = known & (np.abs(step) > _FLAT)
         step = np.where(clear, step, 1.0)
         H, blur = -sums.first / step, sums.off / np.abs(step)
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
@@ -263,7 +265,7 @@ class LossSums:
         G, squares, off = sums.pairs.T
         rows = np.bincount(sums.place[sums.place >= 0], n[sums.place >= 0], len(G))
         for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):
-            yield Statements(
+            yield LinearConstraints(
                 quantity, right, Equal(off), place=sums.place,
                 counts=Derivative(self.geometry, which), by_label=True,
                 scale=0.4 * np.sqrt(np.maximum(rows, 1)),

@@ -10,9 +10,9 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
+from treeleak.evidence.linear_constraints import LinearConstraints, Noisy
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.statements import Noisy, Statements
+from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows, Bootstrap
@@ -39,7 +39,7 @@ class NoisyCounts:
     kind: ClassVar[str] = "noisy counts"
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], NoisyCounts] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], NoisyCounts] | None:
         """Fit counts with noise."""
         release = assumed.release
         if not isinstance(release.noise, CountNoise):
@@ -68,10 +68,10 @@ class NoisyCounts:
         trees = self.geometry.release.trees
         return np.concatenate([t.counts[t.leaves] for t in trees if t.counts is not None])
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the noisy rows (or draws) of each class in each leaf."""
         law = Noisy(self.noise, known_rows=self.sampling == AllRows.kind)
-        return (Statements(ROWS if self.n_draws is None else DRAWS, self.n, law),)
+        return (LinearConstraints(ROWS if self.n_draws is None else DRAWS, self.n, law),)
 
     def contradiction(self) -> Contradiction | None:
         """Noise may turn any counts into any others."""

@@ -34,13 +34,13 @@ _REST = tuple(
 
 def at_leaves(release: Release, quantity: Quantity) -> FloatArray:
     """List a statistic of all leaves (rows of A); NaN for trees that do not give it of each."""
-    said = []
+    values = []
     for tree in release.trees:
         entry = tree.statistics.get(quantity)
-        told = entry is not None and (entry.present is None or entry.present[tree.leaves].all())
+        complete = entry is not None and (entry.present is None or entry.present[tree.leaves].all())
         none = np.full(len(tree.leaves), np.nan)
-        said.append(entry.values[tree.leaves].astype(float) if entry and told else none)
-    return np.concatenate(said)
+        values.append(entry.values[tree.leaves].astype(float) if entry and complete else none)
+    return np.concatenate(values)
 
 
 def l2_at_leaves(release: Release) -> FloatArray:
@@ -49,7 +49,7 @@ def l2_at_leaves(release: Release) -> FloatArray:
     return np.concatenate([fitting.l2_at(tree)[tree.leaves] for tree in release.trees])
 
 
-def values_told(release: Release) -> bool:
+def values_present(release: Release) -> bool:
     """Whether every leaf says what it adds, and none adds what no training comes to."""
     return bool((np.abs(at_leaves(release, VALUE)) <= _MOST).all())  # NaN is not
 
@@ -73,10 +73,10 @@ def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     where predictions before it are not known. The learning rate must be known.
     """
     ensemble, fitting = fitted(geometry.release)
-    begin, own = geometry.leaf_start, at_leaves(geometry.release, VALUE)
+    begin, leaf_values = geometry.leaf_start, at_leaves(geometry.release, VALUE)
     for t, start in enumerate(fitting.start or ()):
-        own[begin[t] : begin[t + 1]] -= start
-    step = own / float(ensemble.learning_rate or np.nan)
+        leaf_values[begin[t] : begin[t + 1]] -= start
+    step = leaf_values / float(ensemble.learning_rate or np.nan)
     leaves = np.diff(begin)
     stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
     if not fitting.started:
@@ -124,7 +124,7 @@ def _exp(x: FloatArray, single: bool) -> FloatArray:
     return np.asarray(((a * r + b) * (r * r) + (c * r + 1)) * np.exp2(k / 32))
 
 
-def own_class(release: Release) -> IntArray:
+def classes_of_trees(release: Release) -> IntArray:
     """Say of each tree which class it speaks of: the second, where there is one output."""
     return np.array([1 if tree.output is None else tree.output for tree in release.trees])
 
@@ -140,7 +140,7 @@ def chances(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
     kind = np.dtype(fitting.margins)
     values = at_leaves(geometry.release, VALUE).astype(kind)
     n_outputs = len(ensemble.base_scores)
-    own = np.empty(leaf.shape, dtype=kind)
+    probability = np.empty(leaf.shape, dtype=kind)
     total = np.tile(np.array(ensemble.base_scores, dtype=kind), (len(leaf), 1))
     for first in range(0, leaf.shape[1], n_outputs):
         seen = total
@@ -148,6 +148,6 @@ def chances(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
             seen = np.tile(np.array(fitting.start, dtype=kind), (len(leaf), 1))
         share = np.exp(seen - seen.max(axis=1, keepdims=True))
         round_ = slice(first, first + n_outputs)
-        own[:, round_] = share / share.sum(axis=1, keepdims=True)
+        probability[:, round_] = share / share.sum(axis=1, keepdims=True)
         total = total + values[leaf[:, round_]]
-    return own
+    return probability

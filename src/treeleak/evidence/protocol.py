@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, Self
 
 from treeleak.core.private import dataclass
-from treeleak.evidence.assumed import Assumed
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.linear_constraints import LinearConstraints
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.partition import Geometry
 
 
@@ -30,7 +30,7 @@ class Evidence(Protocol):
     """By which attacks are found."""
 
     @classmethod
-    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], Self] | None:
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], Self] | None:
         """Make it of the geometry of a release, or None if the release gives no such evidence.
 
         Raises NotCovered if it would be of this kind, and cannot be used: with the reason.
@@ -48,7 +48,7 @@ class Evidence(Protocol):
     def described(self) -> str:
         """What an answer says it was made from."""
 
-    def statements(self) -> tuple[Statements, ...]:
+    def statements(self) -> tuple[LinearConstraints, ...]:
         """Give what the leaves say, as statements about the rows in them."""
 
     def contradiction(self) -> Contradiction | None:

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Kind, own_words
-from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels
-from treeleak.evidence.leaf_steps import LeafSteps
+from treeleak.evidence.leaf_steps import LeafValueEvidence
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
+from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.release.release import Release
 
 _KINDS: list[type[Evidence]] = []
@@ -31,7 +31,7 @@ def register(kind: type[Evidence]) -> None:
 
 register(ExactCounts)
 register(LossSums)
-register(LeafSteps)
+register(LeafValueEvidence)
 register(ExactTotals)
 register(KnownDraws)
 register(HiddenDraws)
@@ -50,7 +50,7 @@ def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
 
     Raises BadInput if there is no such assumption.
     """
-    return Assumed(release, bootstrap).draws_needed
+    return SamplingAssumptions(release, bootstrap).draws_needed
 
 
 def evidence_for(
@@ -63,7 +63,8 @@ def evidence_for(
 ) -> MakeEvidence:
     """Choose the kind of evidence of a release.
 
-    The parameters are the fields of :class:`~treeleak.evidence.assumed.Assumed`.
+    The parameters are the fields of
+    :class:`~treeleak.evidence.sampling_assumptions.SamplingAssumptions`.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def evidence_for(
     NotCovered
         With the reason.
     """
-    assumed = Assumed(release, bootstrap, draws, use_distinct, n_rows, rows_between)
+    assumed = SamplingAssumptions(release, bootstrap, draws, use_distinct, n_rows, rows_between)
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:

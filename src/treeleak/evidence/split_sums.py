@@ -108,9 +108,11 @@ def _shared(
         return np.nan, 0.0
     possible = []
     for difference in (apart, -apart):
-        own = n[left] * (G + difference * n[right]) / n[v]
-        if all(_steps(part, s[at], n[at]) for part, at in ((own, left), (G - own, right))):
-            possible.append(float(own))
+        left_sum = n[left] * (G + difference * n[right]) / n[v]
+        if all(
+            _steps(part, s[at], n[at]) for part, at in ((left_sum, left), (G - left_sum, right))
+        ):
+            possible.append(float(left_sum))
     return (possible[0], float(blur)) if len(possible) == 1 else (np.nan, 0.0)
 
 

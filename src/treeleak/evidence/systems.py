@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.statements import Statements
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.partition import Partition
 
 NO_PLACE = "holds {held}, but the other trees and the schema leave no place for them there"
@@ -111,12 +111,12 @@ class Pairs:
 
 
 def system_of_each(
-    told: Statements, partition: Partition, n_first: int, classes: tuple[Any, ...]
+    statements: LinearConstraints, partition: Partition, n_first: int, classes: tuple[Any, ...]
 ) -> Iterator[CountSystem]:
     """Make a system of each class, of statements of which each is about one class.
 
-    ``told``: exact ones, about every leaf. ``n_first``: leaves of the first tree, which hold all
-    rows together. ``classes``: their labels.
+    ``statements``: exact ones, about every leaf. ``n_first``: leaves of the first tree, which hold
+    all rows together. ``classes``: their labels.
     """
     for c, label in enumerate(classes):
         at = np.flatnonzero(partition.alive[:, c])
@@ -127,25 +127,32 @@ def system_of_each(
             label=np.full(len(at), c),
             cell=cell.ravel(),
             signature=partition.signature[cells],
-            target=told.right[:, c],
-            n_rows=int(told.right[:n_first, c].sum()),
+            target=statements.right[:, c],
+            n_rows=int(statements.right[:n_first, c].sum()),
         )
 
 
 def system_of_all(
-    statements: Sequence[Statements], partition: Partition, n_first: int
+    statements: Sequence[LinearConstraints], partition: Partition, n_first: int
 ) -> CountSystem:
     """Make one system over all (cell, class) pairs: parameters as for :func:`system_of_each`."""
     pairs = Pairs.of(partition)
     leaf, only, begin, n_equations = [], [], [], 0
-    for told in statements:
-        n_leaves, n_classes = len(told.right), told.right.shape[1] if told.by_class else 1
-        own = np.arange(n_classes) if told.by_class else np.array([-1])
-        leaf.append(np.repeat(np.arange(told.first, told.first + n_leaves), n_classes))
-        only.append(np.tile(own, n_leaves))
+    for constraints in statements:
+        n_leaves, n_classes = (
+            len(constraints.right),
+            constraints.right.shape[1] if constraints.by_class else 1,
+        )
+        classes = np.arange(n_classes) if constraints.by_class else np.array([-1])
+        leaf.append(
+            np.repeat(np.arange(constraints.first, constraints.first + n_leaves), n_classes)
+        )
+        only.append(np.tile(classes, n_leaves))
         begin.append(n_equations + n_classes * np.arange(n_leaves))
-        n_equations += told.right.size
-    by_class = np.concatenate([np.full(len(told.right), told.by_class) for told in statements])
+        n_equations += constraints.right.size
+    by_class = np.concatenate(
+        [np.full(len(constraints.right), constraints.by_class) for constraints in statements]
+    )
     signature = partition.signature[pairs.cell]
     if by_class.any():
         shift = by_class[signature] * pairs.label_of.astype(np.int32)[:, None]
@@ -156,7 +163,7 @@ def system_of_all(
         label=pairs.label,
         cell=pairs.pair,
         signature=signature,
-        target=np.concatenate([told.right.ravel() for told in statements]),
+        target=np.concatenate([constraints.right.ravel() for constraints in statements]),
         n_rows=int(statements[0].right[:n_first].sum()),
         leaf=np.concatenate(leaf),
         only=np.concatenate(only),

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.predictions import at_leaves, fitted, l2_at_leaves, margins
-from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, GRADIENT, MEAN, ROWS, VALUE, VARIANCE
@@ -71,10 +71,10 @@ def target_sums(
     target is known to lie, shape (n_rows,); sums are then known more exactly. Returns None where
     leaves say nothing of the kind.
     """
-    said = _Said.of(release, leaf, draws)
-    if said is None:
+    leaf_sums = _LeafSums.of(release, leaf, draws)
+    if leaf_sums is None:
         return None
-    n_leaves, kept = len(said.n), said.n > 0
+    n_leaves, counted = len(leaf_sums.n), leaf_sums.n > 0
     n_rows = len(leaf)
     times = np.ones(leaf.shape) if draws is None else draws.T.astype(float)
     flat = leaf.ravel()
@@ -83,15 +83,15 @@ def target_sums(
         return np.asarray(np.bincount(flat, (times * each).ravel(), n_leaves), dtype=float)
 
     held = added(np.ones(leaf.shape))
-    own = kept & (held > 0) & ~np.isnan(said.mean_left)
-    if not own.any():
+    usable = counted & (held > 0) & ~np.isnan(leaf_sums.mean_left)
+    if not usable.any():
         return None
-    before = said.before
-    right = said.mean_left * said.n + added(before)
+    before = leaf_sums.before
+    right = leaf_sums.mean_left * leaf_sums.n + added(before)
     # Leaves of one row are rounded as all others: means of leaves tell how far targets lie apart.
-    means = right[own] / held[own]
+    means = right[usable] / held[usable]
     middle, spread = float(np.median(means)), float(np.ptp(means))
-    if not np.isfinite(right[own]).all() or not 0 < spread < np.inf:
+    if not np.isfinite(right[usable]).all() or not 0 < spread < np.inf:
         return None
     # How far each row's target may be from what trees before predicted.
     left = np.abs(before - middle) + (1 + _WIDE) * spread
@@ -99,41 +99,44 @@ def target_sums(
         ends = (np.abs(before - end[:, None]) for end in between)
         left = np.minimum(left, np.maximum(*ends))
     size = added(np.abs(before)) + held * (abs(middle) + spread)
-    off = said.of_sum * np.abs(said.mean_left) * (said.n + said.l2) + said.of_row * added(left)
+    off = leaf_sums.of_sum * np.abs(leaf_sums.mean_left) * (
+        leaf_sums.n + leaf_sums.l2
+    ) + leaf_sums.of_row * added(left)
     off += _DOUBLE * (_STEPS + held) * size + _FLOOR * held * spread
-    off += _SINGLE * (1 + _WIDE) * spread * said.by_start
-    low, high = _by_variance(release, said, leaf, times)
+    off += _SINGLE * (1 + _WIDE) * spread * leaf_sums.by_start
+    low, high = _by_variance(release, leaf_sums, leaf, times)
     sure = np.bincount(flat, (times * proved[:, None]).ravel(), n_leaves)
-    at = np.where(own, np.cumsum(own) - 1, -1)
+    at = np.where(usable, np.cumsum(usable) - 1, -1)
     entry = (times > 0) & (at[leaf] >= 0)
     row, tree = np.nonzero(entry)
     matrix = csr_array(
-        (times[row, tree], (at[leaf[row, tree]], row)), shape=(int(own.sum()), n_rows)
+        (times[row, tree], (at[leaf[row, tree]], row)), shape=(int(usable.sum()), n_rows)
     )
     return TargetSums(
-        matrix, right[own], off[own], (sure == said.n)[own], low, high, said.predicted(leaf),
-        spread, said.rounded,
+        matrix, right[usable], off[usable], (sure == leaf_sums.n)[usable], low, high,
+        leaf_sums.predicted(leaf), spread, leaf_sums.rounded,
     )  # fmt: skip
 
 
-def squared_statements(geometry: Geometry, beyond: float) -> tuple[Statements, ...] | None:
+def squared_statements(geometry: Geometry, beyond: float) -> tuple[LinearConstraints, ...] | None:
     """Say what leaves sum up over rows with one of two targets, the first or the second class.
 
     These lie below and above what the model predicts for the row: by ``beyond``, in units of how
     far the means of the leaves of the first tree lie apart. Returns None where they are not apart.
     """
     release = geometry.release
-    said = _Said.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
-    if said is None or not (said.n >= 0).all() or np.isnan(said.mean_left).any():
+    leaf_sums = _LeafSums.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
+    if leaf_sums is None or not (leaf_sums.n >= 0).all() or np.isnan(leaf_sums.mean_left).any():
         return None
-    n, spread = said.n, float(np.ptp(said.mean_left[: geometry.leaf_start[1]]))
+    n, spread = leaf_sums.n, float(np.ptp(leaf_sums.mean_left[: geometry.leaf_start[1]]))
     if not 0 < spread < np.inf:
         return None
     scale = np.sqrt(np.maximum(n, 1))
     return (
-        Statements(ROWS, n, scale=scale),
-        Statements(
-            GRADIENT, -said.mean_left * n, counts=partial(_beside_ends, release, beyond * spread),
+        LinearConstraints(ROWS, n, scale=scale),
+        LinearConstraints(
+            GRADIENT, -leaf_sums.mean_left * n,
+            counts=partial(_beside_ends, release, beyond * spread),
             by_label=True, scale=_APART * spread * scale,
         ),
     )  # fmt: skip
@@ -150,7 +153,7 @@ def _beside_ends(
 
 
 @dataclass(frozen=True, eq=False)
-class _Said:
+class _LeafSums:
     """What leaves (rows of A) say of the targets less what trees before predicted."""
 
     n: FloatArray
@@ -175,7 +178,7 @@ class _Said:
         return np.asarray(each.mean(axis=1) if not self.before.any() else each[:, -1])
 
     @classmethod
-    def of(cls, release: Release, leaf: IntArray, draws: NDArray[Any] | None) -> _Said | None:
+    def of(cls, release: Release, leaf: IntArray, draws: NDArray[Any] | None) -> _LeafSums | None:
         """Read what leaves say, of targets themselves or of what is left of them."""
         if leaf.size > MOST_ENTRIES or release.classes:
             return None
@@ -188,10 +191,10 @@ class _Said:
         rate, start = ensemble.learning_rate, fitting.start
         if fitting.loss != "squared" or not rate or (start is not None and draws is not None):
             return None
-        begun, first = np.zeros(len(n)), np.arange(len(n)) < len(release.trees[0].leaves)
+        initial, first = np.zeros(len(n)), np.arange(len(n)) < len(release.trees[0].leaves)
         if start is not None:
-            begun[first] = start[0]
-        step, l2 = (at_leaves(release, VALUE) - begun) / rate, l2_at_leaves(release)
+            initial[first] = start[0]
+        step, l2 = (at_leaves(release, VALUE) - initial) / rate, l2_at_leaves(release)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean_left = step * (n + l2) / n
         single = fitting.margins == "float32"
@@ -208,7 +211,7 @@ class _Said:
 
 
 def _by_variance(
-    release: Release, said: _Said, leaf: IntArray, times: FloatArray
+    release: Release, leaf_sums: _LeafSums, leaf: IntArray, times: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Keep targets near the means of their leaves, as far as variances do.
 
@@ -219,22 +222,22 @@ def _by_variance(
     variance = at_leaves(release, VARIANCE)
     if np.isnan(variance).all():
         return low, high
-    mean = said.mean_left
+    mean = leaf_sums.mean_left
     # A variance is the difference of sums that were rounded, one child's those of its parent less
     # the other's.
     of_parent = partial(_at_parents, release)
-    squares = of_parent(said.n * (mean**2 + np.maximum(variance, 0)))
+    squares = of_parent(leaf_sums.n * (mean**2 + np.maximum(variance, 0)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        noise = _DOUBLE * (_STEPS + of_parent(said.n)) * squares / said.n
+        noise = _DOUBLE * (_STEPS + of_parent(leaf_sums.n)) * squares / leaf_sums.n
     for t in range(leaf.shape[1]):
         at, d = leaf[:, t], times[:, t]
         with np.errstate(divide="ignore", invalid="ignore"):
-            near = np.sqrt((np.maximum(variance[at], 0) + noise[at]) * (said.n[at] / d - 1))
-        told = (d > 0) & ~np.isnan(near) & ~np.isnan(mean[at])
-        centre = said.before[:, t] + mean[at]
+            near = np.sqrt((np.maximum(variance[at], 0) + noise[at]) * (leaf_sums.n[at] / d - 1))
+        known = (d > 0) & ~np.isnan(near) & ~np.isnan(mean[at])
+        centre = leaf_sums.before[:, t] + mean[at]
         near += _FLOOR * (np.abs(centre) + np.sqrt(np.nanmax(variance)))
-        low = np.where(told, np.fmax(low, centre - near), low)
-        high = np.where(told, np.fmin(high, centre + near), high)
+        low = np.where(known, np.fmax(low, centre - near), low)
+        high = np.where(known, np.fmin(high, centre + near), high)
     return low, high
 
 

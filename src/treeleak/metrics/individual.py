@@ -71,10 +71,12 @@ class Individual:
         return self._group(self.outlier)
 
     def _group(self, member: BoolArray) -> Group:
-        own = self.errors[member & ~np.isnan(self.errors)]
-        if not len(own):
+        errors = self.errors[member & ~np.isnan(self.errors)]
+        if not len(errors):
             return Group(0, np.nan, np.nan, np.nan)
-        return Group(len(own), float(own.mean()), float((own == 0).mean()), float(own.max()))
+        return Group(
+            len(errors), float(errors.mean()), float((errors == 0).mean()), float(errors.max())
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the groups (formats/audit.schema.json); null where a group has no rows."""
@@ -119,12 +121,12 @@ def individual_errors(
     """
     matched, distance = matching or best_matching(X_rec, X_true, schema)
     names = table_columns(X_rec, X_true, schema)
-    told = np.zeros(distance.shape, dtype=bool)
+    known_mask = np.zeros(distance.shape, dtype=bool)
     if known is not None:
-        told = known_values(known, names, distance.shape)
-    open_ = (~told).sum(axis=1)
+        known_mask = known_values(known, names, distance.shape)
+    open_ = (~known_mask).sum(axis=1)
     errors = np.full(len(distance), np.nan)
-    found = (distance * ~told).sum(axis=1)
+    found = (distance * ~known_mask).sum(axis=1)
     np.divide(found, open_, out=errors, where=open_ > 0)
     in_order = np.empty_like(errors)
     in_order[matched] = errors

@@ -187,17 +187,21 @@ def nearest_values(people: FloatArray, rows: FloatArray, values: FloatArray) -> 
         np.add.at(tally, (at.ravel(), code.ravel()), 1.0)
         common = tally.sum(axis=0) / (2.0 * len(rows))
     else:
-        told = ~np.isnan(values)
+        known_value = ~np.isnan(values)
         tally = np.zeros((len(points), 2))
-        np.add.at(tally, at.ravel()[told], np.column_stack([values[told], np.ones(told.sum())]))
+        np.add.at(
+            tally,
+            at.ravel()[known_value],
+            np.column_stack([values[known_value], np.ones(known_value.sum())]),
+        )
     found = np.empty(len(people))
     for part, off in distances(people, points):
-        own = _least(off).astype(float) @ tally
+        votes = _least(off).astype(float) @ tally
         if counted:
-            found[part] = known[(own + common).argmax(axis=1)]
+            found[part] = known[(votes + common).argmax(axis=1)]
         else:
             with np.errstate(invalid="ignore"):
-                found[part] = own[:, 0] / own[:, 1]
+                found[part] = votes[:, 0] / votes[:, 1]
     return found
 
 
@@ -239,11 +243,13 @@ def at_most(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 def commonest(values: FloatArray, near: float) -> float:
     """Find the value that is right for most of them, if it may be off by ``near``."""
-    told = np.sort(values[~np.isnan(values)])
-    if 2 * len(told) < len(values):
+    ordered = np.sort(values[~np.isnan(values)])
+    if 2 * len(ordered) < len(values):
         return float("nan")
-    fits = np.searchsorted(told, told + near, "right") - np.searchsorted(told, told - near, "left")
-    return float(told[fits.argmax()])
+    fits = np.searchsorted(ordered, ordered + near, "right") - np.searchsorted(
+        ordered, ordered - near, "left"
+    )
+    return float(ordered[fits.argmax()])
 
 
 def is_right(guess: FloatArray | float, true: FloatArray, near: float) -> BoolArray:

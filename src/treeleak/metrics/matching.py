@@ -116,8 +116,8 @@ def part_errors(
     for part in parts:
         if len(part) < len(a):
             raise BadInput(f"{len(a)} rows against {len(part)}: there must be at least as many")
-        own = b[part]
-        errors.append(_distance(a, own[_match(a, own)]).mean())
+        subset = b[part]
+        errors.append(_distance(a, subset[_match(a, subset)]).mean())
     return np.array(errors)
 
 
@@ -132,9 +132,9 @@ def right_values(
     at = {c: i for i, c in enumerate(columns)}
     found = np.empty((len(distance), len(attributes)), dtype=bool)
     for k, attribute in enumerate(attributes):
-        own = distance[:, [at[c] for c in attribute.columns]]
+        column_distance = distance[:, [at[c] for c in attribute.columns]]
         off = NEAR if isinstance(attribute, (Numeric, Ordinal)) else 0.0
-        found[:, k] = (own <= off).all(axis=1)
+        found[:, k] = (column_distance <= off).all(axis=1)
     return found
 
 

@@ -87,11 +87,11 @@ class Caught:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json); the share is null where not assessed."""
-        told = None
+        summary = None
         if self.assessed:
             interval = clopper_pearson(self.hits, self.n)
-            told = {"share": self.share, "n": self.n, **interval._asdict()}
-        return {"false_positives": self.false_positives, "true_positives": told,
+            summary = {"share": self.share, "n": self.n, **interval._asdict()}
+        return {"false_positives": self.false_positives, "true_positives": summary,
                 "needed": self.needed}  # fmt: skip
 
 
@@ -114,12 +114,12 @@ class Calibration:
 def calibration(members: FloatArray, others: FloatArray, bins: int = 10) -> Calibration:
     """Hold probabilities of membership against shares, both sides of the same weight."""
     off, variance = np.zeros(bins), np.zeros(bins)
-    for said, sign in ((members, 1.0), (others, -1.0)):
-        own = (said if sign < 0 else 1.0 - said) / (2.0 * len(said))
-        at = np.minimum((said * bins).astype(np.int64), bins - 1)
-        here = np.bincount(at, own, bins)
+    for probability, sign in ((members, 1.0), (others, -1.0)):
+        weight = (probability if sign < 0 else 1.0 - probability) / (2.0 * len(probability))
+        at = np.minimum((probability * bins).astype(np.int64), bins - 1)
+        here = np.bincount(at, weight, bins)
         off += sign * here
-        variance += np.bincount(at, own**2, bins) - here**2 / len(said)
+        variance += np.bincount(at, weight**2, bins) - here**2 / len(probability)
     # Of a normal error, the mean is this part of the standard deviation.
     chance = math.sqrt(2.0 / math.pi) * np.sqrt(np.maximum(variance, 0.0)).sum()
     return Calibration(float(np.abs(off).sum()), float(chance))
@@ -176,9 +176,11 @@ def advantage(members: FloatArray, others: FloatArray, rng: np.random.Generator)
     m, n = rng.permutation(members), rng.permutation(others)
     tuned, held = (m[::2], n[::2]), (m[1::2], n[1::2])
     marks = np.unique(np.concatenate(tuned))
-    above = [1.0 - np.searchsorted(np.sort(own), marks, "left") / len(own) for own in tuned]
+    above = [
+        1.0 - np.searchsorted(np.sort(scores), marks, "left") / len(scores) for scores in tuned
+    ]
     mark = marks[(above[0] - above[1]).argmax()]
-    a, b = (Rate(int((own >= mark).sum()), len(own)) for own in held)
+    a, b = (Rate(int((scores >= mark).sum()), len(scores)) for scores in held)
     low, high = newcombe(a, b)
     bounds = Interval(max(low, 0.0), min(max(high, 0.0), 1.0))
     return Bounded(max(a.share - b.share, 0.0), bounds)

@@ -31,9 +31,9 @@ def right_targets(found: FloatArray, true: NDArray[Any], group: IntArray | None 
         group = np.arange(len(true))
     table = pd.DataFrame({"group": group, "found": found, "true": true})
     right, near = 0, NEAR * float(np.ptp(true[np.isfinite(true)])) if len(true) else 0.0
-    for _, own in table.groupby("group"):
-        mine = np.sort(own["found"].dropna().to_numpy())
-        theirs = np.sort(own["true"].dropna().to_numpy())
+    for _, group_rows in table.groupby("group"):
+        mine = np.sort(group_rows["found"].dropna().to_numpy())
+        theirs = np.sort(group_rows["true"].dropna().to_numpy())
         i = j = 0
         while i < len(mine) and j < len(theirs):
             if abs(mine[i] - theirs[j]) <= max(SAME * abs(theirs[j]), near, 1e-300):

@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.outermost import outer_sides
+from treeleak.partition.tail_extrapolation import outer_sides
 from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
@@ -88,12 +88,12 @@ class AttributeAtoms:
         self,
         block: FloatArray,
         release: Release,
-        own: IntArray | None = None,
+        columns: IntArray | None = None,
     ) -> BoolArray:
         """Say which atoms hold the values of each row of ``block``.
 
-        ``block``: shape (n_rows, n_own). ``own``, shape (n_own,): which of the attribute's columns
-        these are; all of them if not given. Returns an array of shape (n_rows, n_atoms).
+        ``block``: shape (n_rows, n_own). ``columns``, shape (n_own,): which of the attribute's
+        columns these are; all of them if not given. Returns an array of shape (n_rows, n_atoms).
         """
         if len(self) == 1:
             return np.ones((len(block), 1), dtype=bool)
@@ -101,7 +101,7 @@ class AttributeAtoms:
             return np.equal.outer(self.side_of(block[:, 0], release), self._side(release))
         out = np.zeros((len(block), len(self)), dtype=bool)
         for k, atom in enumerate(self.atoms):
-            for value in atom.values if own is None else atom.values[:, own]:
+            for value in atom.values if columns is None else atom.values[:, columns]:
                 out[:, k] |= ((block == value) | (np.isnan(block) & np.isnan(value))).all(axis=1)
         return out
 
@@ -113,9 +113,9 @@ class AttributeAtoms:
         """
         if self.intervals:
             # There may be as many atoms as rows: no table of both.
-            own, theirs = self.side_of(x, release), self._side(release)
+            value_side, theirs = self.side_of(x, release), self._side(release)
             order = np.argsort(theirs, kind="stable")
-            place = np.minimum(np.searchsorted(theirs, own, sorter=order), len(order) - 1)
+            place = np.minimum(np.searchsorted(theirs, value_side, sorter=order), len(order) - 1)
             atom = order[place]
         else:
             atom = self.holding(x[:, None], release).argmax(axis=1)
@@ -127,7 +127,8 @@ class AttributeAtoms:
         """Say where rows beyond the outermost thresholds of a single column lie.
 
         ``rows``: shape (n_atoms,), those in each. Returns the outermost atoms of which something
-        is said, each with values as :meth:`~treeleak.partition.outermost.Outer.places` has them.
+        is said, each with values as
+        :meth:`~treeleak.partition.tail_extrapolation.Outer.places` has them.
         """
         cuts, side = release.thresholds[self.columns[0]], self._side(release)
         in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)
@@ -142,7 +143,7 @@ class AttributeAtoms:
             if self.atoms[k].interval
         )
 
-    def placed(self, release: Release, rows: FloatArray) -> AttributeAtoms:
+    def with_tails(self, release: Release, rows: FloatArray) -> AttributeAtoms:
         """The same, but with points beyond the outermost thresholds where half of the rows are.
 
         ``rows``: shape (n_atoms,), those in each.
@@ -181,13 +182,13 @@ def atoms_of(
     listed; NotCovered if there are too many.
     """
     position = {name: i for i, name in enumerate(release.feature_names)}
-    ruled = {c for rule in schema.rules for c in rule.columns}
+    in_rules = {c for rule in schema.rules for c in rule.columns}
     out = []
     for attribute in schema.attributes:
         columns = np.array([position[c] for c in attribute.columns], dtype=np.int64)
         cuts = [release.thresholds[f] for f in columns]
         sets = [release.category_sets[f] for f in columns]
-        in_rule = any(c in ruled for c in attribute.columns)
+        in_rule = any(c in in_rules for c in attribute.columns)
         if in_rule and not listable(attribute):
             rule = next(r for r in schema.rules if set(r.columns) & set(attribute.columns))
             raise BadSchema(
@@ -200,8 +201,8 @@ def atoms_of(
                 "several categories: the schema must list its values (categorical, ordinal, binary)"
             )
         few = isinstance(attribute, (Binary, Categorical, OneHot))
-        told = few and any(c in known for c in attribute.columns)
-        apart = in_rule or told or isinstance(attribute, Joint)
+        is_known = few and any(c in known for c in attribute.columns)
+        apart = in_rule or is_known or isinstance(attribute, Joint)
         atoms = _split(attribute, cuts, sets, release.float_type, apart=apart)
         out.append(AttributeAtoms(attribute, columns, atoms))
     return tuple(out)
@@ -232,10 +233,10 @@ def _split(
                 )
             # Between the same thresholds, and in the same sets, of every column: one atom.
             bins = []
-            for x, cut, own in zip(values.T.astype(float_type), cuts, sets, strict=True):
+            for x, cut, column_sets in zip(values.T.astype(float_type), cuts, sets, strict=True):
                 bins.append(np.searchsorted(cut, x, side="left"))
-                if own:
-                    inside = np.array([np.isin(x, members) for members in own])
+                if column_sets:
+                    inside = np.array([np.isin(x, members) for members in column_sets])
                     bins += list(np.packbits(inside, axis=0))
             labels = np.unique(np.stack(bins, axis=1), axis=0, return_inverse=True)[1].ravel()
         atoms = [

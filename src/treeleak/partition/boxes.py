@@ -58,7 +58,7 @@ def _leaves(geometry: Geometry, root: int) -> Iterator[tuple[int, Sides]]:
         first, size = int(table[node]), int(geometry.radix[tested])
         goes = goes_left[first : first + size].astype(bool)
         side = sides.get(tested)
-        for child, own in ((right[node], ~goes), (left[node], goes)):
-            kept = own if side is None else side & own
-            if kept.any():
-                todo.append((int(child), {**sides, tested: kept}))
+        for child, child_side in ((right[node], ~goes), (left[node], goes)):
+            remaining = child_side if side is None else side & child_side
+            if remaining.any():
+                todo.append((int(child), {**sides, tested: remaining}))

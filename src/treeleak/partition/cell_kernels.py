@@ -89,10 +89,10 @@ def mark_drawable(start: int, stop: int, radix: Any, set_of: Any, sets: Any, tre
                         v = left[v] if goes_left[table[v] + atom[attribute[v]]] else right[v]
                     leaf[t] = left[v]
                     walked += 1
-                own = set_of[leaf[t], c]
+                set_number = set_of[leaf[t], c]
                 left_over = np.uint64(0)
                 for w in range(width):
-                    rows[w] &= sets[own, w]
+                    rows[w] &= sets[set_number, w]
                     left_over |= rows[w]
                 if left_over == 0:
                     some = False

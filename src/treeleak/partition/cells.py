@@ -231,12 +231,12 @@ def _enumerate(
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
         stop = min(start + _CHUNK, total)
         marks = mark(start, stop)
-        kept = np.flatnonzero(marks)
-        points = kept + start
+        marked = np.flatnonzero(marks)
+        points = marked + start
         if geometry.schema.rules and len(points):
             ok = rules_hold(geometry.schema.rules, geometry.parts, geometry.atoms(points))
-            kept, points = kept[ok], points[ok]
-        return points, marks[kept]
+            marked, points = marked[ok], points[ok]
+        return points, marks[marked]
 
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
     held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
@@ -280,8 +280,8 @@ def _compile(
     cuts = [t.cuts(release.float_type) for t in release.trees]
     threshold = np.concatenate([np.zeros(0), *cuts])[inner]
     values, rank = np.unique(threshold, return_inverse=True)
-    asked, sets = _sets_asked(release)
-    rank = np.where(asked[inner] < 0, rank.ravel(), len(values) + asked[inner])
+    set_of_node, sets = _category_sets(release)
+    rank = np.where(set_of_node[inner] < 0, rank.ravel(), len(values) + set_of_node[inner])
     key = (feature * max(len(values) + len(sets), 1) + rank) * 2 + missing
     tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
     owner = {int(f): (a, i) for a, p in enumerate(parts) for i, f in enumerate(p.columns)}
@@ -312,17 +312,17 @@ def _compile(
     return leaf_start, (root[:-1].astype(np.int32), attribute, table, left, right, goes_left)
 
 
-def _sets_asked(release: Release) -> tuple[IntArray, list[IntArray]]:
+def _category_sets(release: Release) -> tuple[IntArray, list[IntArray]]:
     """Number the sets of categories for which nodes ask; -1 for a node that asks for none."""
     numbers: dict[bytes, int] = {}
     sets: list[IntArray] = []
-    asked = [np.full(t.n_nodes, -1) for t in release.trees]
+    set_of_node = [np.full(t.n_nodes, -1) for t in release.trees]
     for t, tree in enumerate(release.trees):
-        for node, own in () if tree.categories is None else tree.categories.by_node.items():
-            asked[t][node] = numbers.setdefault(own.tobytes(), len(numbers))
+        for node, categories in () if tree.categories is None else tree.categories.by_node.items():
+            set_of_node[t][node] = numbers.setdefault(categories.tobytes(), len(numbers))
             if len(numbers) > len(sets):
-                sets.append(own)
-    return np.concatenate([np.zeros(0, dtype=np.int64), *asked]), sets
+                sets.append(categories)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *set_of_node]), sets
 
 
 def equal_rows(rows: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:

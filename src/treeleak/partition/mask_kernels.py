@@ -78,16 +78,16 @@ def around(atoms: Any, start: Any, open_: Any, drawn: Any) -> Any:
         for a in range(n_attributes - 1, 0, -1):
             behind[a] = behind[a + 1] & open_[start[a] + atoms[i, a]]
         for a in range(n_attributes):
-            own = start[a] + atoms[i, a]
+            position = start[a] + atoms[i, a]
             others[:] = before & behind[a + 1]
-            leaf[:] = others & open_[own]
+            leaf[:] = others & open_[position]
             for side in range(2):
-                k, last = own, start[a + side] - side
+                k, last = position, start[a + side] - side
                 step = 2 * side - 1
                 while k != last and _same_leaves(leaf, others & open_[k + step], drawn[i]):
                     k += step
                 out[side, i, a] = k - start[a]
-            before &= open_[own]
+            before &= open_[position]
     return out
 
 

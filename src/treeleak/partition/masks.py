@@ -68,8 +68,8 @@ class Masks:
         open_ = np.zeros((start[-1], len(n_leaves), words), dtype=np.uint64)
         bit = np.arange(64 * words).reshape(words, 64)
         for t, n in enumerate(n_leaves.tolist()):
-            own = (np.uint64(1) << np.arange(64, dtype=np.uint64))[None, :] * (bit < n)
-            open_[:, t] = own.sum(axis=1, dtype=np.uint64)
+            bits = (np.uint64(1) << np.arange(64, dtype=np.uint64))[None, :] * (bit < n)
+            open_[:, t] = bits.sum(axis=1, dtype=np.uint64)
         close_leaves(geometry.compiled, begin, end, start, geometry.radix, open_)
         changed = np.zeros((start[-1], len(n_leaves)), dtype=bool)
         changed[1:] = (open_[1:] != open_[:-1]).any(axis=2)

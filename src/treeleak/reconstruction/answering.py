@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.worlds_of_rows import fixed_atoms, samples_of
+from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import Kind, own_words
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.core.sure import MOST_SURE
-from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
+from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
-from treeleak.reconstruction.numbers import numbers_in
+from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.posterior import Posterior
-from treeleak.reconstruction.remarks import of_midpoints, of_noise
+from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
 from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
@@ -35,9 +35,9 @@ from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
-from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
+from treeleak.side_information.side_information import SideInformation
 from treeleak.verification.loss_sums import leaves_off
 
 OFF = Kind(
@@ -68,7 +68,7 @@ of eight chains stands apart from all others, however far."""
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class AttackJob:
     """Everything that an attack needs but its time and the population."""
 
     both: Releases
@@ -83,7 +83,7 @@ class Task:
     notes: tuple[str, ...]
     guessed: frozenset[str]
     """Columns of whole numbers whose ends were guessed from thresholds."""
-    n_rows_given: bool = False
+    n_rows_stated: bool = False
     """Whether the user gave the number of rows: as large as the sum of weights, it excludes them.
     """
 
@@ -93,7 +93,7 @@ class Task:
         return self.both.hidden is not None
 
     @property
-    def tells_distinct(self) -> bool:
+    def uses_distinct(self) -> bool:
         """Whether draws are hidden and distinct rows counted."""
         return self.counted is not None and all(
             tree.distinct is not None for tree in self.both.trees_of_both.trees
@@ -125,13 +125,13 @@ class Task:
         if isinstance(evidence, KnownDraws):
             evidence = replace(evidence, draws=evidence.draws[:, known.others])
             counted = int(evidence.drawn.sum())
-        given = Given(known.parts(geometry, rows=hidden), population)
+        side_info = SideInformation(known.parts(geometry, rows=hidden), population)
         attack = clock.once(partial(attack_for, evidence, self.method))
-        open_number = isinstance(evidence, LeafSteps)
+        open_number = isinstance(evidence, LeafValueEvidence)
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
-                answer = attack(evidence, geometry, clock, self.seed, given)
-                if population is None and given.parts is None:
+                answer = attack(evidence, geometry, clock, self.seed, side_info)
+                if population is None and side_info.parts is None:
                     with clock.cut_short():
                         answer = by_targets(answer, evidence, self.draws, clock)
             else:
@@ -150,7 +150,7 @@ class Task:
 
 
 def _written(
-    task: Task, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
+    task: AttackJob, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
     both, release = task.both, task.both.later
@@ -192,7 +192,7 @@ def _written(
     return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
 
 
-def _over_all(answer: Answer, task: Task) -> float | None:
+def _over_all(answer: Answer, task: AttackJob) -> float | None:
     """Mean distance over all rows: rows that were taken out before the attack are right."""
     if answer.expected_distance is None or task.hidden:
         return answer.expected_distance
@@ -201,7 +201,7 @@ def _over_all(answer: Answer, task: Task) -> float | None:
 
 def _with_rows(
     out: Reconstruction,
-    task: Task,
+    task: AttackJob,
     answer: Answer,
     geometry: Geometry,
     distinct: bool,
@@ -219,15 +219,15 @@ def _with_rows(
             f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
             "bug in treeleak, please report it"
         )
-    summed = out.evidence.startswith((LossSums.kind, LeafSteps.kind))
+    summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
     if summed and answer.status in ("unique", "feasible"):
-        own = whole.table[:, : both.later.n_features]
-        if off := leaves_off(both.later, own, whole.label):
+        later_table = whole.table[:, : both.later.n_features]
+        if off := leaves_off(both.later, later_table, whole.label):
             # Real numbers that a file may have made up so that they hardly tell anything apart.
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
-    if both.later.adds_weights and not both.hidden and not task.n_rows_given:
+    if both.later.adds_weights and not both.hidden and not task.n_rows_stated:
         whole, copies = _once_each(whole, both.later)
         if copies:
             status = "feasible" if out.status == "unique" else out.status
@@ -254,14 +254,14 @@ def _with_rows(
 
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
-    given = framed(known.known)
+    known_cells = framed(known.known)
     for attribute in (a for a in out.schema.attributes if a.name in task.guessed):
         # Nothing says that values end there.
         name = attribute.name
         for bounds, end, beyond_it in zip(
             (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
         ):
-            at_end = (bounds[name] == end) & ~given[name]
+            at_end = (bounds[name] == end) & ~known_cells[name]
             bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
@@ -284,11 +284,11 @@ def _with_rows(
         misfit=misfit,
         notes=(
             *out.notes,
-            *known.remarks(whole),
-            *of_midpoints(numbers.midpoints_met if numbers.midpoints_tell else None),
+            *known.quality_notes(whole),
+            *of_midpoints(numbers.midpoints_met if numbers.midpoints_fit else None),
             *(() if targets is None else targets.notes),
         ),
-        known=given if known.known.any() else None,
+        known=known_cells if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
 
@@ -306,8 +306,12 @@ def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
     copy[order[first]] = False
     copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
     sure, label = (
-        np.where(copy.reshape(-1, *[1] * (own.ndim - 1)), np.minimum(own, MOST_SURE), own)
-        for own in (whole.sure, whole.label_sure)
+        np.where(
+            copy.reshape(-1, *[1] * (confidence.ndim - 1)),
+            np.minimum(confidence, MOST_SURE),
+            confidence,
+        )
+        for confidence in (whole.sure, whole.label_sure)
     )
     proved = whole.proved & ~copy
     return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
@@ -322,11 +326,11 @@ def _outcomes(
         return labels, pd.Series(whole.label_sure, name="label"), None
     if both.hidden is not None:
         return None, None, None
-    own = whole.table[:, : both.later.n_features]
-    found = targets_of(both.later, own, whole.proved, both.draws)
+    column = whole.table[:, : both.later.n_features]
+    found = targets_of(both.later, column, whole.proved, both.draws)
     if found is None:
         return None, None, None
-    values, sure = (pd.Series(own, name="target") for own in (found.values, found.sure))
+    values, sure = (pd.Series(column, name="target") for column in (found.values, found.sure))
     return values, sure, found
 
 
@@ -344,12 +348,12 @@ class _Writer:
 
 
 def _with_posterior(
-    out: Reconstruction, task: Task, answer: Answer, samples: Samples, geometry: Geometry
+    out: Reconstruction, task: AttackJob, answer: Answer, samples: Samples, geometry: Geometry
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
     release, known = task.both.later, task.known
-    own = known.rows[:, : len(release.feature_names)]
-    members = np.column_stack([own, known.row_labels])[known.placed]
+    known_values = known.rows[:, : len(release.feature_names)]
+    members = np.column_stack([known_values, known.row_labels])[known.has_place]
     fixed = fixed_atoms(answer.rows, answer.values)
     write = _Writer(known, task.hidden)
     posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members, answer.odds)
@@ -360,13 +364,13 @@ def _with_posterior(
         return replace(out, posterior=posterior, most_likely=written)
     notes = out.notes
     if samples.disagreement > _AGREED:
-        yet, told = " yet", "more time would make confidences better"
+        yet, advice = " yet", "more time would make confidences better"
         if release.noise is not None or not task.hidden:
             # There, only walks that time cut short grow longer with more of it.
-            yet, told = "", "confidences are too high, and more time may help"
+            yet, advice = "", "confidences are too high, and more time may help"
         disagreement = f"{samples.disagreement:.2f}"
         worth = int(np.nan_to_num(samples.effective))
-        notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=told))
+        notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, worth=worth, told=advice))
     written = posterior.written(samples.most_probable(answer.likeliest))
     notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)

@@ -19,7 +19,7 @@ from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
-from treeleak.reconstruction.targets import most_said, targets_told
+from treeleak.reconstruction.targets import majority_value, targets_of_leaves
 from treeleak.release.draws.recompute import Draws
 
 _MOST_ROWS = 400
@@ -56,8 +56,8 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
     if not whole or answer.samples is not None or clock.stopped:
         return answer
     rows, values = answer.rows[0], answer.values
-    told = targets_told(geometry.release)
-    if rows.misfit or geometry.release.classes or told is None:
+    leaf_targets = targets_of_leaves(geometry.release)
+    if rows.misfit or geometry.release.classes or leaf_targets is None:
         return answer
     atoms = values.atom_of[rows.values[:, :-1]] - values.atom_start[:-2]
     open_ = np.flatnonzero(~rows.proved & evidence.drawn)
@@ -67,10 +67,10 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
     start = np.append(0, np.cumsum(geometry.radix))
     moved = atoms.copy()
     for _ in range(_MOST_TIMES):
-        own = _variants(geometry, moved[open_], draws[:, open_], told)
-        if (own.agreed[:, 0] == 1.0).all():
+        variants = _variants(geometry, moved[open_], draws[:, open_], leaf_targets)
+        if (variants.agreed[:, 0] == 1.0).all():
             break
-        pair = _best(moved[open_], draws[:, open_], own, start)
+        pair = _best(moved[open_], draws[:, open_], variants, start)
         if pair is None:
             break
         i, j, a = pair
@@ -87,18 +87,24 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
 
 
 def _variants(
-    geometry: Geometry, atoms: IntArray, draws: NDArray[np.unsignedinteger], told: FloatArray
+    geometry: Geometry,
+    atoms: IntArray,
+    draws: NDArray[np.unsignedinteger],
+    leaf_targets: FloatArray,
 ) -> _Variants:
-    """List all that each row may be. ``told``: target that each leaf (row of A) says, or NaN."""
+    """List all that each row may be.
+
+    ``leaf_targets``: target that each leaf (row of A) discloses, or NaN.
+    """
     others = [(0, -1), *((a, k) for a, n in enumerate(geometry.radix) for k in range(n))]
     each = np.repeat(atoms[:, None, :], len(others), axis=1)
     for o, (a, k) in enumerate(others[1:], 1):
         each[:, o, a] = k
     flat = each.reshape(-1, atoms.shape[1])
     leaf = geometry.trace_atoms(flat).reshape(len(atoms), len(others), -1)
-    said = np.where(draws.T[:, None, :] > 0, told[leaf], np.nan)
-    agreed = most_said(said.reshape(len(flat), -1))[1]
-    silent = np.isnan(said).all(axis=2).ravel()
+    row_targets = np.where(draws.T[:, None, :] > 0, leaf_targets[leaf], np.nan)
+    agreed = majority_value(row_targets.reshape(len(flat), -1))[1]
+    silent = np.isnan(row_targets).all(axis=2).ravel()
     valid = rules_hold(geometry.schema.rules, geometry.parts, flat)
     shape = leaf.shape[:2]
     agreed = np.where(silent, 1.0, agreed)
@@ -106,20 +112,25 @@ def _variants(
 
 
 def _best(
-    atoms: IntArray, draws: NDArray[np.unsignedinteger], own: _Variants, start: IntArray
+    atoms: IntArray, draws: NDArray[np.unsignedinteger], variants: _Variants, start: IntArray
 ) -> tuple[int, int, int] | None:
     """Find the two rows and the attribute whose exchange makes leaves agree most."""
     best, most = None, 1e-9
-    for i in np.flatnonzero(own.agreed[:, 0] < 1.0).tolist():
+    for i in np.flatnonzero(variants.agreed[:, 0] < 1.0).tolist():
         for a in range(atoms.shape[1]):
             j = np.flatnonzero(atoms[:, a] != atoms[i, a])
             here, there = 1 + start[a] + atoms[j, a], int(1 + start[a] + atoms[i, a])
-            ok = own.valid[i, here] & own.valid[j, there]
-            gain = own.agreed[i, here] + own.agreed[j, there]
-            gain -= own.agreed[i, 0] + own.agreed[j, 0]
+            ok = variants.valid[i, here] & variants.valid[j, there]
+            gain = variants.agreed[i, here] + variants.agreed[j, there]
+            gain -= variants.agreed[i, 0] + variants.agreed[j, 0]
             for k in np.flatnonzero(ok & (gain > most)).tolist():
                 r = int(j[k])
-                leaves = own.leaf[i, 0], own.leaf[r, 0], own.leaf[i, here[k]], own.leaf[r, there]
+                leaves = (
+                    variants.leaf[i, 0],
+                    variants.leaf[r, 0],
+                    variants.leaf[i, here[k]],
+                    variants.leaf[r, there],
+                )
                 if gain[k] > most and _counts_stay(*leaves, draws[:, i], draws[:, r]):
                     best, most = (i, r, a), float(gain[k])
     return best

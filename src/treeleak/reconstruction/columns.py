@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from treeleak.attacks import Answer
 from treeleak.attacks.answer import Rows
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.known_tables import Filled
 
 
@@ -42,7 +42,7 @@ def in_columns(answer: Answer) -> Filled:
     )
 
 
-def _by_column(shares: FloatArray, values: Values) -> FloatArray:
+def _by_column(shares: FloatArray, values: ValueIndex) -> FloatArray:
     """What is said of attributes, said of their columns."""
     out = np.empty((len(shares), values.n_columns))
     for a, part in enumerate(values.parts):

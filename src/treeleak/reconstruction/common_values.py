@@ -55,8 +55,8 @@ class CommonValues:
         of_all = _learned(first[there], last[there], _even(left, right), _EVEN)
         shares = []
         for c in range(int(within.max(initial=-1)) + 1):
-            own = there & (within == c)
-            shares.append(_learned(first[own], last[own], of_all, _SHARED))
+            in_class = there & (within == c)
+            shares.append(_learned(first[in_class], last[in_class], of_all, _SHARED))
         return cls(left, right, _summed(np.array(shares)), within)
 
     def middle(self, low: FloatArray, high: FloatArray, now: FloatArray) -> FloatArray:
@@ -67,8 +67,8 @@ class CommonValues:
         begin, end = self._until(low, below=True), self._until(high)
         half, cell = (begin + end) / 2, np.zeros(len(low), dtype=np.int64)
         for c, below in enumerate(self.below):
-            own = self.within == c
-            cell[own] = np.searchsorted(below, half[own]) - 1
+            in_class = self.within == c
+            cell[in_class] = np.searchsorted(below, half[in_class]) - 1
         cell = np.clip(cell, 0, len(self.left) - 1)
         here = np.searchsorted(self.left, now, side="right") - 1
         here = np.clip(here, 0, len(self.left) - 1)
@@ -130,8 +130,8 @@ def _learned(first: IntArray, last: IntArray, before: FloatArray, trust: float) 
     for _ in range(_ROUNDS):
         until = _summed(share)
         weight = 1.0 / np.maximum(until[last] - until[first], 1e-300)
-        begun, over = (np.bincount(k, weight, minlength=ends) for k in (first, last))
-        share = (share * np.cumsum(begun - over)[:-1] + trust * before) / (len(first) + trust)
+        starting, over = (np.bincount(k, weight, minlength=ends) for k in (first, last))
+        share = (share * np.cumsum(starting - over)[:-1] + trust * before) / (len(first) + trust)
     return share
 
 

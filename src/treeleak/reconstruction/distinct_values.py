@@ -65,7 +65,7 @@ def _on_grid(
         first = first[np.argsort(np.abs(first - (begin + end) / 2), kind="stable")]
         return np.asarray(np.round(rest + sign * first[:, None], grid.decimals))
 
-    own, plain = lists(grid.offset), lists(0.0)
+    shifted, plain = lists(grid.offset), lists(0.0)
     if len(plain):
         # Values mostly have a digit less than the few with the most digits. Then neighbours add up
         # to an even last digit, as they do where all values lie halfway.
@@ -73,7 +73,7 @@ def _on_grid(
         short = (np.abs(plain - np.round(plain, fewer)) < grid.step / 4).mean(axis=1)
         if not grid.offset or short.max() > _SHORT:
             return np.asarray(plain[int(short.argmax())])
-    return np.asarray(own[0]) if len(own) else None
+    return np.asarray(shifted[0]) if len(shifted) else None
 
 
 def nearest(x: FloatArray, side: IntArray, values: FloatArray, of: IntArray) -> FloatArray:
@@ -83,8 +83,8 @@ def nearest(x: FloatArray, side: IntArray, values: FloatArray, of: IntArray) -> 
     stay.
     """
     out = x.copy()
-    for own in np.unique(side).tolist():
-        listed, row = values[of == own], np.flatnonzero(side == own)
+    for side_number in np.unique(side).tolist():
+        listed, row = values[of == side_number], np.flatnonzero(side == side_number)
         if len(listed):
             out[row] = listed[np.abs(x[row, None] - listed).argmin(axis=1)]
     return out

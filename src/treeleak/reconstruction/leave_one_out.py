@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
+from treeleak.attacks.posterior.leave_one_out import GridLikelihood, MissingRow, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import falling, rounded
@@ -36,7 +36,7 @@ from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population
 from treeleak.verification.columns import in_model_columns
 
-__all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
+__all__ = ["INFORMED_VERSION", "InformedGuess", "InformedRequest", "informed"]
 
 
 INFORMED_VERSION: Literal[1] = 1
@@ -192,34 +192,34 @@ def informed(
         If treeleak does not cover single rows of such a model.
     """
     started = time.perf_counter()
-    asked = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)
-    n_rows = len(asked.label) + 1
+    request = InformedRequest.of(model, X, y, schema, trust_pickle, 1, seed_search)
+    n_rows = len(request.label) + 1
     if position is not None and not 0 <= position < n_rows:
         raise BadInput(f"position must be from 0 to {n_rows - 1}, not {position}")
-    prior = asked.prior(np.arange(len(asked.label)), seed)
-    guess = asked.guess(prior, asked.likelihood(position))
-    baseline = asked.baseline(prior.density)
-    missing, names = asked.missing, list(asked.release.feature_names)
-    row, label = asked.written(guess.chosen)
-    candidates, number, probability = asked.likeliest(guess)
+    prior = request.prior(np.arange(len(request.label)), seed)
+    guess = request.guess(prior, request.likelihood(position))
+    baseline = request.baseline(prior.density)
+    missing, names = request.missing, list(request.release.feature_names)
+    row, label = request.written(guess.chosen)
+    candidates, number, probability = request.likeliest(guess)
     return InformedGuess(
-        status="unique" if asked.proves(guess) else "likely",
+        status="unique" if request.proves(guess) else "likely",
         row=pd.Series(row, names),
-        label=asked.release.classes[label],
+        label=request.release.classes[label],
         confidence=pd.Series(missing.sureness(guess.share, guess.chosen), names),
         label_confidence=min(1.0, float(guess.share[guess.chosen[-1]])),
         expected_error=guess.expected_error(missing),
         value_by_value=pd.Series(missing.value_by_value(guess.share), names),
         candidates=pd.DataFrame(candidates, columns=names),
-        candidate_labels=pd.Series([asked.release.classes[c] for c in number]),
+        candidate_labels=pd.Series([request.release.classes[c] for c in number]),
         probabilities=pd.Series(probability),
-        bits=guess.told.bits,
+        bits=guess.likelihood.bits,
         majority=pd.Series(missing.value_by_value(baseline), names),
-        valid_majority=pd.Series(asked.written(missing.answer(baseline))[0], names),
-        schema=asked.schema,
+        valid_majority=pd.Series(request.written(missing.answer(baseline))[0], names),
+        schema=request.schema,
         seed=seed,
         seconds=time.perf_counter() - started,
-        notes=asked.notes,
+        notes=request.notes,
     )
 
 
@@ -233,7 +233,7 @@ class Prior:
 class Guess:
     """What is told, shares of values, and the values of the answer."""
 
-    told: Told
+    likelihood: GridLikelihood
     share: FloatArray
     chosen: IntArray
 
@@ -243,7 +243,7 @@ class Guess:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class InformedRequest:
     """The known rows, held against the model and the schema."""
 
     release: Release
@@ -266,7 +266,7 @@ class Asked:
         trust_pickle: bool,
         lacking: int,
         seed_search: int,
-    ) -> Asked:
+    ) -> InformedRequest:
         """Read model and rows, of which as many are lacking as are asked for."""
         release, schema = to_release(model, trust_pickle), Schema.given(schema)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
@@ -291,8 +291,8 @@ class Asked:
         points = missing.points_of(rows)
         if draws is None:
             return cls(release, schema, missing, rows, label, points, (*notes, *more))
-        told = counts_of_leaves(release).astype(np.int64)
-        drawn = MissingDraw(missing, told, draws.counts)
+        leaf_counts = counts_of_leaves(release).astype(np.int64)
+        drawn = MissingDraw(missing, leaf_counts, draws.counts)
         notes = (*notes, *more, DRAWN(origin=draws.origin))
         return cls(release, schema, missing, rows, label, points, notes, drawn)
 
@@ -325,14 +325,14 @@ class Asked:
         """
         if self.drawn is not None:
             return self.drawn.of_row(int(self.points[k]), int(self.label[k]), k)
-        own = self.missing.held_by(self.points[[k]], self.label[[k]])
-        return self.missing.likelihood(self._held - own)
+        held_by_row = self.missing.held_by(self.points[[k]], self.label[[k]])
+        return self.missing.likelihood(self._held - held_by_row)
 
     def guess(self, prior: Prior, likelihood: FloatArray) -> Guess:
         """Answer, given the log likelihood of each grid point and class."""
-        told = self.missing.posterior(prior.log_prior, likelihood)
-        share = self.missing.shares(prior.density, told.posterior)
-        return Guess(told, share, self.missing.answer(share))
+        result = self.missing.posterior(prior.log_prior, likelihood)
+        share = self.missing.shares(prior.density, result.posterior)
+        return Guess(result, share, self.missing.answer(share))
 
     def baseline(self, density: Density) -> FloatArray:
         """Shares of values among the rows."""
@@ -342,8 +342,8 @@ class Asked:
 
     def likeliest(self, guess: Guess) -> tuple[FloatArray, IntArray, FloatArray]:
         """The most probable rows, the numbers of their classes, and their probabilities."""
-        flat, values = guess.told.posterior.ravel(), self.missing.values
-        top = falling(flat)[: min(_SHOWN, guess.told.n_possible)]
+        flat, values = guess.likelihood.posterior.ravel(), self.missing.values
+        top = falling(flat)[: min(_SHOWN, guess.likelihood.n_possible)]
         point, label = np.divmod(top, self.release.n_classes)
         atoms = self.missing.geometry.atoms(point) + values.atom_start[:-2]
         # Of an atom, the most probable value.
@@ -353,9 +353,9 @@ class Asked:
 
     def proves(self, guess: Guess) -> bool:
         """Whether no other row is possible."""
-        settled = self.missing.values.settled
+        single_valued = self.missing.values.single_valued
         chosen_atoms = self.missing.values.atom_of[guess.chosen]
-        return guess.told.n_possible == 1 and bool(settled[chosen_atoms].all())
+        return guess.likelihood.n_possible == 1 and bool(single_valued[chosen_atoms].all())
 
     def written(self, chosen: IntArray) -> tuple[FloatArray, int]:
         """Row in the model's columns, and number of the class."""

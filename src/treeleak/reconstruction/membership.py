@@ -12,7 +12,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.spread import in_population
+from treeleak.reconstruction.overdispersion import in_population
 
 _DOUBT = 0.5
 """Rows' worth of doubt in how many each chain shares with no other."""
@@ -42,7 +42,7 @@ class Smoothing:
     @classmethod
     def of(
         cls,
-        kinds: IntArray,
+        row_types: IntArray,
         fixed: IntArray,
         chain: IntArray,
         prior: FloatArray,
@@ -50,16 +50,16 @@ class Smoothing:
     ) -> Smoothing:
         """Count kinds of rows by chains.
 
-        ``kinds``, shape (n_samples, n_rows), and ``fixed``, shape (n_fixed,): kind of each row,
+        ``row_types``, shape (n_samples, n_rows), and ``fixed``, shape (n_fixed,): kind of each row,
         and of those that every dataset has. ``chain``, shape (n_samples,). ``prior``, shape
         (n_kinds,): probability of each kind before anything is counted; 0 for others.
         """
-        n_samples, n_rows = kinds.shape
-        n_kinds, n_chains = len(prior), len(np.unique(chain))
-        met = np.unique(kinds + n_kinds * chain[:, None]) % n_kinds
-        chains = np.bincount(met, minlength=n_kinds)
-        rows = np.bincount(kinds.ravel(), minlength=n_kinds) / n_samples
-        rows -= np.bincount(fixed, minlength=n_kinds)
+        n_samples, n_rows = row_types.shape
+        n_types, n_chains = len(prior), len(np.unique(chain))
+        met = np.unique(row_types + n_types * chain[:, None]) % n_types
+        chains = np.bincount(met, minlength=n_types)
+        rows = np.bincount(row_types.ravel(), minlength=n_types) / n_samples
+        rows -= np.bincount(fixed, minlength=n_types)
         free = rows > _NONE
         rows, alone = rows[free], float(rows[free & (chains == 1)].sum())
         few = float((rows * _few(chains[free], n_chains)).sum())
@@ -104,7 +104,7 @@ class Held:
     itself says so of single rows; else samples are counted."""
 
     @property
-    def _kept(self) -> FloatArray:
+    def _retained(self) -> FloatArray:
         return self.smoothing.kept(self.chains)
 
     @property
@@ -117,14 +117,14 @@ class Held:
     def _counted(self) -> FloatArray:
         """How many times as frequent records are as a priori, by samples."""
         expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
-        met = n_chains * self._kept * self.times.mean(axis=0)
+        met = n_chains * self._retained * self.times.mean(axis=0)
         ratio = (met + _EVEN) / (n_chains * expected + _EVEN)
         return np.where(self.chains > 0, ratio, self.smoothing.unseen)
 
     def row_is_in(self) -> FloatArray:
         """Probability that a row with these values is in the training set."""
         no = 1.0 - self.chance
-        present = self._kept * (1.0 - (no**self.times).mean(axis=0))
+        present = self._retained * (1.0 - (no**self.times).mean(axis=0))
         absent = (1.0 - present) * no**self.fixed * np.exp(-self._beside * self.chance)
         return np.asarray(1.0 - absent)
 

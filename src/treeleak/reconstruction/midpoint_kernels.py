@@ -54,8 +54,8 @@ def meet_midpoints(
                 half = math.floor(gap / 2 / width[q] + _ALMOST) * width[q]
             else:
                 if phase > 0.0:
-                    own = width[q] * shrunk
-                    gap *= own * own / (own * own + gap * gap)
+                    scaled_width = width[q] * shrunk
+                    gap *= scaled_width * scaled_width / (scaled_width * scaled_width + gap * gap)
                 half = gap / 2
             # What one of them cannot move because of its interval, the other does.
             up = min(max(value[a] + half, low[a]), high[a])

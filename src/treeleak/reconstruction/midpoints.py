@@ -30,14 +30,18 @@ class Midpoints:
     def of(
         cls, tree: Tree, row: IntArray, node: IntArray, right: BoolArray, n_columns: int
     ) -> Midpoints:
-        """Take the tests of a tree from what :func:`told` lists."""
+        """Take the tests of a tree from what :func:`tests_passed` lists."""
         sides = np.zeros((2, tree.n_nodes), dtype=bool)
         sides[right.astype(np.int64), node] = True
         both = np.asarray(sides.all(axis=0))
-        number, own = np.cumsum(both) - 1, both[node]
-        at = (row * n_columns + tree.feature[node])[own]
+        number, selected = np.cumsum(both) - 1, both[node]
+        at = (row * n_columns + tree.feature[node])[selected]
         return cls(
-            2.0 * tree.threshold[both], tree.feature[both], at, number[node[own]], right[own]
+            2.0 * tree.threshold[both],
+            tree.feature[both],
+            at,
+            number[node[selected]],
+            right[selected],
         )
 
     @classmethod
@@ -62,12 +66,14 @@ class Midpoints:
         near = np.where(self.right, low.ravel()[self.at], -high.ravel()[self.at])
         least, side = np.full(2 * len(self.sums), np.inf), self.side
         np.minimum.at(least, side, near)
-        own = np.flatnonzero(near == least[side])
-        own = own[np.argsort(side[own], kind="stable")]
-        return replace(self, at=self.at[own], test=self.test[own], right=self.right[own])
+        selected = np.flatnonzero(near == least[side])
+        selected = selected[np.argsort(side[selected], kind="stable")]
+        return replace(
+            self, at=self.at[selected], test=self.test[selected], right=self.right[selected]
+        )
 
 
-def told(
+def tests_passed(
     tree: Tree, rows: IntArray, passed: tuple[IntArray, IntArray, IntArray], open_: BoolArray
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """Of the nodes that rows pass, list those that test a number.
@@ -78,5 +84,5 @@ def told(
     """
     place, node, right = passed
     row = rows[place]
-    own = open_[row, tree.feature[node]] & np.isfinite(tree.threshold[node])
-    return row[own], node[own], np.asarray(right[own] == 1)
+    numeric = open_[row, tree.feature[node]] & np.isfinite(tree.threshold[node])
+    return row[numeric], node[numeric], np.asarray(right[numeric] == 1)

@@ -18,7 +18,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.common_values import CommonValues
 from treeleak.reconstruction.granularity import ROUNDED, Grid, grid_behind
-from treeleak.reconstruction.midpoints import Midpoints, told
+from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.reconstruction.point_values import Draws
 from treeleak.release.release import Release
 
@@ -87,11 +87,11 @@ def narrowed(
     leaf = [tree.apply(rows) for tree in release.trees]
     low, high = (np.tile(ends, (len(table), 1)) for ends in (numbers.low, numbers.high))
     drawn, parts, n_passed = [], [], 0
-    for tree, own, times in zip(release.trees, leaf, draws, strict=True):
+    for tree, selected, times in zip(release.trees, leaf, draws, strict=True):
         drawn.append(np.flatnonzero(times))
-        passed = tree.passed(own[drawn[-1]])
+        passed = tree.passed(selected[drawn[-1]])
         n_passed += len(passed[0])
-        row, node, right = told(tree, drawn[-1], passed, open_)
+        row, node, right = tests_passed(tree, drawn[-1], passed, open_)
         if n_passed > _MOST or clock.stopped:
             return None
         at = row, tree.feature[node]
@@ -102,8 +102,8 @@ def narrowed(
     _to_grids(grids, low, high, above=low > numbers.low)
     midpoints = Midpoints.joined(parts)
     for j, grid in grids.items():
-        own = midpoints.column == j
-        midpoints.sums[own] = grid.sums(midpoints.sums[own])
+        selected = midpoints.column == j
+        midpoints.sums[selected] = grid.sums(midpoints.sums[selected])
     for _ in range(_SWEEPS):
         if clock.stopped or not _narrow(midpoints, low, high):
             break
@@ -117,9 +117,9 @@ def narrowed(
     for j, column in left.items():
         column.choose(moved[:, j])
     rows = np.ascontiguousarray(moved, dtype=release.float_type)
-    for tree, own, k in zip(release.trees, leaf, drawn, strict=True):
+    for tree, selected, k in zip(release.trees, leaf, drawn, strict=True):
         # What lies right at a threshold may be rounded to its other side.
-        off = k[tree.apply(rows[k]) != own[k]]
+        off = k[tree.apply(rows[k]) != selected[k]]
         moved[off] = table[off]
     return Narrowed(moved, _chance(release, moved, low, high, left, numbers))
 
@@ -128,16 +128,16 @@ def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
     """Narrow the ends of values by each test once; say whether any of them changed."""
     sums, test, right = midpoints.sums, midpoints.test, midpoints.right
     left: BoolArray = np.asarray(~right)
-    own_low: FloatArray = low.ravel()[midpoints.at]
-    own_high: FloatArray = high.ravel()[midpoints.at]
+    row_low: FloatArray = low.ravel()[midpoints.at]
+    row_high: FloatArray = high.ravel()[midpoints.at]
     # Ends of the greatest value on the left, and of the least on the right.
     n, half = len(sums), sums / 2
     a_low, a_high = np.full((2, n), -np.inf)
     b_low, b_high = np.full((2, n), np.inf)
-    np.maximum.at(a_low, test[left], own_low[left])
-    np.maximum.at(a_high, test[left], own_high[left])
-    np.minimum.at(b_low, test[right], own_low[right])
-    np.minimum.at(b_high, test[right], own_high[right])
+    np.maximum.at(a_low, test[left], row_low[left])
+    np.maximum.at(a_high, test[left], row_high[left])
+    np.minimum.at(b_low, test[right], row_low[right])
+    np.minimum.at(b_high, test[right], row_high[right])
     a_high, b_low = np.minimum(a_high, half), np.maximum(b_low, half)
     a_low, a_high, b_low, b_high = (
         np.maximum(a_low, sums - b_high), np.minimum(a_high, sums - b_low),
@@ -145,18 +145,18 @@ def _narrow(midpoints: Midpoints, low: FloatArray, high: FloatArray) -> bool:
     )  # fmt: skip
     near = _EQUAL * (1 + np.abs(sums))
     agrees = (a_low <= a_high + near) & (b_low <= b_high + near)
-    told: BoolArray = np.asarray(agrees[test])
+    consistent: BoolArray = np.asarray(agrees[test])
     new_low, new_high = low.copy(), high.copy()
-    own = told & left
-    np.minimum.at(new_high.reshape(-1), midpoints.at[own], a_high[test[own]])
-    own = told & right
-    np.maximum.at(new_low.reshape(-1), midpoints.at[own], b_low[test[own]])
+    affected = consistent & left
+    np.minimum.at(new_high.reshape(-1), midpoints.at[affected], a_high[test[affected]])
+    affected = consistent & right
+    np.maximum.at(new_low.reshape(-1), midpoints.at[affected], b_low[test[affected]])
     # The only value that can be the greatest, or the least, is.
-    reach = left & (own_high >= (a_low - near)[test])
-    only = told & reach & (np.bincount(test[reach], minlength=n)[test] == 1)
+    reach = left & (row_high >= (a_low - near)[test])
+    only = consistent & reach & (np.bincount(test[reach], minlength=n)[test] == 1)
     np.maximum.at(new_low.reshape(-1), midpoints.at[only], a_low[test[only]])
-    reach = right & (own_low <= (b_high + near)[test])
-    only = told & reach & (np.bincount(test[reach], minlength=n)[test] == 1)
+    reach = right & (row_low <= (b_high + near)[test])
+    only = consistent & reach & (np.bincount(test[reach], minlength=n)[test] == 1)
     np.minimum.at(new_high.reshape(-1), midpoints.at[only], b_high[test[only]])
     wrong = new_low > new_high + _EQUAL * (1 + np.abs(new_high))
     new_low[wrong], new_high[wrong] = low[wrong], high[wrong]
@@ -248,8 +248,8 @@ class _Left:
         now = x[self.rows]
         found = self.common.middle(self.low, self.high, now)
         if self.grid is not None:
-            own = self.grid.around(found)[1]
-            found = np.where((own >= self.low) & (own <= self.high), own, found)
+            on_grid = self.grid.around(found)[1]
+            found = np.where((on_grid >= self.low) & (on_grid <= self.high), on_grid, found)
         several = self.high - self.low > _EQUAL * (1 + np.abs(self.high))
         x[self.rows] = np.where(several, found, now)
 

@@ -23,7 +23,7 @@ from treeleak.core.private import dataclass
 from treeleak.reconstruction.distinct_values import distinct_values, nearest
 from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
-from treeleak.reconstruction.midpoints import Midpoints, told
+from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
@@ -53,7 +53,7 @@ class PointValues:
     """Share of the tests whose threshold is the middle between the nearest values of the rows on
     both sides, over columns with several thresholds; None where there is none, where thresholds are
     no midpoints, or it is not known which rows each tree saw."""
-    midpoints_tell: bool = False
+    midpoints_fit: bool = False
     """Whether other rows would hardly meet them: where one threshold stands for many rows, or where
     the tests are fewer than the rows, nearly all rows do."""
     grids: Mapping[int, Grid] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def point_values(
     *,
     whole: BoolArray,
     draws: Draws | None = None,
-    told_apart: bool = True,
+    rows_separated: bool = True,
     seconds: float = math.inf,
 ) -> PointValues:
     """Choose values inside the intervals in which rows lie.
@@ -88,7 +88,7 @@ def point_values(
         Columns that hold whole numbers.
     draws : int array, shape (n_trees, n_rows), optional
         How often each tree drew each row; without it, every tree saw every row.
-    told_apart : bool
+    rows_separated : bool
         Whether it is known which rows each tree saw: not so where draws are hidden.
     seconds : float
         Time for it. With too little, fewer trees are heard and fewer sweeps made.
@@ -112,22 +112,22 @@ def point_values(
             if grid is not None:
                 grids[int(j)] = grid
     equations, clock = None, Clock(seconds)
-    if numbers.any() and release.thresholds_are == "midpoints" and told_apart:
+    if numbers.any() and release.thresholds_are == "midpoints" and rows_separated:
         half = clock.part(seconds / 2)
         equations = _Equations.of(release, table, low, high, numbers, draws, half)
     if equations is None:
-        out = _settled(release, table, table, low, high, grids, whole)
+        out = _integers_chosen(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
     solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
-    out = _settled(release, solved, table, low, high, grids, whole)
+    out = _integers_chosen(release, solved, table, low, high, grids, whole)
     if grids:
         ends = on_grids(release, out, low, high, grids)
         solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
-        out = _settled(release, solved, out, low, high, grids, whole)
+        out = _integers_chosen(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
-    telling = equations.tells & (crowd[equations.column] <= _CROWD)
-    tell = bool(telling.sum() >= len(table))
-    return PointValues(out, equations.share_met(out), tell, grids)
+    telling = equations.informative & (crowd[equations.column] <= _CROWD)
+    midpoints_fit = bool(telling.sum() >= len(table))
+    return PointValues(out, equations.share_met(out), midpoints_fit, grids)
 
 
 def on_grids(
@@ -150,7 +150,7 @@ def on_grids(
     return low, high
 
 
-def _settled(
+def _integers_chosen(
     release: Release,
     wanted: FloatArray,
     valid: FloatArray,
@@ -203,7 +203,7 @@ class _Equations:
     start: IntArray
     members: IntArray
     """Cells on both sides, as :func:`meet_midpoints` has them."""
-    tells: BoolArray
+    informative: BoolArray
     """Shape (n_equations,). Whether the column has so many thresholds that wrong rows would hardly
     meet them."""
 
@@ -224,7 +224,7 @@ class _Equations:
             if clock.stopped:
                 break
             drawn = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
-            tests = told(tree, drawn, tree.passed(tree.apply(rows[drawn])), open_)
+            tests = tests_passed(tree, drawn, tree.passed(tree.apply(rows[drawn])), open_)
             # The interval nearest to the threshold that holds any of the rows holds the neighbour.
             parts.append(Midpoints.of(tree, *tests, table.shape[1]).nearest(low, high))
         if not sum(len(part.sums) for part in parts):
@@ -255,16 +255,18 @@ class _Equations:
         of_cell = interval[np.searchsorted(inside, self.cells)]
         self._meet(shared, ends[:, 1], ends[:, 2], of_cell, work)
         met = np.repeat(self._met(shared[of_cell]), 2)
-        spoken_of = of_cell[self.members[self.start[:-1]]]
-        agrees = _mostly(spoken_of, met, len(ends))
-        several = np.bincount(interval)[spoken_of] > 1
+        interval_of_equation = of_cell[self.members[self.start[:-1]]]
+        agrees = _mostly(interval_of_equation, met, len(ends))
+        several = np.bincount(interval)[interval_of_equation] > 1
         column = ends[:, 0].astype(np.int64)
-        of_column = _mostly(column[spoken_of[several]], met[several], table.shape[1])
+        of_column = _mostly(column[interval_of_equation[several]], met[several], table.shape[1])
         agrees |= of_column[column]
         value[inside] = np.where(agrees[interval], shared[interval], value[inside])
-        own = value[self.cells]
-        self._meet(own, key[self.cells, 1], key[self.cells, 2], np.arange(len(own)), work)
-        value[self.cells] = own
+        cell_values = value[self.cells]
+        self._meet(
+            cell_values, key[self.cells, 1], key[self.cells, 2], np.arange(len(cell_values)), work
+        )
+        value[self.cells] = cell_values
         return value.reshape(table.shape)
 
     def stepped(
@@ -279,9 +281,9 @@ class _Equations:
         value, step = table.ravel().copy(), np.zeros(table.shape[1])
         for j, grid in grids.items():
             step[j] = grid.step
-        own, least, most = (x.ravel()[self.cells] for x in (table, low, high))
-        self._meet(own, least, most, np.arange(len(own)), work, step[self.column])
-        value[self.cells] = own
+        cell_values, least, most = (x.ravel()[self.cells] for x in (table, low, high))
+        self._meet(cell_values, least, most, np.arange(len(cell_values)), work, step[self.column])
+        value[self.cells] = cell_values
         return value.reshape(table.shape)
 
     def _meet(
@@ -297,9 +299,9 @@ class _Equations:
 
     def share_met(self, table: FloatArray) -> float | None:
         """Share of the equations that the values of a table meet, of those that tell anything."""
-        if not self.tells.any():
+        if not self.informative.any():
             return None
-        return float(self._met(table.ravel()[self.cells])[self.tells].mean())
+        return float(self._met(table.ravel()[self.cells])[self.informative].mean())
 
     def _met(self, value: FloatArray) -> BoolArray:
         """Which equations some values of the cells meet."""
@@ -312,8 +314,8 @@ class _Equations:
 
 def _mostly(group: IntArray, met: BoolArray, n_groups: int) -> BoolArray:
     """Whether more than half of what is said of each group is met."""
-    said = np.bincount(group, minlength=n_groups)
-    return np.asarray(2 * np.bincount(group, met, minlength=n_groups) > said)
+    total = np.bincount(group, minlength=n_groups)
+    return np.asarray(2 * np.bincount(group, met, minlength=n_groups) > total)
 
 
 def _above(x: FloatArray, float_type: str) -> FloatArray:
@@ -328,8 +330,8 @@ def _from_below(least: FloatArray, middle: FloatArray, float_type: str) -> Float
     The others lie anywhere in it.
     """
     begin = _above(least, float_type)
-    _, own, n = np.unique(least, return_inverse=True, return_counts=True)
-    rows = n[own]
+    _, group_number, n = np.unique(least, return_inverse=True, return_counts=True)
+    rows = n[group_number]
     return begin + (middle - begin) * np.maximum(rows - 2, 0) / np.maximum(rows - 1, 1)
 
 

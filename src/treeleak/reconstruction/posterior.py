@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.row_odds import RowOdds
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
-from treeleak.reconstruction.inside import Inside
+from treeleak.reconstruction.jitter_within_intervals import Inside
 from treeleak.reconstruction.membership import Held, Smoothing
-from treeleak.reconstruction.spread import spread_of
+from treeleak.reconstruction.overdispersion import spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 
@@ -86,11 +86,11 @@ class Posterior:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe it without any row (formats/reconstruction.schema.json)."""
-        told = np.isfinite(self.disagreement)
+        finite = np.isfinite(self.disagreement)
         return {
             "samples": len(self),
             "chains": self.n_chains,
-            "disagreement": self.disagreement if told else None,
+            "disagreement": self.disagreement if finite else None,
         }
 
     def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any] | None]]:
@@ -179,7 +179,7 @@ class Posterior:
         beside = [c for c in records.columns if str(c) not in columns]
         if len(beside) > 1:
             raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
-        atoms, chance = self._placed(table)
+        atoms, chance = self._in_atoms(table)
         label = self.release.class_numbers(records[beside[0]]) if beside else None
         if label is not None:
             chance[label < 0] = 0.0
@@ -188,7 +188,7 @@ class Posterior:
             out = held.row_is_in()
         else:
             out = replace(held, odds=self._odds(atoms, label)).person_is_in(share)
-        out[self._given(table, label)] = 1.0
+        out[self._is_known(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
     @cached_property
@@ -200,72 +200,80 @@ class Posterior:
         return spread_of(self.samples, self.seed)
 
     @property
-    def _own(self) -> BoolArray:
+    def _tested(self) -> BoolArray:
         """Which attributes are the model's: others, of a joint release, say nothing of a record."""
         width = len(self.release.feature_names)
         return np.array([p.columns.max() < width for p in self.geometry.parts])
 
     def _held(self, atoms: IntArray, label: IntArray | None, chance: FloatArray) -> Held:
         """Count records in the samples."""
-        own = self._own
-        kept = np.append(own, label is not None)
-        asked = atoms[:, own] if label is None else np.column_stack([atoms[:, own], label])
-        held, fixed = self.samples.atoms[:, :, kept], self.fixed[:, kept]
+        tested_columns = self._tested
+        used = np.append(tested_columns, label is not None)
+        queried = (
+            atoms[:, tested_columns]
+            if label is None
+            else np.column_stack([atoms[:, tested_columns], label])
+        )
+        held, fixed = self.samples.atoms[:, :, used], self.fixed[:, used]
         n_samples, n_rows, width = held.shape
-        kind = equal_rows(np.concatenate([asked, fixed, held.reshape(-1, width)]))[1]
-        of_asked, of_fixed, of_held = np.split(kind, [len(asked), len(asked) + len(fixed)])
+        kind = equal_rows(np.concatenate([queried, fixed, held.reshape(-1, width)]))[1]
+        of_queried, of_fixed, of_held = np.split(kind, [len(queried), len(queried) + len(fixed)])
         rows = of_held.reshape(n_samples, n_rows)
         # One record stands for all that are equal to it.
         record = np.full(int(kind.max()) + 1, -1)
-        record[of_asked] = np.arange(len(asked))
-        place = record[rows] + len(asked) * np.arange(n_samples)[:, None]
-        times = np.bincount(place[record[rows] >= 0], minlength=n_samples * len(asked))
-        times = times.reshape(n_samples, len(asked))[:, record[of_asked]]
+        record[of_queried] = np.arange(len(queried))
+        place = record[rows] + len(queried) * np.arange(n_samples)[:, None]
+        times = np.bincount(place[record[rows] >= 0], minlength=n_samples * len(queried))
+        times = times.reshape(n_samples, len(queried))[:, record[of_queried]]
         chains = [(times[self.samples.chain == c] > 0).any(axis=0) for c in self._chains]
-        stands = np.bincount(of_fixed, minlength=len(record))[of_asked]
-        prior = self._probability(atoms, label, own)
+        stands = np.bincount(of_fixed, minlength=len(record))[of_queried]
+        prior = self._probability(atoms, label, tested_columns)
         met, first = np.unique(of_held, return_index=True)
         seen, all_atoms = np.zeros(len(record)), self.samples.atoms.reshape(n_samples * n_rows, -1)
         of_label = None if label is None else all_atoms[first, -1].astype(np.int64)
-        seen[met] = self._probability(all_atoms[first, :-1].astype(np.int64), of_label, own)
+        seen[met] = self._probability(
+            all_atoms[first, :-1].astype(np.int64), of_label, tested_columns
+        )
         smoothing = Smoothing.of(rows, of_fixed, self.samples.chain, seen, self._spread)
         return Held(
             times - stands, stands, np.sum(chains, axis=0), prior, chance, n_rows, smoothing
         )
 
-    def _given(self, table: FloatArray, label: IntArray | None) -> BoolArray:
+    def _is_known(self, table: FloatArray, label: IntArray | None) -> BoolArray:
         """Whether each record is a row that was given."""
-        given = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
-        asked = table if label is None else np.column_stack([table, label])
-        row = numbered(np.concatenate([given[:, : asked.shape[1]], asked]))
-        return np.isin(row[len(given) :], row[: len(given)])
+        provided = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
+        queried = table if label is None else np.column_stack([table, label])
+        row = numbered(np.concatenate([provided[:, : queried.shape[1]], queried]))
+        return np.isin(row[len(provided) :], row[: len(provided)])
 
     def _odds(self, atoms: IntArray, label: IntArray | None) -> FloatArray | None:
         """How many times as frequent records are as a priori, where the evidence itself says so."""
-        if self.odds is None or not self._own.all():
+        if self.odds is None or not self._tested.all():
             return None
         labels = [np.maximum(label, 0)] if label is not None else []
         labels = labels or [np.full(len(atoms), c) for c in range(self.release.n_classes)]
         rows = [np.column_stack([atoms, c]) for c in labels]
-        prior = [np.exp(self.samples.log_prior(own)) for own in rows]
-        there = [p * self.odds.of(own) for p, own in zip(prior, rows, strict=True)]
+        prior = [np.exp(self.samples.log_prior(class_rows)) for class_rows in rows]
+        there = [p * self.odds.of(class_rows) for p, class_rows in zip(prior, rows, strict=True)]
         return np.asarray(sum(there) / np.maximum(sum(prior), _LEAST))
 
-    def _probability(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> FloatArray:
+    def _probability(
+        self, atoms: IntArray, label: IntArray | None, tested_columns: BoolArray
+    ) -> FloatArray:
         """Probability of records a priori, summed over what is not said of them."""
         n_classes = self.release.n_classes
         labels = [np.full(len(atoms), c) for c in range(n_classes)]
         if label is not None:
             labels = [np.maximum(label, 0)]
-        parts = zip(self.geometry.parts, own, strict=True)
+        parts = zip(self.geometry.parts, tested_columns, strict=True)
         total = np.zeros(len(atoms))
         for more in product(*(range(1 if known else len(part)) for part, known in parts)):
             for c in labels:
-                rows = np.column_stack([np.where(own, atoms, more), c])
+                rows = np.column_stack([np.where(tested_columns, atoms, more), c])
                 total += np.exp(self.samples.log_prior(rows))
         return np.minimum(total, 1.0 - 1e-12)
 
-    def _placed(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _in_atoms(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
         """Atoms of each record, and the probability of its values in a row that has these.
 
         Records outside of the schema have probability 0.

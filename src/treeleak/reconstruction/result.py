@@ -191,8 +191,8 @@ class Reconstruction:
         """
         if self.y is None or self.labelled or self.label_confidence is None:
             return self.y
-        told = self.label_confidence > 0
-        return self.y.where(told) if told.any() else None
+        disclosed = self.label_confidence > 0
+        return self.y.where(disclosed) if disclosed.any() else None
 
     @property
     def behind_noise(self) -> bool:
@@ -383,8 +383,8 @@ class Reconstruction:
             return None
         each = {"likeliest": self.y, "lower": self.y_lower, "upper": self.y_upper}
         return {
-            name: [x if np.isfinite(x) else None for x in own.tolist()]
-            for name, own in each.items()
+            name: [x if np.isfinite(x) else None for x in array.tolist()]
+            for name, array in each.items()
         }
 
     def to_json(self, path: Place | None = None, include_rows: bool = False) -> str:

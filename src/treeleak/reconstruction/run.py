@@ -13,10 +13,10 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.given import Place
 from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import Kind, message_of, own_words
-from treeleak.evidence import LeafSteps
+from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
-from treeleak.reconstruction.question import Question, find_draws
+from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.least_counts import of_rows
@@ -168,8 +168,8 @@ def reconstruct(
                 )
             release.inputs.check()
             inputs = release.inputs
-        alone = all(given is None for given in (known_rows, known_columns, population, earlier))
-        release, told = _by_counts(release, alone=False) if not alone else (release, ())
+        alone = all(extra is None for extra in (known_rows, known_columns, population, earlier))
+        release, count_notes = _by_counts(release, alone=False) if not alone else (release, ())
         if bootstrap == "hidden":
             release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
@@ -177,16 +177,20 @@ def reconstruct(
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
         with clock.until_interrupt():
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)
-            question = Question(
+            question = ReconstructionRequest(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-                int(seed), n_rows, known_rows, known_columns, population, (*told, *notes),
+                int(seed), n_rows, known_rows, known_columns, population, (*count_notes, *notes),
             )  # fmt: skip
             answer = _answered(question, use_distinct, clock, alone=alone)
         return answer if inputs is None else _in_input(answer, inputs)
 
 
 def _answered(
-    question: Question, use_distinct: bool | Literal["both"], clock: Clock, *, alone: bool
+    question: ReconstructionRequest,
+    use_distinct: bool | Literal["both"],
+    clock: Clock,
+    *,
+    alone: bool,
 ) -> Reconstruction:
     """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
     ensemble = question.release.ensemble
@@ -199,12 +203,12 @@ def _answered(
             with refused():
                 if fitting.assumed:
                     return _assuming(question, ensemble, clock)
-                return _said(question.answer(use_distinct, clock), ensemble)
+                return _with_assumption_note(question.answer(use_distinct, clock), ensemble)
         except (GridTooLarge, TooLarge) as too_large:
             why = str(too_large)
     if alone:
-        release, told = _by_counts(question.release, alone=True)
-        question = replace(question, release=release, notes=(*question.notes, *told))
+        release, count_notes = _by_counts(question.release, alone=True)
+        question = replace(question, release=release, notes=(*question.notes, *count_notes))
     try:
         return question.answer(use_distinct, clock)
     except NotCovered as no_counts:
@@ -214,7 +218,7 @@ def _answered(
         raise NotCovered(both) from no_counts
 
 
-def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstruction:
+def _assuming(question: ReconstructionRequest, ensemble: Ensemble, clock: Clock) -> Reconstruction:
     """Ask, with the learning rate of the release and then with others, until rows explain it.
 
     A wrong rate may take all its time, and end without rows.
@@ -222,17 +226,17 @@ def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstru
     rates = dict.fromkeys((ensemble.learning_rate, *_RATES))
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
-        own = replace(ensemble, learning_rate=rate)
-        asked = replace(question, release=replace(question.release, ensemble=own))
+        with_rate = replace(ensemble, learning_rate=rate)
+        assumed = replace(question, release=replace(question.release, ensemble=with_rate))
         share = _FIRST_SHARE if left == len(rates) else 1.0 / left
         try:
-            answer = asked.answer(False, clock.part(share * clock.left))
+            answer = assumed.answer(False, clock.part(share * clock.left))
         except NotCovered:
             if late is None and (left == 1 or clock.stopped):
                 raise
         else:
             if answer.X is not None:
-                return _said(answer, own)
+                return _with_assumption_note(answer, with_rate)
             late = answer
         if late is not None and clock.stopped:
             break
@@ -240,10 +244,14 @@ def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstru
     return late
 
 
-def _said(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
+def _with_assumption_note(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
     """Note what was taken for granted where rows are not counted."""
     fitting = ensemble.fitting
-    if fitting is None or answer.X is None or not answer.evidence.startswith(LeafSteps.kind):
+    if (
+        fitting is None
+        or answer.X is None
+        or not answer.evidence.startswith(LeafValueEvidence.kind)
+    ):
         return answer
     notes = [FROM_STEPS]
     if fitting.assumed:
@@ -258,14 +266,14 @@ def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ..
 
     ``alone``: nothing else tells its classes apart.
     """
-    ensemble, told = release.ensemble, []
+    ensemble, notes = release.ensemble, []
     if ensemble is not None and _sums_of_classes(release):
         release = replace(release, ensemble=replace(ensemble, fitting=None))
-        told.append(COUNTS_ALONE)
+        notes.append(COUNTS_ALONE)
     if alone and _labels_open(release):
         release = release.without_classes()
-        told.append(UNLABELLED)
-    return release, tuple(told)
+        notes.append(UNLABELLED)
+    return release, tuple(notes)
 
 
 def _drawn_once(release: Release) -> Release:

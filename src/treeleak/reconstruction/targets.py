@@ -68,28 +68,28 @@ def targets_of(
     proved: BoolArray,
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
 ) -> Targets | None:
-    """Find the targets of rows: parameters as for :func:`told_targets`.
+    """Find the targets of rows: parameters as for :func:`disclosed_targets`.
 
     Returns None where leaves say nothing of them.
     """
-    told = told_targets(release, table, proved, draws)
+    disclosed = disclosed_targets(release, table, proved, draws)
     if release.classes:
         return None
     rows = np.ascontiguousarray(table, dtype=release.float_type)
     if len(rows) * len(release.trees) > MOST_ENTRIES:
-        return told
+        return disclosed
     leaf = _leaves(release, rows)
     sums = target_sums(release, leaf, draws, proved)
     if sums is None:
-        return told
-    group = _alike(leaf, draws)
+        return disclosed
+    group = _groups(leaf, draws)
     every = np.ones(len(sums.right), dtype=bool)
-    solved, notes = _solved(sums, group, told, every), tuple[str, ...]()
+    solved, notes = _solved(sums, group, disclosed, every), tuple[str, ...]()
     sure = np.full(len(rows), 1.0 if proved.all() else MOST_SURE)
     if solved.met:
         # With an idea of each target, it is clearer how far sums may be off.
         again = target_sums(release, leaf, draws, proved, (solved.low, solved.high))
-        if again is not None and (finer := _solved(again, group, told, every)).met:
+        if again is not None and (finer := _solved(again, group, disclosed, every)).met:
             solved = finer
     else:
         notes, sure = (CONTRADICTED,), proved.astype(float)
@@ -97,22 +97,28 @@ def targets_of(
         sums = replace(sums, low=sums.low - wide, high=sums.high + wide)
         solved = _solved(sums, group, None, sums.full)
         if not solved.met:
-            return None if told is None else replace(told, notes=notes)
-    return _joined(told, solved, sums, sure, notes)
+            return None if disclosed is None else replace(disclosed, notes=notes)
+    return _joined(disclosed, solved, sums, sure, notes)
 
 
 def _joined(
-    told: Targets | None, solved: Solved, sums: TargetSums, sure: FloatArray, notes: tuple[str, ...]
+    disclosed: Targets | None,
+    solved: Solved,
+    sums: TargetSums,
+    sure: FloatArray,
+    notes: tuple[str, ...],
 ) -> Targets:
     """Put targets that leaves say as they are before those that follow from sums."""
     near = solved.high - solved.low <= _TOLD * sums.spread
     found = Targets(solved.value, np.where(near, sure, 0.0), solved.low, solved.high, notes)
-    if told is None:
+    if disclosed is None:
         return found
-    said = told.sure > 0
+    exact = disclosed.sure > 0
     return Targets(
-        np.where(said, told.values, found.values), np.where(said, told.sure, found.sure),
-        np.where(said, told.low, found.low), np.where(said, told.high, found.high), notes,
+        np.where(exact, disclosed.values, found.values),
+        np.where(exact, disclosed.sure, found.sure),
+        np.where(exact, disclosed.low, found.low),
+        np.where(exact, disclosed.high, found.high), notes,
     )  # fmt: skip
 
 
@@ -125,21 +131,21 @@ def _leaves(release: Release, rows: NDArray[Any]) -> IntArray:
     return leaf
 
 
-def _alike(leaf: IntArray, draws: NDArray[Any] | None) -> IntArray:
+def _groups(leaf: IntArray, draws: NDArray[Any] | None) -> IntArray:
     """Number the groups of rows that no tree tells apart."""
     key = leaf if draws is None else np.column_stack([leaf, draws.T])
     return np.unique(key, axis=0, return_inverse=True)[1].ravel()
 
 
-def _solved(sums: TargetSums, group: IntArray, told: Targets | None, use: BoolArray) -> Solved:
+def _solved(sums: TargetSums, group: IntArray, disclosed: Targets | None, use: BoolArray) -> Solved:
     """Solve for the means of groups, and say what is left of each row."""
     n_rows, n = len(group), int(group.max()) + 1
     size = np.bincount(group)
     low, high = sums.low.copy(), sums.high.copy()
-    if told is not None:
+    if disclosed is not None:
         # Of leaves that do not agree, none is believed.
-        said = told.sure >= MOST_SURE
-        low[said], high[said] = told.low[said], told.high[said]
+        exact = disclosed.sure >= MOST_SURE
+        low[exact], high[exact] = disclosed.low[exact], disclosed.high[exact]
 
     def mean(each: FloatArray) -> FloatArray:
         return np.bincount(group, each, n) / size
@@ -163,7 +169,7 @@ def _solved(sums: TargetSums, group: IntArray, told: Targets | None, use: BoolAr
     return Solved(np.clip(found.value[group], low, high), low, high, found.met)
 
 
-def told_targets(
+def disclosed_targets(
     release: Release,
     table: FloatArray,
     proved: BoolArray,
@@ -176,20 +182,20 @@ def told_targets(
     it, every tree saw every row. Returns None where no leaf says the target of a row.
     """
     pure = [_pure(tree) for tree in release.trees]
-    if release.classes or not any(own is not None for own in pure):
+    if release.classes or not any(block is not None for block in pure):
         return None
     rows = np.ascontiguousarray(table, dtype=release.float_type)
     values, share = np.full(len(rows), np.nan), np.zeros(len(rows))
     step = max(1, _AT_ONCE // len(release.trees))
     for begin in range(0, len(rows), step):
-        own = slice(begin, begin + step)
-        said = np.full((len(rows[own]), len(release.trees)), np.nan)
+        block = slice(begin, begin + step)
+        leaf_targets = np.full((len(rows[block]), len(release.trees)), np.nan)
         for t, (tree, targets) in enumerate(zip(release.trees, pure, strict=True)):
             if targets is not None:
-                said[:, t] = targets[tree.apply(rows[own])]
+                leaf_targets[:, t] = targets[tree.apply(rows[block])]
                 if draws is not None:
-                    said[draws[t, own] == 0, t] = np.nan
-        values[own], share[own] = most_said(said)
+                    leaf_targets[draws[t, block] == 0, t] = np.nan
+        values[block], share[block] = majority_value(leaf_targets)
     if np.isnan(values).all():
         return None
     sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, MOST_SURE))
@@ -198,14 +204,14 @@ def told_targets(
     return Targets(values, sure, middle - off, middle + off)
 
 
-def targets_told(release: Release) -> FloatArray | None:
+def targets_of_leaves(release: Release) -> FloatArray | None:
     """Target of all rows of each leaf (row of A), NaN where they differ or are not told."""
     pure = [_pure(tree) for tree in release.trees]
-    if all(own is None for own in pure):
+    if all(node_targets is None for node_targets in pure):
         return None
     return np.concatenate([
-        np.full(len(tree.leaves), np.nan) if own is None else own[tree.leaves]
-        for tree, own in zip(release.trees, pure, strict=True)
+        np.full(len(tree.leaves), np.nan) if node_targets is None else node_targets[tree.leaves]
+        for tree, node_targets in zip(release.trees, pure, strict=True)
     ])  # fmt: skip
 
 
@@ -218,8 +224,8 @@ def _pure(tree: Tree) -> FloatArray | None:
     alone = np.zeros(tree.n_nodes, dtype=bool) if number is None else number.values == 1
     if variance is not None:
         alone |= _flat(mean, variance)
-    told = alone & tree.is_leaf & (True if mean.present is None else mean.present)
-    return np.where(told, mean.values, np.nan) if told.any() else None
+    disclosed = alone & tree.is_leaf & (True if mean.present is None else mean.present)
+    return np.where(disclosed, mean.values, np.nan) if disclosed.any() else None
 
 
 def _flat(mean: NodeStatistic, variance: NodeStatistic) -> BoolArray:
@@ -234,16 +240,16 @@ def _flat(mean: NodeStatistic, variance: NodeStatistic) -> BoolArray:
     return np.asarray(np.abs(variance.values) <= noise)
 
 
-def most_said(said: FloatArray) -> tuple[FloatArray, FloatArray]:
+def majority_value(votes_cast: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of each row, the value that most trees say, and their share of those that say any."""
-    n_rows, n_trees = said.shape
-    ordered = np.sort(said, axis=1)  # NaN last
+    n_rows, n_trees = votes_cast.shape
+    ordered = np.sort(votes_cast, axis=1)  # NaN last
     gap = np.abs(np.diff(ordered, axis=1)) > _SAME * np.maximum(1e-300, np.abs(ordered[:, 1:]))
     new = np.column_stack([np.ones(n_rows, dtype=bool), gap | np.isnan(ordered[:, 1:])])
     group = np.cumsum(new, axis=1) - 1 + np.arange(n_rows)[:, None] * n_trees
-    told = ~np.isnan(ordered)
-    votes = np.bincount(group[told], minlength=n_rows * n_trees).reshape(n_rows, n_trees)
-    best, number = votes.argmax(axis=1), told.sum(axis=1)
+    valid = ~np.isnan(ordered)
+    votes = np.bincount(group[valid], minlength=n_rows * n_trees).reshape(n_rows, n_trees)
+    best, number = votes.argmax(axis=1), valid.sum(axis=1)
     start = np.argmax(group == (np.arange(n_rows) * n_trees + best)[:, None], axis=1)
     values = ordered[np.arange(n_rows), start]
     share = votes.max(axis=1) / np.maximum(number, 1)

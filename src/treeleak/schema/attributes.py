@@ -203,7 +203,7 @@ class OneHot(Attribute):
 class Joint(Attribute):
     """Columns whose values are listed together, row by row: those that are known.
 
-    Made by :mod:`treeleak.side_information.given`; never part of a schema file.
+    Made by :mod:`treeleak.side_information.side_information`; never part of a schema file.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.value_index import ValueIndex, values_of
 from treeleak.schema import Joint, OneHot, Schema
 
 _MOST_TYPES = 64
@@ -37,7 +37,7 @@ class Density:
     """Probability of every grid point and class: types of rows, and the rows that were seen."""
 
     geometry: Geometry
-    values: Values
+    values: ValueIndex
     log_weight: FloatArray
     """Shape (n_types,). Of each type."""
     log_share: FloatArray
@@ -62,8 +62,8 @@ class Density:
         label = np.broadcast_to(np.asarray(label, dtype=np.int64), points.shape)
         out = np.empty(len(points))
         for begin in range(0, len(points), _CHUNK):
-            own = slice(begin, begin + _CHUNK)
-            out[own] = logsumexp(self._log_types(points[own], label[own]), axis=1)
+            block = slice(begin, begin + _CHUNK)
+            out[block] = logsumexp(self._log_types(points[block], label[block]), axis=1)
         if self.trust:
             with np.errstate(divide="ignore"):
                 found = np.log(self.trust * self._found(points, label))
@@ -81,12 +81,12 @@ class Density:
             np.zeros((1, len(self.log_weight))), np.cumsum(np.exp(self._log_atom.T), axis=0)
         ])  # fmt: skip
         for begin in range(0, len(label), _CHUNK):
-            own = slice(begin, begin + _CHUNK)
-            log_type = self.log_weight + self._log_atom.T[first[-2] + label[own]]
+            block = slice(begin, begin + _CHUNK)
+            log_type = self.log_weight + self._log_atom.T[first[-2] + label[block]]
             for a, start in enumerate(first[:-2].tolist()):
-                share = upto[start + high[own, a] + 1] - upto[start + low[own, a]]
+                share = upto[start + high[block, a] + 1] - upto[start + low[block, a]]
                 log_type += np.log(np.maximum(share, _LEAST))
-            out[own] = logsumexp(log_type, axis=1)
+            out[block] = logsumexp(log_type, axis=1)
         return out
 
     def within(self, atoms: IntArray) -> FloatArray:
@@ -95,7 +95,7 @@ class Density:
         ``atoms``, shape (n_rows, n_attributes + 1): numbered over all attributes; the last is the
         class. Returns an array of shape (n_rows, n_values); those of each atom add up to 1.
         """
-        log_type = self.log_weight + sum(self._log_atom.T[own] for own in atoms.T)
+        log_type = self.log_weight + sum(self._log_atom.T[column] for column in atoms.T)
         conditional = np.exp(self.log_share - self._log_atom[:, self.values.atom_of])
         return softmax(log_type, axis=1) @ conditional  # type: ignore[no-any-return]
 
@@ -110,12 +110,12 @@ class Density:
         tables: list[FloatArray] = []
         start = self.values.atom_start
         for a in reversed(range(len(self.values.parts))):
-            own = self._log_atom[:, start[a] : start[a + 1]].T
-            if tables and len(own) * len(tables[-1]) <= _BLOCK:
-                joined = own[:, None, :] + tables[-1][None, :, :]
-                tables[-1] = joined.reshape(-1, own.shape[1])
+            log_share = self._log_atom[:, start[a] : start[a + 1]].T
+            if tables and len(log_share) * len(tables[-1]) <= _BLOCK:
+                joined = log_share[:, None, :] + tables[-1][None, :, :]
+                tables[-1] = joined.reshape(-1, log_share.shape[1])
             else:
-                tables.append(own)
+                tables.append(log_share)
         # The last attribute runs fastest in the number of a grid point.
         strides = accumulate([len(t) for t in tables], mul, initial=1)
         return list(zip(strides, tables, strict=False))
@@ -157,35 +157,35 @@ def joined(plain: Density, geometry: Geometry) -> Density:
     log_share[:, values.start[-2] :] = plain.log_share[:, plain.values.start[-2] :]
     for a, part in enumerate(values.parts):
         table = dict(zip(part.attribute.columns, values.table(a).T, strict=True))
-        own = np.arange(values.start[a], values.start[a + 1])
+        columns = np.arange(values.start[a], values.start[a + 1])
         for b, whole in enumerate(plain.values.parts):
             held = [table[c] for c in whole.attribute.columns if c in table]
             if not held:
                 continue
-            zeros = np.zeros(len(own))
+            zeros = np.zeros(len(columns))
             block = np.column_stack([table.get(c, zeros) for c in whole.attribute.columns])
-            told = np.arange(len(own))
+            known_values = np.arange(len(columns))
             first = plain.values.start[b]
             if len(held) < block.shape[1] and isinstance(whole.attribute, OneHot):
                 # Of a group that is cut, the part without a 1 leaves the choice to the other; that
                 # there is no 1 in either is said by the unknown part, and taken back by the known.
-                told = np.flatnonzero(block.any(axis=1))
+                known_values = np.flatnonzero(block.any(axis=1))
                 if whole.attribute.at_most_one:
                     none = first + _numbered(whole, 0 * block[:1], plain.geometry)
                     if isinstance(part.attribute, Joint):
-                        log_share[:, own[told]] -= plain.log_share[:, none]
+                        log_share[:, columns[known_values]] -= plain.log_share[:, none]
                     else:
-                        told = np.arange(len(own))
-            number = first + _numbered(whole, block[told], plain.geometry)
-            log_share[:, own[told]] += plain.log_share[:, number]
+                        known_values = np.arange(len(columns))
+            number = first + _numbered(whole, block[known_values], plain.geometry)
+            log_share[:, columns[known_values]] += plain.log_share[:, number]
     return _of_types(geometry, values, plain.log_weight, log_share)
 
 
-def _n_classes(values: Values) -> int:
+def _n_classes(values: ValueIndex) -> int:
     return int(values.start[-1] - values.start[-2])
 
 
-def _sizes(values: Values) -> FloatArray:
+def _sizes(values: ValueIndex) -> FloatArray:
     """Share of each value among those of its attribute, if all points of the schema are equal."""
     within = values.atom_sizes / np.bincount(values.atom_of, minlength=values.n_atoms)
     size = within[values.atom_of]
@@ -193,7 +193,7 @@ def _sizes(values: Values) -> FloatArray:
     return np.asarray(size / np.bincount(owner, size)[owner])
 
 
-def _attribute_of(values: Values) -> IntArray:
+def _attribute_of(values: ValueIndex) -> IntArray:
     return np.repeat(np.arange(len(values.parts) + 1), np.diff(values.start))
 
 
@@ -222,25 +222,25 @@ def product(
     shares: Mapping[str, tuple[FloatArray, FloatArray]],
     class_shares: FloatArray | None,
     geometry: Geometry,
-    values: Values,
+    values: ValueIndex,
 ) -> Density:
     """One type, whose shares are the marginals, as :class:`Population` has them."""
     share = _sizes(values)
     for a, part in enumerate(values.parts):
         if part.attribute.name in shares:
             points, found = shares[part.attribute.name]
-            own = slice(values.start[a], values.start[a + 1])
+            columns = slice(values.start[a], values.start[a + 1])
             number = _numbered(part, points, geometry)
-            heard = np.bincount(number, found, minlength=len(share[own]))
-            share[own] = _NEVER * share[own] + (1 - _NEVER) * heard
+            observed = np.bincount(number, found, minlength=len(share[columns]))
+            share[columns] = _NEVER * share[columns] + (1 - _NEVER) * observed
     if class_shares is not None:
-        own = slice(values.start[-2], values.start[-1])
-        share[own] = _NEVER * share[own] + (1 - _NEVER) * class_shares
+        columns = slice(values.start[-2], values.start[-1])
+        share[columns] = _NEVER * share[columns] + (1 - _NEVER) * class_shares
     return _of_types(geometry, values, np.zeros(1), np.log(share)[None, :])
 
 
 def _of_types(
-    geometry: Geometry, values: Values, log_weight: FloatArray, log_share: FloatArray
+    geometry: Geometry, values: ValueIndex, log_weight: FloatArray, log_share: FloatArray
 ) -> Density:
     """Types alone: no rows were seen."""
     none = np.zeros(0)
@@ -248,7 +248,7 @@ def _of_types(
 
 
 def mixture(
-    rows: FloatArray, label: IntArray | None, geometry: Geometry, values: Values, seed: int
+    rows: FloatArray, label: IntArray | None, geometry: Geometry, values: ValueIndex, seed: int
 ) -> Density:
     """Types found by EM, and the rows themselves as far as they foretell each other.
 
@@ -278,7 +278,7 @@ def mixture(
     return replace(density, trust=_trust(times, others, log_q))
 
 
-def _types(chosen: IntArray, values: Values, seed: int) -> tuple[FloatArray, FloatArray]:
+def _types(chosen: IntArray, values: ValueIndex, seed: int) -> tuple[FloatArray, FloatArray]:
     """Fit a latent class model by EM; ``chosen`` holds a value per attribute of each row."""
     different, times = np.unique(chosen, axis=0, return_counts=True)
     n, n_attributes = different.shape
@@ -286,8 +286,8 @@ def _types(chosen: IntArray, values: Values, seed: int) -> tuple[FloatArray, Flo
     at = np.arange(0, different.size + 1, n_attributes)
     held = sparse.csr_array((ones, different.ravel(), at), shape=(n, values.n_values))
     total = float(times.sum())
-    heard = held.T @ times.astype(float)
-    common = (heard + _DOUBT * _sizes(values)) / (total + _DOUBT)
+    observed = held.T @ times.astype(float)
+    common = (observed + _DOUBT * _sizes(values)) / (total + _DOUBT)
     n_types = int(np.clip(np.sqrt(total), 1, _MOST_TYPES))
     belief = np.random.default_rng(seed).dirichlet(np.full(n_types, 0.5), n)
     owner = _attribute_of(values)

@@ -69,7 +69,7 @@ def aligned(earlier: Release, later: Release) -> Release:
     return replace(earlier, trees=trees, feature_names=later.feature_names, classes=later.classes)
 
 
-def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Release:
+def distinguished(later: Release, earlier: Release, *, drawn: bool = False) -> Release:
     """Make one release of a later and an aligned earlier one, with the column :data:`EPOCH`.
 
     ``drawn``: whether trees drew their rows: those of the earlier release then drew nothing of what
@@ -106,18 +106,18 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
     )
 
 
-def _beside(own: NodeStatistic, later: Statistics, drawn: bool) -> NodeStatistic:
+def _beside(statistic: NodeStatistic, later: Statistics, drawn: bool) -> NodeStatistic:
     """Put what a tree counts behind its new root and the leaf of what is new."""
-    whole = later.get(own.quantity, per_class=own.per_class)
-    values = own.values
-    if own.quantity == WEIGHTS:
+    whole = later.get(statistic.quantity, per_class=statistic.per_class)
+    values = statistic.values
+    if statistic.quantity == WEIGHTS:
         # Weights have no scale in common, and say only which classes there may be.
         more = np.ones_like(values[:1])
     elif drawn or whole is None:
         more = np.zeros_like(values[:1])
     else:
         more = whole.values[:1] - values[:1]
-    return NodeStatistic(own.quantity, np.concatenate([values[:1] + more, more, values]))
+    return NodeStatistic(statistic.quantity, np.concatenate([values[:1] + more, more, values]))
 
 
 def _of_both(later: Release, earlier: Release) -> ThresholdsAre:
@@ -172,7 +172,7 @@ class Releases:
         """Both in one: with known draws, the draws tell the trees apart, else a column does."""
         if self.earlier is None or self.draws is not None:
             return self.trees_of_both
-        return told_apart(self.later, self.earlier, drawn=self.hidden is not None)
+        return distinguished(self.later, self.earlier, drawn=self.hidden is not None)
 
     def schema(self, schema: Schema) -> Schema:
         """Extend a schema to the columns of the whole."""
@@ -230,8 +230,8 @@ class Releases:
             return lacking
         misfit = check_rows(self.later, X, label, self.draws, distinct).misfit
         if self.earlier is not None and old is not None:
-            own = self.earlier, X[old], label[old], self.earlier_draws
-            misfit += check_rows(*own, distinct).misfit
+            earlier_rows = self.earlier, X[old], label[old], self.earlier_draws
+            misfit += check_rows(*earlier_rows, distinct).misfit
         return misfit
 
     def located(self, clash: Contradiction) -> str:

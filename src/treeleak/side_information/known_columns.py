@@ -100,8 +100,8 @@ def seated(seats: IntArray, parts: IntArray) -> IntArray:
     for i in range(len(parts))[::-1]:
         rows_of.setdefault(int(parts[i]), []).append(i)
     for seat, part in enumerate(seats.tolist()):
-        if own := rows_of.get(part):
-            order[seat] = own.pop()
+        if candidates := rows_of.get(part):
+            order[seat] = candidates.pop()
             taken[order[seat]] = True
         else:
             left.append(seat)

@@ -24,8 +24,8 @@ from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import OneHot, Schema
-from treeleak.side_information.given import KnownParts
 from treeleak.side_information.known_columns import joint_geometry, part_tree, seated
+from treeleak.side_information.side_information import KnownParts
 from treeleak.side_information.user_tables import KnownTable, matched, positions
 
 MAX_PARTS = 8192
@@ -122,21 +122,21 @@ class KnownTables:
         )  # fmt: skip
 
     @cached_property
-    def placed(self) -> BoolArray:
+    def has_place(self) -> BoolArray:
         """Known rows whose place in the answer is settled."""
         return self.at >= 0
 
     @cached_property
     def others(self) -> IntArray:
         """Places of the answer that no known row takes."""
-        return np.setdiff1d(np.arange(self.n_rows), self.at[self.placed])
+        return np.setdiff1d(np.arange(self.n_rows), self.at[self.has_place])
 
     @cached_property
     def known(self) -> BoolArray:
         """Which values of the answer were given, shape (n_rows, n_features)."""
         out = np.zeros((self.n_rows, self.release.n_features), dtype=bool)
         out[:, self.columns] = True
-        out[self.at[self.placed]] = True
+        out[self.at[self.has_place]] = True
         return out
 
     @cached_property
@@ -159,14 +159,16 @@ class KnownTables:
         ``draws``, of shape (n_trees, n_rows), says how often each tree drew each row of the answer;
         None: once. A contradiction is a leaf that holds fewer rows than are known to lie in it.
         """
-        own = np.flatnonzero(self.placed)
-        if not len(own):
+        placed = np.flatnonzero(self.has_place)
+        if not len(placed):
             return release, None
-        rows, label = self.rows[own].astype(release.float_type), self.row_labels[own]
+        rows, label = self.rows[placed].astype(release.float_type), self.row_labels[placed]
         trees: list[Tree] = []
         for t, tree in enumerate(release.trees):
             leaf = tree.apply(rows)
-            times = np.ones(len(own)) if draws is None else draws[t, self.at[own]].astype(float)
+            times = (
+                np.ones(len(placed)) if draws is None else draws[t, self.at[placed]].astype(float)
+            )
             counts, totals, distinct = tree.counts, tree.totals, tree.distinct
             short = np.zeros(tree.n_nodes, dtype=bool)
             if counts is not None and release.counts_are == "weights":
@@ -219,11 +221,11 @@ class KnownTables:
             allowed[:, -self.release.n_classes :] &= self._classes[self.labels[first]]
         if not rows:
             return KnownParts(group[self.others], allowed)
-        own = np.flatnonzero(self.placed)
-        exact = self._allowed(geometry, np.arange(self.release.n_features), self.rows[own])
-        exact[:, -self.release.n_classes :] &= self._classes[self.row_labels[own]]
+        placed = np.flatnonzero(self.has_place)
+        exact = self._allowed(geometry, np.arange(self.release.n_features), self.rows[placed])
+        exact[:, -self.release.n_classes :] &= self._classes[self.row_labels[placed]]
         group = group.copy()
-        group[self.at[own]] = len(first) + np.arange(len(own))
+        group[self.at[placed]] = len(first) + np.arange(len(placed))
         used, group = np.unique(group, return_inverse=True)
         return KnownParts(group.ravel(), np.concatenate([allowed, exact])[used])
 
@@ -236,9 +238,11 @@ class KnownTables:
         blocks = []
         for part in geometry.parts:
             at = np.flatnonzero(np.isin(columns, part.columns))
-            own = np.array([int(np.argmax(part.columns == columns[i])) for i in at], dtype=np.int64)
-            if len(own):
-                blocks.append(part.holding(values[:, at], geometry.release, own))
+            position = np.array(
+                [int(np.argmax(part.columns == columns[i])) for i in at], dtype=np.int64
+            )
+            if len(position):
+                blocks.append(part.holding(values[:, at], geometry.release, position))
             else:
                 blocks.append(np.ones((len(values), len(part)), dtype=bool))
         classes = np.ones((len(values), self.release.n_classes), dtype=bool)
@@ -249,9 +253,9 @@ class KnownTables:
         if clash.tree < len(self.release.trees):
             return None
         tree = part_tree(0, np.zeros_like(self._parts[0]), None, 0)
-        own = np.flatnonzero(self._parts[1] == np.searchsorted(tree.leaves, clash.node))
-        more = f" and {len(own) - 1} more like it" if len(own) > 1 else ""
-        return f"known_columns, row {own[0]}{more}: {clash.why}"
+        matching = np.flatnonzero(self._parts[1] == np.searchsorted(tree.leaves, clash.node))
+        more = f" and {len(matching) - 1} more like it" if len(matching) > 1 else ""
+        return f"known_columns, row {matching[0]}{more}: {clash.why}"
 
     def filled(self, rest: Filled, *, ordered: bool, rows: bool) -> Filled:
         """Put back what was known.
@@ -308,30 +312,30 @@ class KnownTables:
         if self.labels is not None:
             out.label[:] = self.labels
             out.label_sure[:] = 1.0
-        at = self.at[self.placed]
-        out.table[at], out.label[at] = self.rows[self.placed], self.row_labels[self.placed]
+        at = self.at[self.has_place]
+        out.table[at], out.label[at] = self.rows[self.has_place], self.row_labels[self.has_place]
         out.sure[at], out.label_sure[at], out.proved[at] = 1.0, 1.0, True
         position = {c: i for i, c in enumerate(self.release.feature_names)}
         for attribute in self.schema.attributes:
-            own = np.array([position[c] for c in attribute.columns])
-            free = own[~np.isin(own, self.columns)]
-            if isinstance(attribute, OneHot) and 0 < len(free) < len(own):
+            columns = np.array([position[c] for c in attribute.columns])
+            free = columns[~np.isin(columns, self.columns)]
+            if isinstance(attribute, OneHot) and 0 < len(free) < len(columns):
                 # A row of which no count speaks can have come with another part.
-                wrong = np.flatnonzero(~attribute.holds(out.table[:, own]))
+                wrong = np.flatnonzero(~attribute.holds(out.table[:, columns]))
                 out.table[np.ix_(wrong, free)] = 0.0
-                wrong = wrong[~attribute.holds(out.table[np.ix_(wrong, own)])]
+                wrong = wrong[~attribute.holds(out.table[np.ix_(wrong, columns)])]
                 out.table[wrong, free[0]] = 1.0
 
-    def remarks(self, answer: Filled) -> tuple[str, ...]:
+    def quality_notes(self, answer: Filled) -> tuple[str, ...]:
         """Say how many of the known rows without a place stand in an answer all the same."""
-        own = np.flatnonzero(~self.placed)
-        if not len(own):
+        unplaced = np.flatnonzero(~self.has_place)
+        if not len(unplaced):
             return ()
-        both = np.concatenate([self.rows[own], answer.table[self.others]])
-        labels = np.concatenate([self.row_labels[own], answer.label[self.others]])
+        both = np.concatenate([self.rows[unplaced], answer.table[self.others]])
+        labels = np.concatenate([self.row_labels[unplaced], answer.label[self.others]])
         group = numbered(np.column_stack([self.release.leaves(both), labels]))
-        held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(own)])]
+        held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(unplaced)])]
         return (
-            f"{int(np.minimum(*held).sum())} of {len(own)} known rows without a position are in "
-            "the answer, on every value that the model's splits distinguish",
+            f"{int(np.minimum(*held).sum())} of {len(unplaced)} known rows without a position are "
+            "in the answer, on every value that the model's splits distinguish",
         )

@@ -18,7 +18,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 from treeleak.side_information.density import Density, joined, mixture, product, taken_apart
@@ -44,23 +44,23 @@ class Population:
 
     @classmethod
     def of(
-        cls, given: pd.DataFrame | Mapping[str, Any], schema: Schema, release: Release
+        cls, table: pd.DataFrame | Mapping[str, Any], schema: Schema, release: Release
     ) -> Population:
         """Read and check what is given of the population.
 
-        ``given``: rows in the model's columns, with at most one column more, the label. Or
+        ``table``: rows in the model's columns, with at most one column more, the label. Or
         marginals: for each column (of as many attributes as are known) a mapping of its values to
         their shares; for 0/1 columns, those of one-hot groups included, the share of ones will do.
         Raises BadInput, naming the column, and the value that the schema or the model does not
         allow.
         """
-        if isinstance(given, pd.DataFrame):
-            return _from_rows(given, schema, release)
-        if isinstance(given, Mapping):
-            return _from_marginals(given, schema, release)
+        if isinstance(table, pd.DataFrame):
+            return _from_rows(table, schema, release)
+        if isinstance(table, Mapping):
+            return _from_marginals(table, schema, release)
         raise BadInput(
             "the population must be a table of rows, or a mapping of columns to shares, "
-            f"not {type(given).__name__}"
+            f"not {type(table).__name__}"
         )
 
     def fitted(self, geometry: Geometry, seed: int = 0) -> Density:
@@ -78,40 +78,40 @@ class Population:
         return mixture(self.rows, self.label, geometry, values, seed)
 
 
-def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Population:
-    read = KnownTable("the population's rows", given, release, schema)
-    if not len(given):
+def _from_rows(table: pd.DataFrame, schema: Schema, release: Release) -> Population:
+    read = KnownTable("the population's rows", table, release, schema)
+    if not len(table):
         raise BadInput(f"{read.what}: there are none")
     return Population(read.whole(release), read.labels, {})
 
 
-def _from_marginals(given: Mapping[str, Any], schema: Schema, release: Release) -> Population:
+def _from_marginals(marginals: Mapping[str, Any], schema: Schema, release: Release) -> Population:
     what = "the population's shares"
-    own = {str(column): entry for column, entry in given.items()}
-    extra = _beyond(list(own), release, what)
-    if not own:
+    by_column = {str(column): entry for column, entry in marginals.items()}
+    extra = _beyond(list(by_column), release, what)
+    if not by_column:
         raise BadInput(f"{what}: there are none")
     shares = {}
     for attribute in schema.attributes:
-        named = [c for c in attribute.columns if c in own]
+        named = [c for c in attribute.columns if c in by_column]
         if not named:
             continue
         if isinstance(attribute, OneHot):
-            if absent := [c for c in attribute.columns if c not in own]:
+            if absent := [c for c in attribute.columns if c not in by_column]:
                 raise BadInput(
                     f"{what} lack column {absent[0]!r} of the one-hot group {attribute.name!r}"
                 )
-            shares[attribute.name] = _group_shares(attribute, own, what)
+            shares[attribute.name] = _group_shares(attribute, by_column, what)
         else:
             (column,) = named
-            table = _as_mapping(own[column], isinstance(attribute, Binary), column, what)
+            table = _as_mapping(by_column[column], isinstance(attribute, Binary), column, what)
             points = np.array([_as_value(v, column, what) for v in table])[:, None]
             _check_domain(attribute, points, what)
             shares[attribute.name] = points, _as_shares(list(table.values()), column, what)
     class_shares: FloatArray | None = None
     if extra is not None:
         two = len(release.classes) == 2
-        table = own[extra]
+        table = by_column[extra]
         if two and not isinstance(table, Mapping):
             one = _as_share(table, extra, what)
             table = {release.classes[0]: 1.0 - one, release.classes[1]: one}
@@ -195,11 +195,11 @@ def _as_shares(entries: list[Any], column: str, what: str) -> FloatArray:
 
 
 def _group_shares(
-    attribute: OneHot, own: Mapping[str, Any], what: str
+    attribute: OneHot, by_column: Mapping[str, Any], what: str
 ) -> tuple[FloatArray, FloatArray]:
     ones = []
     for column in attribute.columns:
-        table = _as_mapping(own[column], True, column, what)
+        table = _as_mapping(by_column[column], True, column, what)
         points = np.array([[_as_value(v, column, what)] for v in table])
         _check_domain(Binary(column), points, what)
         shares = _as_shares(list(table.values()), column, what)

@@ -34,7 +34,7 @@ class KnownTable:
             twice = next(c for c in names if names.count(c) > 1)
             raise BadInput(f"{what}: column {twice!r} appears twice")
         position = {c: i for i, c in enumerate(release.feature_names)}
-        own = [i for i, c in enumerate(names) if c in position]
+        model_columns = [i for i, c in enumerate(names) if c in position]
         beside = [i for i, c in enumerate(names) if c not in position]
         if len(beside) > 1 or (beside and not release.classes):
             most = "one, the label" if release.classes else "none, as it has no classes"
@@ -42,11 +42,11 @@ class KnownTable:
                 f"{what}: columns {[names[i] for i in beside]} are not columns of the model; "
                 f"there may be {most}"
             )
-        self.columns = np.array([position[names[i]] for i in own], dtype=np.int64)
-        values = [self._numbers(table.iloc[:, i], names[i]) for i in own]
+        self.columns = np.array([position[names[i]] for i in model_columns], dtype=np.int64)
+        values = [self._numbers(table.iloc[:, i], names[i]) for i in model_columns]
         self.values = np.column_stack([np.zeros((len(table), 0)), *values])
         self.labels = self._classes(table.iloc[:, beside[0]], release) if beside else None
-        self._check(schema, {c: i for i, c in enumerate(names[i] for i in own)})
+        self._check(schema, {c: i for i, c in enumerate(names[i] for i in model_columns)})
 
     def whole(self, release: Release) -> FloatArray:
         """All columns of the model, in its order; refuses a table that lacks one."""
@@ -57,8 +57,8 @@ class KnownTable:
 
     def row(self, k: int) -> str:
         """Name a row, by its index unless that may be a person's name."""
-        own = self.index[k]
-        return f"{self.what}, row {own if isinstance(own, int) else k}"
+        label = self.index[k]
+        return f"{self.what}, row {label if isinstance(label, int) else k}"
 
     def _numbers(self, series: pd.Series[Any], name: str) -> FloatArray:
         if not pd.api.types.is_numeric_dtype(series):
@@ -96,8 +96,8 @@ class KnownTable:
         for rule in schema.rules:
             if not all(c in at for c in rule.columns):
                 continue
-            own = {c: self.values[:, at[c]] for c in rule.columns}
-            good = rule_holds(rule, own)
+            by_column = {c: self.values[:, at[c]] for c in rule.columns}
+            good = rule_holds(rule, by_column)
             if not good.all():
                 raise BadInput(
                     f"{self.row(int(np.argmin(good)))} breaks the {rule.kind!r} rule over columns "
@@ -147,12 +147,12 @@ def matched(
     if labels is not None:
         both = np.column_stack([both, np.concatenate([row_labels, labels])])
     number = numbered(both)
-    own, theirs = number[: len(rows)], number[len(rows) :]
+    row_numbers, theirs = number[: len(rows)], number[len(rows) :]
     out = at.copy()
     free = np.ones(len(values), dtype=bool)
     free[at[at >= 0]] = False
     room = np.bincount(theirs[free], minlength=len(both))
-    for k, group in enumerate(own):
+    for k, group in enumerate(row_numbers):
         if at[k] >= 0 and theirs[at[k]] != group:
             raise BadInput(f"{read.row(k)} does not fit row {at[k]} of known_columns")
         if at[k] < 0:

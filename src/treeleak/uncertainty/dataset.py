@@ -149,14 +149,14 @@ class ProbabilisticDataset:
 
     def say(self, group: int) -> str:
         """Tell in words where the rows of a group lie."""
-        said = [
+        parts = [
             f"{axis.attribute.name}: {axis.say(self.sets[k][self.boxes[group, k]])}"
             for k, axis in enumerate(self.space.axes)
             if self.boxes[group, k]
         ]
         if self.outside[group]:
-            said.append("meets no rule before")
-        return "; ".join(said) or "anywhere"
+            parts.append("meets no rule before")
+        return "; ".join(parts) or "anywhere"
 
     # How much is left.
 

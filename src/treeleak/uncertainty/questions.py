@@ -71,8 +71,8 @@ def distance_to_world(
         [_changes(groups, g, atoms) for g in range(len(groups.names))], dtype=float
     ).reshape(-1, len(atoms)).T  # fmt: skip
     if y is not None:
-        own = groups.counts.argmax(axis=1)
-        changes += (label[:, None] != own) & (own != len(data.classes))
+        majority = groups.counts.argmax(axis=1)
+        changes += (label[:, None] != majority) & (majority != len(data.classes))
     short = data.n_rows - len(X)
     cost, theirs = changes, groups.support
     if short > 0:
@@ -100,10 +100,10 @@ def _changes(data: ProbabilisticDataset, group: int, atoms: IntArray) -> IntArra
     if not data.boxed[group]:
         matches, taking = data.region(group)
         return np.array([matches.changes_to(row, taking) for row in atoms], dtype=np.int64)
-    kept = np.zeros(len(atoms), dtype=np.int64)
+    unchanged = np.zeros(len(atoms), dtype=np.int64)
     for k, (sets, at) in enumerate(zip(data.sets, data.boxes[group], strict=True)):
-        kept += sets[at][atoms[:, k]] & (atoms[:, k] >= 0)
-    return data.n_attributes - kept
+        unchanged += sets[at][atoms[:, k]] & (atoms[:, k] >= 0)
+    return data.n_attributes - unchanged
 
 
 def align(

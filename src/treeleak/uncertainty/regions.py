@@ -28,7 +28,7 @@ class _Layer:
     """
 
     axis: int
-    kinds: tuple[IntArray, ...]
+    classes: tuple[IntArray, ...]
     allow: tuple[int, ...]
     weight: tuple[int, ...]
     last: int
@@ -95,12 +95,12 @@ class FirstMatch:
         columns, kind = np.unique(
             np.packbits(allowed, axis=0, bitorder="little"), axis=1, return_inverse=True
         )
-        kinds = tuple(atoms[kind.ravel() == c] for c in range(columns.shape[1]))
+        classes = tuple(atoms[kind.ravel() == c] for c in range(columns.shape[1]))
         return _Layer(
             axis,
-            kinds,
+            classes,
             tuple(int.from_bytes(column.tobytes(), "little") for column in columns.T),
-            tuple(int(size[own].sum()) for own in kinds),
+            tuple(int(size[members].sum()) for members in classes),
             last,
         )
 
@@ -170,7 +170,7 @@ class FirstMatch:
         bits = sum(1 << i for i, j in enumerate(self.taking) if j in chosen)
         out = [mask.copy() for mask in self.box]
         for layer, through in zip(self.layers, self._through, strict=True):
-            for atoms, takers in zip(layer.kinds, through, strict=True):
+            for atoms, takers in zip(layer.classes, through, strict=True):
                 out[layer.axis][atoms] = bool(takers & bits)
         return tuple(out)
 
@@ -189,7 +189,7 @@ class FirstMatch:
         nodes = {self.root: rest}
         for layer in self.layers:
             below: dict[int, int] = {}
-            stay = [atoms[layer.axis] in own for own in layer.kinds]
+            stay = [atoms[layer.axis] in members for members in layer.classes]
             for node, changes in nodes.items():
                 for allow, same in zip(layer.allow, stay, strict=True):
                     child = layer.after(node, allow)
@@ -219,20 +219,20 @@ def _axis_order(tests: Sequence[Tests]) -> list[int]:
     left = [len(one) for one in tests]
     out: list[int] = []
 
-    def opened(k: int) -> tuple[int, int, int]:
-        begun = sum(left[j] == len(tests[j]) > 1 for j in testing[k])
+    def n_open_after(k: int) -> tuple[int, int, int]:
+        n_started = sum(left[j] == len(tests[j]) > 1 for j in testing[k])
         ended = sum(1 == left[j] < len(tests[j]) for j in testing[k])
-        return begun - ended, -len(testing[k]), k
+        return n_started - ended, -len(testing[k]), k
 
     while testing:
-        k = min(testing, key=opened)
+        k = min(testing, key=n_open_after)
         for j in testing.pop(k):
             left[j] -= 1
         out.append(k)
     return out
 
 
-def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
+def is_in(tests: Tests, atoms: IntArray) -> BoolArray:
     """Say which points (atoms) lie in a box."""
     held = np.ones(len(atoms), dtype=bool)
     for k, mask in tests.items():

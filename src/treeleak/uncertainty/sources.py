@@ -20,7 +20,7 @@ from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
 from treeleak.uncertainty.dataset import ProbabilisticDataset
-from treeleak.uncertainty.regions import FirstMatch, Tests, lies_in
+from treeleak.uncertainty.regions import FirstMatch, Tests, is_in
 from treeleak.uncertainty.space import Space, space_of
 from treeleak.verification.training_rows import counted
 
@@ -93,7 +93,7 @@ def from_tree(
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
     tree = release.trees[0]
-    counts, said = _counts_of(tree, release)
+    counts, count_notes = _counts_of(tree, release)
     cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
     space = space_of(schema, release.feature_names, cuts, release.float_type)
     sets, boxes = _leaf_boxes(tree, release, space)
@@ -101,7 +101,7 @@ def from_tree(
     none = ((),) * len(names)
     dataset = ProbabilisticDataset(
         space, release.classes, names, sets, boxes, none, none, counts, release.origin,
-        (*notes, *said),
+        (*notes, *count_notes),
     )  # fmt: skip
     if release.noise is not None:
         return _reachable(dataset)
@@ -183,8 +183,11 @@ def _leaf_boxes(
         test = int(tree.feature[node]), float(cuts[node]), bool(tree.missing_left[node])
         if test not in left_of:
             left_of[test] = space.axes[k].upto(column, *test[1:])
-        left, own = left_of[test], sets[k][at[node, k]]
-        for child, mask in ((tree.left[node], own & left), (tree.right[node], own & ~left)):
+        left, node_set = left_of[test], sets[k][at[node, k]]
+        for child, mask in (
+            (tree.left[node], node_set & left),
+            (tree.right[node], node_set & ~left),
+        ):
             number = numbers[k].setdefault(mask.tobytes(), len(sets[k]))
             if number == len(sets[k]):
                 sets[k].append(mask)
@@ -195,14 +198,16 @@ def _leaf_boxes(
     return tuple(np.array(s) for s in sets), at[tree.leaves]
 
 
-def boxes_of(own: Sequence[Tests], space: Space) -> tuple[tuple[BoolArray, ...], IntArray]:
+def boxes_of(
+    tests_of_group: Sequence[Tests], space: Space
+) -> tuple[tuple[BoolArray, ...], IntArray]:
     """Sets of atoms and boxes, from one box for each group."""
-    boxes = np.zeros((len(own), len(space.axes)), dtype=np.int64)
+    boxes = np.zeros((len(tests_of_group), len(space.axes)), dtype=np.int64)
     sets = []
     for k, axis in enumerate(space.axes):
         full = np.ones(len(axis), dtype=bool)
         number = {full.tobytes(): 0}
-        for g, tests in enumerate(own):
+        for g, tests in enumerate(tests_of_group):
             if k in tests:
                 boxes[g, k] = number.setdefault(tests[k].tobytes(), len(number))
         sets.append(np.array([np.frombuffer(b, dtype=bool) for b in number]))
@@ -279,7 +284,7 @@ def from_rule_list(
     joint = not found.ordered and found.covered is not None
     if joint:
         names: tuple[str, ...] = ("covered", "default")
-        own: list[Tests] = [{}, {}]
+        group_tests: list[Tests] = [{}, {}]
         # Without rules there is nothing that one of them could cover.
         outside: tuple[tuple[Tests, ...], ...] = (() if tests else ({},), tuple(tests))
         inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
@@ -288,12 +293,12 @@ def from_rule_list(
         if not found.ordered:
             _check_apart(tests, space)
         names = (*(f"rule {j + 1}" for j in range(len(found.rules))), "default")
-        own = [*tests, {}]
+        group_tests = [*tests, {}]
         before = [tuple(tests[:j]) if found.ordered else () for j in range(len(tests))]
         outside, inside = (*before, tuple(tests)), ((),) * len(names)
         rows = [rule.counts for rule in every]
     counts = np.array([(*(r or ()), 0) for r in rows], dtype=np.int64)
-    sets, boxes = boxes_of(own, space)
+    sets, boxes = boxes_of(group_tests, space)
     dataset = ProbabilisticDataset(
         space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
         found.notes, found.ordered,
@@ -306,11 +311,11 @@ def _cuts_of(rules: RuleList) -> dict[str, FloatArray]:
     ends: dict[str, list[float]] = {}
     for rule in rules.rules:
         for condition in rule.conditions:
-            own = ends.setdefault(condition.column, [])
-            own += [condition.above, condition.upto]
+            column_ends = ends.setdefault(condition.column, [])
+            column_ends += [condition.above, condition.upto]
             # A whole number by itself lies above the one before it.
             numbers = [v for v in condition.values or () if not isinstance(v, str)]
-            own += [end for v in numbers for end in (v - 1, v)]
+            column_ends += [end for v in numbers for end in (v - 1, v)]
     known = {c: np.array(e, dtype=float) for c, e in ends.items()}
     return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
 
@@ -346,12 +351,12 @@ def _counted(
         raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
     at = np.full(len(atoms), len(tests), dtype=np.int64)
     for j in reversed(range(len(tests))):
-        at[lies_in(tests[j], atoms)] = j
+        at[is_in(tests[j], atoms)] = j
     found = rules.counted(X, y, at)
     if found.ordered:
         return found
-    own = np.array([rule.counts for rule in found.rules], dtype=np.int64)
-    covered = tuple(own.reshape(-1, len(found.classes)).sum(axis=0).tolist())
+    rule_counts = np.array([rule.counts for rule in found.rules], dtype=np.int64)
+    covered = tuple(rule_counts.reshape(-1, len(found.classes)).sum(axis=0).tolist())
     bare = tuple(replace(rule, counts=None) for rule in found.rules)
     return replace(found, rules=bare, covered=covered)
 

@@ -334,9 +334,9 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
     owner = {c: k for k, axis in enumerate(axes) for c in axis.columns}
     out: list[Tests] = []
     for rule in rules:
-        own = sorted({owner[c] for c in rule.columns}, key=lambda k: len(axes[k]))
-        listed = [axes[k].values for k in own]
-        n = math.prod(len(axes[k]) for k in own)
+        rule_axes = sorted({owner[c] for c in rule.columns}, key=lambda k: len(axes[k]))
+        listed = [axes[k].values for k in rule_axes]
+        n = math.prod(len(axes[k]) for k in rule_axes)
         if n > MOST_POINTS or any(v is None for v in listed):
             raise NotCovered(
                 f"the rule of kind {rule.kind!r} over {', '.join(map(repr, rule.columns[:5]))} "
@@ -348,7 +348,7 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
             values = {
                 c: np.broadcast_to(block[:, i], len(last))
                 for k, block in zip(
-                    own,
+                    rule_axes,
                     [*(v[j : j + 1] for v, j in zip(tables, chosen, strict=False)), tables[-1]],
                     strict=True,
                 )
@@ -357,7 +357,8 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
             broken = ~rule_holds(rule, values)
             if broken.any():
                 tests = {
-                    k: np.arange(len(v)) == j for k, v, j in zip(own, tables, chosen, strict=False)
+                    k: np.arange(len(v)) == j
+                    for k, v, j in zip(rule_axes, tables, chosen, strict=False)
                 }
-                out.append(tests | {own[-1]: broken})
+                out.append(tests | {rule_axes[-1]: broken})
     return tuple(out)

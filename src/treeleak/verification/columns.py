@@ -87,8 +87,8 @@ def check_gaps(release: Release, table: pd.DataFrame, schema: Schema | None) -> 
     so. ``table``: in the model's columns. Raises Mismatch, naming the place.
     """
     attributes = () if schema is None else schema.attributes
-    said = {c for a in attributes if getattr(a, "missing", False) for c in a.columns}
-    for column in release.tested - release.maybe_missing - said:
+    declared = {c for a in attributes if getattr(a, "missing", False) for c in a.columns}
+    for column in release.tested - release.maybe_missing - declared:
         if (gaps := table[column].isna().to_numpy()).any():
             raise Mismatch(
                 f"column {column!r} of the training rows is empty in row {gaps.argmax()}; the "
@@ -120,9 +120,9 @@ def columns_by_name(
     if len(absent) == len(names) == table.shape[1] and numbered:
         note = UNNAMED(what=what)
         return table.set_axis(names, axis=1), (note,)
-    alike = _same_letters(absent, [str(c) for c in table if c not in set(names)])
-    if absent and len(alike) == len(absent):
-        table = table.rename(columns=alike)
+    renamed = _same_letters(absent, [str(c) for c in table if c not in set(names)])
+    if absent and len(renamed) == len(absent):
+        table = table.rename(columns=renamed)
         notes.append(RENAMED(what=what, columns=absent))
         absent = []
     if absent:
@@ -151,11 +151,11 @@ def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str
     def plain(name: str) -> str:
         return _SIGNS.sub("_", name)
 
-    given = Counter(map(plain, others))
+    frequency = Counter(map(plain, others))
     wanted = {plain(name): name for name in absent}
     if len(wanted) < len(absent):
         return {}
-    return {c: wanted[plain(c)] for c in others if plain(c) in wanted and given[plain(c)] == 1}
+    return {c: wanted[plain(c)] for c in others if plain(c) in wanted and frequency[plain(c)] == 1}
 
 
 def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:

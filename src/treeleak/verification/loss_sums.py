@@ -64,9 +64,9 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
             start = fitting.start[k]
             if k == 0:
                 before = _Before(np.tile(np.array(fitting.start), (len(X), 1)))
-        is_own = (label == (k if n_outputs > 1 else 1)).astype(float)
+        is_class = (label == (k if n_outputs > 1 else 1)).astype(float)
         if fitting.started or t >= n_outputs:
-            wrong += _off(tree, leaf, before, k, is_own, times, ensemble, start)
+            wrong += _off(tree, leaf, before, k, is_class, times, ensemble, start)
         margin[:, k] += value.values[leaf].astype(kind)
     return wrong
 
@@ -124,7 +124,7 @@ def _off(
             step -= np.where(held > 0, G / (H + l2), 0.0)
     wrong = np.zeros(n, dtype=bool)
     hessian, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
-    own, off = tree.is_leaf & (held > 0), _OFF * fitting.rough
+    checked, off = tree.is_leaf & (held > 0), _OFF * fitting.rough
     if hessian is not None and first_hessian is not None:
         wrong |= np.abs(hessian.values - first_hessian) > off * (1.0 + first_hessian)
     # A tree that is one leaf, and adds nothing, took no step.
@@ -135,4 +135,4 @@ def _off(
         least = np.maximum(first_hessian + l2, 1e-300)
         blur = ensemble.learning_rate * fitting.rough * _EACH * held / least
         wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due)) + blur
-    return int((wrong & own).sum())
+    return int((wrong & checked).sum())

@@ -118,19 +118,19 @@ def _behind_noise(
     return TrainingRows(table, f"{checked} the noise explains", notes)
 
 
-def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
+def _other_noise(deviation: Doubt, release: Release, table: pd.DataFrame) -> str:
     """Say why what rows leave to the noise is none of the stated law."""
     what = "counts differ from those of these rows"
     if isinstance(release.noise, LabelNoise):
         what = "leaves name classes that are improbable for these rows"
-    if doubt.how == "larger":
+    if deviation.how == "larger":
         suspects = _suspects(release, table.to_numpy())
-        return f"the model's {what} by more than its noise explains: {doubt.why}. {suspects}"
-    how = "by far less than" if doubt.how == "smaller" else "in another way than by"
+        return f"the model's {what} by more than its noise explains: {deviation.why}. {suspects}"
+    how = "by far less than" if deviation.how == "smaller" else "in another way than by"
     if isinstance(release.noise, LabelNoise):
         what, how = "leaves name their classes", "with far less noise than"
     return (
-        f"the model's {what} {how} the stated noise: {doubt.why}. The noise is not there, "
+        f"the model's {what} {how} the stated noise: {deviation.why}. The noise is not there, "
         "or these are not the training rows"
     )
 
@@ -240,9 +240,11 @@ def match_rules(
         seen = np.array([seen[:-1].sum(axis=0), seen[-1]])
         names = ["the set of rules", names[-1]]
     for name, one, two in zip(names, rules.counts, seen.tolist(), strict=True):
-        said = (sum(one), sum(two)) if y is None else (list(one), two)
-        if said[0] != said[1]:
-            raise Mismatch(f"{name} counts {said[0]} rows and captures {said[1]} of these. {HINT}")
+        counts = (sum(one), sum(two)) if y is None else (list(one), two)
+        if counts[0] != counts[1]:
+            raise Mismatch(
+                f"{name} counts {counts[0]} rows and captures {counts[1]} of these. {HINT}"
+            )
     by_class = "rows" if y is None else "rows of each class"
     return TrainingRows(table, f"{by_class} that each rule captures", notes)
 

@@ -9,7 +9,7 @@ from treeleak.attacks.kernels import fit_weights
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import on_grid, rounded
 from treeleak.core.private import dataclass
-from treeleak.partition.untested import mean_skew
+from treeleak.partition.untested_column_prior import mean_skew
 
 _MOST_TILT = 30.0
 """Where w is as good as zero, its log is taken to be this far below the greatest."""
@@ -41,10 +41,10 @@ def maximum_entropy(
     signature: NDArray[np.int32],
     target: IntArray,
     *,
-    settled: FloatArray | None = None,
+    fixed_counts: FloatArray | None = None,
     binaries: IntArray | None = None,
     log_population: FloatArray | None = None,
-    told: FloatArray | None = None,
+    known_binaries: FloatArray | None = None,
     rounds: int = 12,
     sweeps: int = 6,
 ) -> Weights:
@@ -65,13 +65,13 @@ def maximum_entropy(
         Points of the schema that each value stands for.
     cell, signature, target
         As in :class:`~treeleak.evidence.CountSystem`.
-    settled : float array, shape (n_values,), optional
+    fixed_counts : float array, shape (n_values,), optional
         Rows with each value beside those that are fitted.
     binaries : int array, shape (n_binaries, 2), optional
         The two values, 0 and 1, of each binary column.
     log_population : float array, shape (n_points,), optional
         Log probability of each point in the population, up to a constant.
-    told : float array, shape (n_told, 2, n_values), optional
+    known_binaries : float array, shape (n_told, 2, n_values), optional
         The same of further binary columns: 1 for each value that has a 0, or a 1, there.
     rounds, sweeps : int
         Rounds of refitting the prior, and sweeps of scaling in each.
@@ -79,24 +79,24 @@ def maximum_entropy(
     n_cells, by_tree = len(signature), np.ascontiguousarray(signature.T)
     target_float = target.astype(float)
     n_rows = target.sum() / max(signature.shape[1], 1)
-    beside = np.zeros(len(sizes)) if settled is None else settled
+    beside = np.zeros(len(sizes)) if fixed_counts is None else fixed_counts
     pairs = np.zeros((0, 2), dtype=np.int64) if binaries is None else binaries
-    further = np.zeros((0, 2, len(sizes))) if told is None else told
+    further = np.zeros((0, 2, len(sizes))) if known_binaries is None else known_binaries
     # Attribute by attribute in memory, which every round reads twice.
     columns = np.ascontiguousarray(values.T)
     # One row's worth of the sizes stays with every attribute: a fit rules no value out.
-    doubt = sizes / _group_total(columns, sizes)
+    pseudo_counts = sizes / _group_total(columns, sizes)
     prior = _normalised(_summed(np.log(sizes), columns))
     if log_population is not None:
         prior, rounds = _normalised(log_population), 1
     w, worst = prior * n_rows, np.inf
     for turn in range(rounds):
         if turn:
-            heard = beside.copy()
+            expected = beside.copy()
             for column in columns:
-                heard += np.bincount(column, w, minlength=len(sizes))
-            doubt[pairs] = mean_skew(np.concatenate([heard[pairs], further @ heard]))
-            prior = _normalised(_summed(np.log(heard + doubt), columns))
+                expected += np.bincount(column, w, minlength=len(sizes))
+            pseudo_counts[pairs] = mean_skew(np.concatenate([expected[pairs], further @ expected]))
+            prior = _normalised(_summed(np.log(expected + pseudo_counts), columns))
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * n_rows
         last = 5 if turn == rounds - 1 else 1
@@ -123,6 +123,6 @@ def _group_total(columns: IntArray, sizes: FloatArray) -> FloatArray:
     """Total size of the values that occur of the same attribute, per value."""
     out = np.ones(len(sizes))
     for column in columns:
-        own = np.bincount(column, minlength=len(sizes)) > 0
-        out[own] = sizes[own].sum()
+        occurs = np.bincount(column, minlength=len(sizes)) > 0
+        out[occurs] = sizes[occurs].sum()
     return out

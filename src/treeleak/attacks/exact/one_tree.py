@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.exact.one_tree_kernels import redraw_and_relearn
-from treeleak.attacks.exact.world_chains import Land, WorldChain
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ from treeleak.partition import Geometry
 class OpenLeaves:
     """What the open rows of a system may be, leaf by leaf."""
 
-    search: WorldSearch
+    search: SolutionSampler
     stride: IntArray
     """Shape (n_attributes + 1,). Weight of each atom, counted from 0, in the code of a point."""
     allowed: BoolArray
@@ -38,7 +38,7 @@ class OpenLeaves:
     """Shape (n_rows,), ascending. Of each open row."""
 
     @classmethod
-    def of(cls, search: WorldSearch, geometry: Geometry) -> OpenLeaves | None:
+    def of(cls, search: SolutionSampler, geometry: Geometry) -> OpenLeaves | None:
         """See which atoms each leaf admits; None where several trees count, or rules cut leaves."""
         space, values = search.space, search.values
         if space.packed.shape[1] > 1:
@@ -62,8 +62,8 @@ class OpenLeaves:
         ``cost``, shape (n_rows, n_atoms): of each atom in each row, over all attributes.
         """
         start = self.search.values.atom_start
-        sides = [np.where(own, cost, np.inf) for own in self.allowed]
-        least = [np.minimum.reduceat(own, start[:-1], axis=1).sum(axis=1) for own in sides]
+        sides = [np.where(line, cost, np.inf) for line in self.allowed]
+        least = [np.minimum.reduceat(line, start[:-1], axis=1).sum(axis=1) for line in sides]
         _, j = linear_sum_assignment(np.reshape(least, (len(sides), len(cost)))[self.box].T)
         within = np.where(self.allowed[self.box[j]], cost, np.inf)
         parts = np.split(within, start[1:-1], axis=1)
@@ -74,29 +74,29 @@ class OpenLeaves:
 class Leaves:
     """The leaves of a tree that alone counts the rows of all systems."""
 
-    land: Land
+    context: ChainContext
     boxes: tuple[OpenLeaves, ...]
     """Of each system."""
 
     @classmethod
-    def of(cls, land: Land) -> Leaves | None:
+    def of(cls, context: ChainContext) -> Leaves | None:
         """Lay out the leaves of all systems; None unless all are boxes of one tree."""
-        found = [OpenLeaves.of(search, land.geometry) for search in land.searches]
-        boxes = tuple(own for own in found if own is not None)
-        return cls(land, boxes) if len(boxes) == len(found) else None
+        found = [OpenLeaves.of(search, context.geometry) for search in context.searches]
+        boxes = tuple(part for part in found if part is not None)
+        return cls(context, boxes) if len(boxes) == len(found) else None
 
     @cached_property
     def allowed(self) -> BoolArray:
         """Shape (n_boxes, n_atoms). Atoms of the boxes of all systems."""
-        return np.concatenate([own.allowed for own in self.boxes])
+        return np.concatenate([part.allowed for part in self.boxes])
 
     @cached_property
     def box(self) -> IntArray:
         """Shape (n_rows,). Of each row of all systems, -1 for those that do not move."""
         out, n = [], 0
-        for fixed, own in zip(self.land.fixed, self.boxes, strict=True):
-            out += [np.full(len(fixed), -1), n + own.box]
-            n += len(own.allowed)
+        for fixed, part in zip(self.context.fixed, self.boxes, strict=True):
+            out += [np.full(len(fixed), -1), n + part.box]
+            n += len(part.allowed)
         return np.concatenate(out)
 
 
@@ -114,11 +114,11 @@ class LeafChain:
     @classmethod
     def started(cls, leaves: Leaves, seed: int) -> LeafChain:
         """Start with open rows that are not drawn yet."""
-        land, atoms = leaves.land, []
-        for fixed, own in zip(land.fixed, leaves.boxes, strict=True):
-            atoms += [fixed, np.zeros((len(own.box), fixed.shape[1]), dtype=np.int16)]
+        context, atoms = leaves.context, []
+        for fixed, part in zip(context.fixed, leaves.boxes, strict=True):
+            atoms += [fixed, np.zeros((len(part.box), fixed.shape[1]), dtype=np.int16)]
         state = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
-        return cls(leaves, np.concatenate(atoms), hierarchy_of(land.values, 0), state)
+        return cls(leaves, np.concatenate(atoms), hierarchy_of(context.values, 0), state)
 
     def redrawn(self, turns: int) -> LeafChain:
         """Draw rows, then what they are like, in so many turns."""
@@ -130,7 +130,13 @@ class LeafChain:
         )
         leaves = self.leaves
         redraw_and_relearn(
-            turns, out.atoms, leaves.box, leaves.allowed, leaves.land.ground, out.hierarchy, out.rng
+            turns,
+            out.atoms,
+            leaves.box,
+            leaves.allowed,
+            leaves.context.grid,
+            out.hierarchy,
+            out.rng,
         )
         return out
 
@@ -138,13 +144,13 @@ class LeafChain:
     def points(self) -> tuple[IntArray, ...]:
         """Points of the open rows of each system."""
         out, begin = [], 0
-        for fixed, own in zip(self.leaves.land.fixed, self.leaves.boxes, strict=True):
+        for fixed, part in zip(self.leaves.context.fixed, self.leaves.boxes, strict=True):
             begin += len(fixed)
-            out.append(own.points(self.atoms[begin : begin + len(own.box)].astype(np.int64)))
-            begin += len(own.box)
+            out.append(part.points(self.atoms[begin : begin + len(part.box)].astype(np.int64)))
+            begin += len(part.box)
         return tuple(out)
 
     @property
     def resting(self) -> WorldChain:
         """The same as a chain that could walk."""
-        return WorldChain.resting(self.leaves.land, self.points, self.hierarchy, None, self.rng)
+        return WorldChain.resting(self.leaves.context, self.points, self.hierarchy, None, self.rng)

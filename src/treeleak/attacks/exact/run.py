@@ -16,10 +16,13 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
-from treeleak.attacks.exact.learned_worlds import Learned, learned_worlds
-from treeleak.attacks.exact.world import World
-from treeleak.attacks.exact.world_runs import several_worlds, some_world
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.annealing_runs import several_worlds, some_world
+from treeleak.attacks.exact.posterior_under_learned_prior import (
+    Learned,
+    posterior_under_learned_prior,
+)
+from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
@@ -31,9 +34,9 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.earlier_release import EPOCH
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _PROMISING, _WIDE = 12, 3
 """Open cells per equation up to which the integer solver is asked at all, and from which it is not
@@ -47,7 +50,7 @@ def exact(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
@@ -58,7 +61,7 @@ def exact(
     average and, as the likeliest dataset, one that meets every count, "infeasible" with the place
     of the contradiction, "unknown" with the best rows so far when time ran out.
     """
-    given.check(geometry)
+    side_info.check(geometry)
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -69,19 +72,19 @@ def exact(
     except OutOfTime:
         return Answer("unknown", values)
     except GridTooLarge as why:
-        refuse_unlisted(geometry, given)
+        refuse_unlisted(geometry, side_info)
         constraints = RowConstraints.of_exact(evidence, geometry)
         return by_walking(constraints, values, clock, seed, str(why))
-    return of_cells(evidence, partition, values, clock, seed, given)
+    return of_cells(evidence, partition, values, clock, seed, side_info)
 
 
 def of_cells(
     evidence: ExactCounts | ExactTotals,
     partition: Partition,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts that do not contradict each other, of listed cells.
 
@@ -105,38 +108,44 @@ def of_cells(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
-    prior = given.density(geometry, seed)
+    prior = side_info.density(geometry, seed)
     # Of a population it is known what rows are like; elsewhere classes are told apart by counts.
     learns = prior is None and isinstance(evidence, ExactCounts)
     learns = learns and all(s.only is None for s in systems)
-    asked, rows = [], list[Rows]()
+    states, rows = [], list[Rows]()
     for k, problem in enumerate(problems):
         part = clock.part(clock.left * _time_share(problems[k:]))
         try:
             tried = not (learns and _wide(problem))
-            asked.append(_asked(problem, tried, part, seed + 1000 * k))
+            states.append(_state_of(problem, tried, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     searches = run_all(
         partial(
-            WorldSearch.of, problem.system, own.known, geometry, values, prior, learns=not learns
+            SolutionSampler.of,
+            problem.system,
+            state.known,
+            geometry,
+            values,
+            prior,
+            learns=not learns,
         )
-        for problem, own in zip(problems, asked, strict=True)
+        for problem, state in zip(problems, states, strict=True)
     )
     learned = None
     if learns:
-        learned = learned_worlds(searches, geometry, values, clock, seed)
-    for k, (own, search) in enumerate(zip(asked, searches, strict=True)):
+        learned = posterior_under_learned_prior(searches, geometry, values, clock, seed)
+    for k, (state, search) in enumerate(zip(states, searches, strict=True)):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         if learned is not None:
-            learned = learned.near(k, own.problem, part, seed + 1000 * k)
+            learned = learned.near(k, state.problem, part, seed + 1000 * k)
         try:
-            rows.append(_solved(own, search, learned, k, part, seed + 1000 * k))
+            rows.append(_solved(state, search, learned, k, part, seed + 1000 * k))
         except NoSolution:
-            clash = _unmet(own.problem, geometry, clock, seed)
+            clash = _unmet(state.problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
@@ -184,7 +193,7 @@ def _time_share(problems: list[IntegerProblem]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _SystemState:
     """A system, and what the integer solver says of it."""
 
     problem: IntegerProblem
@@ -199,48 +208,53 @@ class _Asked:
         return f"rebuilding the rows of {self.problem.system.name}"
 
 
-def _asked(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _Asked:
+def _state_of(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _SystemState:
     """Ask the integer solver what of a system stays open, if that is to be."""
     system = problem.system
     clock.tell(f"rebuilding the rows of {system.name}", 0.0)
     exact: list[IntArray] = []
-    if problem.bounds.settled:
+    if problem.bounds.determined:
         exact = [problem.bounds.lower]
     elif tried and _promising(problem):
         exact = problem.solutions(clock, _FIRST_TRY, seed)
-    common, proved = problem.bounds.lower, problem.bounds.settled
+    common, proved = problem.bounds.lower, problem.bounds.determined
     if exact and not proved:
         common, proved, more = problem.always(exact, clock, _FIRST_TRY, seed)
         exact += more
     known = _known(problem.bounds, common, proved, system.n_rows)
-    return _Asked(problem, exact, known, proved)
+    return _SystemState(problem, exact, known, proved)
 
 
 def _solved(
-    own: _Asked, search: WorldSearch, learned: Learned | None, k: int, clock: Clock, seed: int
+    state: _SystemState,
+    search: SolutionSampler,
+    learned: Learned | None,
+    k: int,
+    clock: Clock,
+    seed: int,
 ) -> Rows:
     """Rebuild the rows of system ``k``: near what chains saw, or else near several worlds."""
-    problem, stage = own.problem, own.stage
-    sure, found = None, list[World]()
+    problem, stage = state.problem, state.stage
+    sure, found = None, list[Solution]()
     if learned is not None:
         clock.tell(stage, 0.5)
         rng = np.random.default_rng(seed)
-        more = [search.spots(m, rng) for m in own.exact]
+        more = [search.spots(m, rng) for m in state.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
             found = some_world(search, problem, clock, stage, seed)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:
-        found = several_worlds(search, own.exact, problem, clock, stage, seed)
+        found = several_worlds(search, state.exact, problem, clock, stage, seed)
         final = search.bayes_estimate(found, clock, stage, seed)
-    known = own.known
-    if not own.proved and _promising(problem) and final.misfit == 0:
+    known = state.known
+    if not state.proved and _promising(problem) and final.misfit == 0:
         clock.tell(f"proving rows of {problem.system.name}", 0.9)
         worlds = (*found, *([] if learned is None else learned.worlds(k)), final)
         histograms = [search.histogram(w) for w in worlds if w.misfit == 0]
         limit = _WIDE_PROOF if learned is not None and _wide(problem) else _PROOF
-        common, proved, _ = problem.always([*own.exact, *histograms], clock, limit, seed)
+        common, proved, _ = problem.always([*state.exact, *histograms], clock, limit, seed)
         known = _known(problem.bounds, common, proved, problem.system.n_rows)
     clock.tell(stage, 1.0, final.misfit)
     return search.rows(final, found, known, sure)

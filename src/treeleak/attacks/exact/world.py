@@ -6,11 +6,11 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class Solution:
     """A dataset proposed by a search."""
 
     points: IntArray
@@ -23,26 +23,26 @@ class World:
 
 def certain(
     atoms: IntArray,
-    own: IntArray,
+    cell_of_point: IntArray,
     live: IntArray,
     cell: IntArray,
     proved: BoolArray,
-    values: Values,
+    values: ValueIndex,
 ) -> BoolArray:
     """Say which values of which rows stand in every solution, shape (n_rows, n_attributes + 1).
 
-    ``atoms``, ``own``: atoms, numbered over all attributes, and cell of each point that a row may
-    take. ``live``, ``cell``, shape (n_rows,): point and cell of each row. ``proved``, shape
-    (n_rows,): rows that every solution holds in their cell.
+    ``atoms``, ``cell_of_point``: atoms, numbered over all attributes, and cell of each point that
+    a row may take. ``live``, ``cell``, shape (n_rows,): point and cell of each row. ``proved``,
+    shape (n_rows,): rows that every solution holds in their cell.
     """
     if not len(live):
         return np.zeros((0, atoms.shape[1]), dtype=bool)
     everywhere = atoms.min(axis=0) == atoms.max(axis=0)
-    order = np.argsort(own, kind="stable")
-    cells, first = np.unique(own[order], return_index=True)
+    order = np.argsort(cell_of_point, kind="stable")
+    cells, first = np.unique(cell_of_point[order], return_index=True)
     low = np.minimum.reduceat(atoms[order], first, axis=0)
     high = np.maximum.reduceat(atoms[order], first, axis=0)
-    alike = (low == high)[np.searchsorted(cells, cell)]
-    same = everywhere[None, :] | (alike & proved[:, None])
-    out: BoolArray = same & values.settled[atoms[live]]
+    single_valued = (low == high)[np.searchsorted(cells, cell)]
+    same = everywhere[None, :] | (single_valued & proved[:, None])
+    out: BoolArray = same & values.single_valued[atoms[live]]
     return out

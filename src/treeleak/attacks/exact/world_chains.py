@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.exact.world_kernels import Places, set_log_priors, walk
-from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.posterior.chains import as_prior, hierarchy_of
-from treeleak.attacks.posterior.draw_kernels import Ground, Prior
+from treeleak.attacks.posterior.draw_kernels import GridArrays, Prior
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, relearn
-from treeleak.attacks.posterior.target import ground_without_table
+from treeleak.attacks.posterior.target import grid_without_table
 from treeleak.attacks.samples import Info
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 _MANY, _COLDEST = 20, 0.25
 """Equations of a row from which on samples are as warm as planned; how cold those of few are."""
@@ -73,26 +73,28 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Land:
+class ChainContext:
     """What all chains share."""
 
-    searches: tuple[WorldSearch, ...]
+    searches: tuple[SolutionSampler, ...]
     geometry: Geometry
-    values: Values
+    values: ValueIndex
     fixed: tuple[NDArray[np.int16], ...]
     """Atoms of the rows of each system that do not move, counted from 0 in each attribute."""
-    ground: Ground
+    grid: GridArrays
 
     @classmethod
-    def of(cls, searches: Sequence[WorldSearch], geometry: Geometry, values: Values) -> Land:
+    def of(
+        cls, searches: Sequence[SolutionSampler], geometry: Geometry, values: ValueIndex
+    ) -> ChainContext:
         """Lay out the points that rows of each system may take."""
         begin, fixed = values.atom_start[:-1], []
         for search in searches:
-            still = np.concatenate([search.settled, search.anchored])
+            still = np.concatenate([search.fixed_points, search.anchored])
             fixed.append((search.atoms[still] - begin).astype(np.int16))
         radix = np.append(geometry.radix, np.diff(values.atom_start)[-1])
-        ground = ground_without_table(geometry, radix, values)
-        return cls(tuple(searches), geometry, values, tuple(fixed), ground)
+        grid = grid_without_table(geometry, radix, values)
+        return cls(tuple(searches), geometry, values, tuple(fixed), grid)
 
     @cached_property
     def places(self) -> tuple[Places, ...]:
@@ -103,11 +105,11 @@ class Land:
             atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
             neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
             weight = space.atom * np.repeat(space.stride, np.diff(space.atom_start))
-            own = Places(
+            places = Places(
                 space.packed, space.cell, space.value, neighbour, space.code, weight, atoms,
                 search.tilt,
             )  # fmt: skip
-            out.append(own)
+            out.append(places)
         return tuple(out)
 
     @property
@@ -120,49 +122,49 @@ class Land:
 class WorldChain:
     """One dataset on its walk. Made by :meth:`started`; :meth:`walked` gives the next one."""
 
-    land: Land
+    context: ChainContext
     points: tuple[IntArray, ...]
     """Of each system, the points of its open rows."""
     residual: tuple[IntArray, ...]
     log_prior: tuple[FloatArray, ...]
     hierarchy: HierarchicalPrior
     """What the prior is learned with."""
-    given: Prior | None
+    fixed_prior: Prior | None
     """The prior, where it is not learned."""
     rng: NDArray[np.uint64]
 
     @classmethod
-    def started(cls, land: Land, seed: int, prior: Prior | None = None) -> WorldChain:
+    def started(cls, context: ChainContext, seed: int, prior: Prior | None = None) -> WorldChain:
         """Start near the maximum of entropy; without a prior, it is learned."""
         rng = np.random.default_rng(seed)
-        points = tuple(s.space.spread(s.w, rng).astype(np.int64) for s in land.searches)
+        points = tuple(s.space.spread(s.w, rng).astype(np.int64) for s in context.searches)
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return cls.resting(land, points, hierarchy_of(land.values, 0), prior, state).learned()
+        return cls.resting(context, points, hierarchy_of(context.values, 0), prior, state).learned()
 
     @classmethod
     def resting(
         cls,
-        land: Land,
+        context: ChainContext,
         points: tuple[IntArray, ...],
         hierarchy: HierarchicalPrior,
         prior: Prior | None,
         rng: NDArray[np.uint64],
     ) -> WorldChain:
         """Hold rows at some points; before it walks, a chain has to learn."""
-        residual = tuple(s.space.residual(p) for s, p in zip(land.searches, points, strict=True))
+        residual = tuple(s.space.residual(p) for s, p in zip(context.searches, points, strict=True))
         log_prior = tuple(np.zeros(len(p)) for p in points)
-        return cls(land, points, residual, log_prior, hierarchy, prior, rng)
+        return cls(context, points, residual, log_prior, hierarchy, prior, rng)
 
     @property
     def prior(self) -> Prior:
         """What rows are taken to be like."""
-        return as_prior(self.hierarchy) if self.given is None else self.given
+        return as_prior(self.hierarchy) if self.fixed_prior is None else self.fixed_prior
 
     @property
     def atoms(self) -> NDArray[np.int16]:
         """The rows of all systems, in each those that do not move first."""
-        both = zip(self.land.fixed, self.land.places, self.points, strict=True)
-        return np.concatenate([own for f, at, p in both for own in (f, at.atoms[p])])
+        both = zip(self.context.fixed, self.context.places, self.points, strict=True)
+        return np.concatenate([part for f, at, p in both for part in (f, at.atoms[p])])
 
     def misfit_of(self, s: int) -> int:
         """Sum over the distinct equations of a system of |A m - n|."""
@@ -171,11 +173,13 @@ class WorldChain:
     def learned(self) -> WorldChain:
         """Redraw what rows are like, given those that the chain holds, unless it was told."""
         out = self._copied()
-        if self.given is None:
-            relearn(out.rng, out.atoms, self.land.ground, out.hierarchy)
-        radix = self.land.ground.radix
-        for at, own, log_prior in zip(self.land.places, out.points, out.log_prior, strict=True):
-            set_log_priors(own, at, out.prior, radix, log_prior)
+        if self.fixed_prior is None:
+            relearn(out.rng, out.atoms, self.context.grid, out.hierarchy)
+        radix = self.context.grid.radix
+        for at, points, log_prior in zip(
+            self.context.places, out.points, out.log_prior, strict=True
+        ):
+            set_log_priors(points, at, out.prior, radix, log_prior)
         return out
 
     def walked(
@@ -187,20 +191,20 @@ class WorldChain:
         until_met: bool = False,
     ) -> tuple[WorldChain, Info]:
         """Move on by so many steps per row, in all systems or in one."""
-        out, land, done = self._copied(), self.land, np.zeros(2, dtype=np.int64)
+        out, context, done = self._copied(), self.context, np.zeros(2, dtype=np.int64)
         for s in range(len(self.points)) if only is None else (only,):
             steps = max(int(sweeps * len(self.points[s])), 1)
-            if land.searches[s].can_move:
+            if context.searches[s].can_move:
                 done += walk(
                     steps, temperature, swaps, until_met, out.points[s], out.log_prior[s],
-                    out.residual[s], land.places[s], out.prior, land.ground.radix, out.rng,
+                    out.residual[s], context.places[s], out.prior, context.grid.radix, out.rng,
                 )  # fmt: skip
         return out, Info(*done.tolist())
 
     def frozen(self, s: int, power: float, longer: int, plan: Plan, clock: Clock) -> WorldChain:
         """Look for a world of one system near by; ``power``, ``longer``: see the plan."""
         prior = self.prior
-        out = replace(self, given=prior._replace(log_share=power * prior.log_share)).learned()
+        out = replace(self, fixed_prior=prior._replace(log_share=power * prior.log_share)).learned()
         for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
             if clock.stopped:
                 break
@@ -211,17 +215,17 @@ class WorldChain:
 
     def at(self, s: int, points: IntArray, rng: NDArray[np.uint64] | None = None) -> WorldChain:
         """Go on with the open rows of one system at other points."""
-        out, land = self._copied(), self.land
-        out.points[s][:], out.residual[s][:] = points, land.searches[s].space.residual(points)
-        set_log_priors(points, land.places[s], out.prior, land.ground.radix, out.log_prior[s])
+        out, context = self._copied(), self.context
+        out.points[s][:], out.residual[s][:] = points, context.searches[s].space.residual(points)
+        set_log_priors(points, context.places[s], out.prior, context.grid.radix, out.log_prior[s])
         return out if rng is None else replace(out, rng=rng)
 
     def _copied(self) -> WorldChain:
         return replace(
             self,
-            points=tuple(own.copy() for own in self.points),
-            residual=tuple(own.copy() for own in self.residual),
-            log_prior=tuple(own.copy() for own in self.log_prior),
+            points=tuple(array.copy() for array in self.points),
+            residual=tuple(array.copy() for array in self.residual),
+            log_prior=tuple(array.copy() for array in self.log_prior),
             hierarchy=copied(self.hierarchy),
             rng=self.rng.copy(),
         )

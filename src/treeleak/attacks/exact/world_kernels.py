@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import misfit_change, misfit_change_of_two, move_row, uniform
-from treeleak.attacks.posterior.ground_kernels import log_prior_of
+from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.core.compiled import njit
 
 _TWICE = 0.3
@@ -137,11 +137,11 @@ def walk(
                 new = places.neighbour[new, int(uniform(rng) * n_atoms)]
         if new < 0 or new == p:
             continue
-        own, own2 = _log_prior(new, places, prior, radix), 0.0
-        odds = own - log_prior[k]
+        log_new, log_new2 = _log_prior(new, places, prior, radix), 0.0
+        odds = log_new - log_prior[k]
         if k2 >= 0:
-            own2 = _log_prior(new2, places, prior, radix)
-            odds += own2 - log_prior[k2]
+            log_new2 = _log_prior(new2, places, prior, radix)
+            odds += log_new2 - log_prior[k2]
         # What it may cost at most is drawn first: the sum need not be known beyond.
         limit = temperature * (odds - np.log(1.0 - uniform(rng)))
         if k2 >= 0:
@@ -156,10 +156,10 @@ def walk(
         if change > limit:
             continue
         move_row(places.signature, residual, places.cell[p], places.cell[new])
-        rows[k], log_prior[k] = new, own
+        rows[k], log_prior[k] = new, log_new
         if k2 >= 0:
             move_row(places.signature, residual, places.cell[p2], places.cell[new2])
-            rows[k2], log_prior[k2] = new2, own2
+            rows[k2], log_prior[k2] = new2, log_new2
         misfit += change
         taken += 1
     return steps, taken

@@ -9,16 +9,16 @@ import numpy as np
 from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
-from treeleak.attacks.exact.likely_points import likely_points, most_in_common
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
-from treeleak.attacks.exact.world import World, certain
+from treeleak.attacks.exact.within_cell_distribution import likely_points, most_in_common
+from treeleak.attacks.exact.world import Solution, certain
 from treeleak.attacks.solvers.integer import Bounds
 from treeleak.core.arrays import FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.density import Density
 
 _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
@@ -26,7 +26,7 @@ _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class WorldSearch:
+class SolutionSampler:
     """The part of a system that is still open, ready to be searched.
 
     Rows that every solution holds at one point are *settled* if the point is a single row of the
@@ -34,15 +34,15 @@ class WorldSearch:
     """
 
     system: CountSystem
-    values: Values
+    values: ValueIndex
     atoms: IntArray
     """Shape (n_live, n_attributes + 1). Atoms of the live points, numbered over all attributes; the
     last is the class."""
     live: IntArray
     """Shape (n_live,). The system's points that a row may take."""
-    settled: IntArray
+    fixed_points: IntArray
     anchored: IntArray
-    """Shapes (n_settled,), (n_anchored,). Live points of these rows, one entry per row."""
+    """Shapes (n_fixed,), (n_anchored,). Live points of these rows, one entry per row."""
     space: SearchSpace
     """Over the live points that open rows may take."""
     live_of: IntArray
@@ -63,11 +63,11 @@ class WorldSearch:
         system: CountSystem,
         known: Bounds,
         geometry: Geometry,
-        values: Values,
+        values: ValueIndex,
         population: Density | None = None,
         *,
         learns: bool = False,
-    ) -> WorldSearch:
+    ) -> SolutionSampler:
         """Set up the search of what the bounds leave open.
 
         ``learns``: whether the rows of all cells say which points of a cell are likely, if they
@@ -89,39 +89,39 @@ class WorldSearch:
         )
         numbered = atoms + values.atom_start[:-1]
         fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
-        own = numbered[movable[space.origin]]
+        space_atoms = numbered[movable[space.origin]]
         w, tilt = np.zeros((2, len(space.code)))
         learned = likely = None
         if space.n_rows:
             at = live[movable[space.origin]]
             if population is not None:
                 likely = population.log_prior(system.points[at], system.label[at])
-            elif learns and known.settled:
+            elif learns and known.determined:
                 learned = likely_points(numbered, cell, known.lower, values)
                 likely = None if learned is None else learned[movable[space.origin]]
             fitted = maximum_entropy(
-                own,
+                space_atoms,
                 values.atom_sizes,
                 space.cell.astype(np.int64),
                 space.signature,
                 space.target,
-                settled=fixed_atoms,
+                fixed_counts=fixed_atoms,
                 binaries=values.binaries,
                 log_population=likely,
-                told=values.told,
+                known_binaries=values.known_binaries,
                 rounds=_ROUNDS if space.signature.size <= _LARGE else _FEW_ROUNDS,
             )
             w, tilt = fitted.w, fitted.tilt
         marginal = fixed_atoms.copy()
-        for a in range(own.shape[1]):
-            marginal += np.bincount(own[:, a], w, minlength=values.n_atoms)
-        whole = values.settled[numbered[fixed]].all(axis=1)
+        for a in range(space_atoms.shape[1]):
+            marginal += np.bincount(space_atoms[:, a], w, minlength=values.n_atoms)
+        whole = values.single_valued[numbered[fixed]].all(axis=1)
         return cls(
             system=system,
             values=values,
             atoms=numbered,
             live=live,
-            settled=fixed[whole],
+            fixed_points=fixed[whole],
             anchored=fixed[~whole],
             space=space,
             live_of=movable[space.origin],
@@ -132,7 +132,9 @@ class WorldSearch:
             learned=learned is not None,
         )
 
-    def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
+    def bayes_estimate(
+        self, worlds: Sequence[Solution], clock: Clock, stage: str, seed: int
+    ) -> Solution:
         """Find the dataset that meets the counts and lies closest to all worlds."""
         least = min(w.misfit for w in worlds)
         few = not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2
@@ -153,17 +155,17 @@ class WorldSearch:
             if self.can_move and not self.learned and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
-                own_cost = self.atom_cost(cost[len(self.anchored) :])
-                chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
+                row_cost = self.atom_cost(cost[len(self.anchored) :])
+                chain = self.space.near_rows(points, row_cost, self.w, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
             chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
-            final = World(points, chosen, misfit)
+            final = Solution(points, chosen, misfit)
         return final
 
     def rows(
         self,
-        final: World,
-        worlds: Sequence[World],
+        final: Solution,
+        worlds: Sequence[Solution],
         known: Bounds,
         open_sure: FloatArray | None = None,
     ) -> Rows:
@@ -173,35 +175,35 @@ class WorldSearch:
         the worlds tell.
         """
         live, cell = self._live_of(final), self.cells(final)
-        settled = self.values.first[self.atoms[self.settled]]
-        values = np.concatenate([settled, final.values])
+        fixed_values = self.values.first[self.atoms[self.fixed_points]]
+        values = np.concatenate([fixed_values, final.values])
         sure = np.ones(values.shape)
         if len(final.values):
             if open_sure is None:
                 open_sure = self._confidence(final, worlds)
-            sure[len(self.settled) :] = open_sure
+            sure[len(self.fixed_points) :] = open_sure
         proved = copies_before(cell) < known.lower[cell]
         sure[certain(self.atoms, self.system.cell[self.live], live, cell, proved, self.values)] = (
             1.0
         )
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
-        fixed = np.arange(len(values)) < len(self.settled) + len(self.anchored)
+        fixed = np.arange(len(values)) < len(self.fixed_points) + len(self.anchored)
         several = worlds or [final]
-        kept = several[:: -(-len(several) // most_worlds(len(values)))]
-        held = np.stack([np.concatenate([settled, w.values]) for w in kept])
+        thinned = several[:: -(-len(several) // most_worlds(len(values)))]
+        held = np.stack([np.concatenate([fixed_values, w.values]) for w in thinned])
         worlds_of = self.values.atom_of[held]
         return Rows(values, sure, proved, unique, final.misfit, worlds_of, fixed)
 
-    def histogram(self, world: World) -> IntArray:
+    def histogram(self, world: Solution) -> IntArray:
         """Rows in each of the system's cells."""
         return np.bincount(self.cells(world), minlength=len(self.system.signature))
 
-    def cells(self, world: World) -> IntArray:
+    def cells(self, world: Solution) -> IntArray:
         """The system's cell of each row, in the order of :meth:`rows`."""
         return self.system.cell[self.live[self._live_of(world)]]
 
-    def _live_of(self, world: World) -> IntArray:
-        return np.concatenate([self.settled, self.live_points(world.points)])
+    def _live_of(self, world: Solution) -> IntArray:
+        return np.concatenate([self.fixed_points, self.live_points(world.points)])
 
     @property
     def can_move(self) -> bool:
@@ -213,7 +215,7 @@ class WorldSearch:
         """Live points of the anchored and the open rows."""
         return np.concatenate([self.anchored, self.live_of[points]])
 
-    def world_at(self, points: IntArray, rng: np.random.Generator) -> World:
+    def world_at(self, points: IntArray, rng: np.random.Generator) -> Solution:
         """Draw a value for every atom of rows at points of the space."""
         atoms = self.atoms[self.live_points(points)]
         if self.population is None:
@@ -222,18 +224,18 @@ class WorldSearch:
         else:
             prior = self.population.within(atoms)
         values = self.values.draw(atoms, np.atleast_2d(prior), rng)
-        return World(points, values, self.space.misfit(points))
+        return Solution(points, values, self.space.misfit(points))
 
     def spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw points of the space for a histogram over the system's cells, settled rows apart."""
         cell = self.system.cell[self.live]
-        fixed = np.concatenate([self.settled, self.anchored])
+        fixed = np.concatenate([self.fixed_points, self.anchored])
         left = m - np.bincount(cell[fixed], minlength=len(m))
-        own = cell[self.live_of]
-        order = np.argsort(own, kind="stable")
+        cell_of_point = cell[self.live_of]
+        order = np.argsort(cell_of_point, kind="stable")
         edge = np.cumsum(self.w[order] + 1e-12)
-        begin = np.searchsorted(own[order], np.arange(len(m)))
-        end = np.searchsorted(own[order], np.arange(len(m)), side="right")
+        begin = np.searchsorted(cell_of_point[order], np.arange(len(m)))
+        end = np.searchsorted(cell_of_point[order], np.arange(len(m)), side="right")
         where = np.repeat(np.flatnonzero(left > 0), left[left > 0])
         low = np.where(begin[where] > 0, edge[begin[where] - 1], 0.0)
         u = low + rng.random(len(where)) * (edge[end[where] - 1] - low)
@@ -248,7 +250,7 @@ class WorldSearch:
         moving: FloatArray = lowest[:, first + self.space.atom]
         return moving
 
-    def _confidence(self, final: World, worlds: Sequence[World]) -> FloatArray:
+    def _confidence(self, final: Solution, worlds: Sequence[Solution]) -> FloatArray:
         """How often each value stands in the aligned worlds, with doubt that wanes as they grow.
 
         The weight of the doubt was set on real data: ten worlds that agree are right in about 99
@@ -269,6 +271,6 @@ class WorldSearch:
         n_open = np.maximum(np.diff(self.values.start), 2)
         sure = confidence(share, n_worlds, 2.5 / n_worlds, n_open)
         if self.population is None:
-            guessed = list(self.values.untested)
+            guessed = list(self.values.unsplit_binaries)
             sure[:, guessed] = self.value_prior[final.values[:, guessed]]
         return sure

@@ -57,13 +57,13 @@ class TreePieces(NamedTuple):
     where the leaf holds several classes."""
 
 
-class Said(NamedTuple):
+class Messages(NamedTuple):
     """What a tree said to the rows that it drew, as logs."""
 
     pieces: Any
-    """Shape (n_own_rows, n_parts, n_positions)."""
+    """Shape (n_tree_rows, n_parts, n_positions)."""
     parts: Any
-    """Shape (n_own_rows, n_parts)."""
+    """Shape (n_tree_rows, n_parts)."""
 
 
 class Beliefs(NamedTuple):
@@ -126,13 +126,19 @@ def _take_back(tree: Any, belief: Any, message: Any, mass: Any) -> None:
 
 @njit()
 def reach_places(
-    tree: Any, rows: Any, beliefs: Beliefs, said: Said, total: Any, own: Any, reach: Any
+    tree: Any,
+    rows: Any,
+    beliefs: Beliefs,
+    messages: Messages,
+    total: Any,
+    part_reach: Any,
+    reach: Any,
 ) -> None:
     """How probable each place is of each row, but for what this tree said itself.
 
-    ``total``, shape (n_own_rows, n_parts, n_positions + 1): masses of pieces, summed up to each;
-    ``own``, shape (n_own_rows, n_parts, n_places): how probable places are of each part, up to a
-    factor for each row; ``reach``, shape (n_own_rows, n_places): of all.
+    ``total``, shape (n_tree_rows, n_parts, n_positions + 1): masses of pieces, summed up to each;
+    ``part_reach``, shape (n_tree_rows, n_parts, n_places): how probable places are of each part, up
+    to a factor for each row; ``reach``, shape (n_tree_rows, n_places): of all.
     """
     n_parts, n_places = beliefs.share.shape[1], len(tree.leaf)
     mass, log = np.zeros(tree.first[-1]), np.zeros(n_parts)
@@ -141,14 +147,14 @@ def reach_places(
         for s in range(n_parts):
             log[s] = -np.inf
             if beliefs.share[k, s] > _UNLIKELY:
-                _take_back(tree, beliefs.atoms[k, s], said.pieces[i, s], mass)
+                _take_back(tree, beliefs.atoms[k, s], messages.pieces[i, s], mass)
                 log[s] = sum_pieces(tree, mass, total[i, s])
-                log[s] += np.log(beliefs.share[k, s]) - said.parts[i, s]
+                log[s] += np.log(beliefs.share[k, s]) - messages.parts[i, s]
         most, whole = log.max(), _LEAST
         for s in range(n_parts):
             first = np.exp(log[s] - most)
             for j in range(n_places):
-                own[i, s, j] = 0.0
+                part_reach[i, s, j] = 0.0
                 if first <= _NEVER or tree.label[j] != beliefs.label[k, s]:
                     continue
                 there = first
@@ -157,11 +163,11 @@ def reach_places(
                     if there <= _NEVER:
                         there = 0.0
                         break
-                own[i, s, j] = there
+                part_reach[i, s, j] = there
         for j in range(n_places):
             reach[i, j] = 0.0
             for s in range(n_parts):
-                reach[i, j] += own[i, s, j]
+                reach[i, j] += part_reach[i, s, j]
             whole += reach[i, j]
         for j in range(n_places):
             reach[i, j] /= whole
@@ -192,24 +198,24 @@ def scale_places(tree: Any, b: Any, scale: Any, reach: Any) -> None:
 
 
 @njit()
-def hear_counts(tree: Any, b: Any, reach: Any, heard: Any) -> None:
+def message_from_counts(tree: Any, b: Any, reach: Any, with_counts: Any) -> None:
     """What is believed of a row's places with the counts, up to a factor for each row.
 
     The other rows lie where they are believed to, each by itself.
     """
     for i in range(len(b)):
         for j in range(len(tree.leaf)):
-            heard[i, j] = -np.inf
+            with_counts[i, j] = -np.inf
     for j in range(len(tree.leaf)):
         near = np.flatnonzero(reach[:, j] > 0.0)
         p, out = reach[near, j], np.zeros(len(near))
         count_ratios(np.minimum(p, 1.0), b[near], tree.n[j], tree.d[j], out)
         for x in range(len(near)):
-            heard[near[x], j] = np.log(p[x]) + out[x]
+            with_counts[near[x], j] = np.log(p[x]) + out[x]
     for i in range(len(b)):
-        most = heard[i].max()
+        most = with_counts[i].max()
         for j in range(len(tree.leaf)):
-            heard[i, j] = np.exp(heard[i, j] - most) if reach[i, j] > 0.0 else 0.0
+            with_counts[i, j] = np.exp(with_counts[i, j] - most) if reach[i, j] > 0.0 else 0.0
 
 
 @njit()
@@ -240,54 +246,61 @@ def project(tree: Any, weight: Any, total: Any, of_piece: Any) -> Any:
                 of_piece[1, end] -= two * part
     for i in range(2):
         for q in range(n_slots):
-            own, rest = 0.0, whole[i] - bounded[i, q]
+            inside, rest = 0.0, whole[i] - bounded[i, q]
             for p in range(tree.first[q], tree.first[q + 1] - 1):
-                own += of_piece[i, p]
-                of_piece[i, p] = max((own + rest) / max(whole[i], _LEAST), _SLIGHT)
+                inside += of_piece[i, p]
+                of_piece[i, p] = max((inside + rest) / max(whole[i], _LEAST), _SLIGHT)
             of_piece[i, tree.first[q + 1] - 1] = 0.0
     return whole
 
 
 @njit()
-def hear_trees(
-    tree: Any, said: Said, total: Any, own: Any, reach: Any, heard: Any, step: Any, heeded: Any
+def message_to_rows(
+    tree: Any,
+    messages: Messages,
+    total: Any,
+    part_reach: Any,
+    reach: Any,
+    with_counts: Any,
+    step: Any,
+    damping: Any,
 ) -> None:
     """Let rows hear what counts say of them: beliefs with the counts, by beliefs without.
 
-    ``total`` and ``own``: see :func:`reach_places`. ``step``: how far messages move to what they
-    should be, which is the share ``heeded`` of it.
+    ``total`` and ``part_reach``: see :func:`reach_places`. ``step``: how far messages move to what
+    they should be, which is the share ``damping`` of it.
     """
-    n_own_rows, n_parts, n_places = own.shape
+    n_tree_rows, n_parts, n_places = part_reach.shape
     factor, weight = np.zeros((2, tree.first[-1] + 1)), np.zeros((2, n_places))
-    for i in range(n_own_rows):
+    for i in range(n_tree_rows):
         for s in range(n_parts):
             whole, n_open = np.zeros(2), 0
             for j in range(n_places):
                 weight[0, j], weight[1, j] = 0.0, 0.0
-                if own[i, s, j] > 0.0:
-                    part = own[i, s, j] / own[i, :, j].sum()
-                    weight[0, j], weight[1, j] = part * heard[i, j], part * reach[i, j]
+                if part_reach[i, s, j] > 0.0:
+                    part = part_reach[i, s, j] / part_reach[i, :, j].sum()
+                    weight[0, j], weight[1, j] = part * with_counts[i, j], part * reach[i, j]
                     whole[0] += weight[0, j]
                     whole[1] += weight[1, j]
                     n_open += 1
             if whole[1] <= _NEVER:
                 continue
-            to = heeded * log_ratio(whole[0], whole[1])
-            said.parts[i, s] += step * (to - said.parts[i, s])
+            to = damping * log_ratio(whole[0], whole[1])
+            messages.parts[i, s] += step * (to - messages.parts[i, s])
             if n_open == 1:
                 for p in range(tree.first[-1]):
-                    said.pieces[i, s, p] *= 1.0 - step
+                    messages.pieces[i, s, p] *= 1.0 - step
                 continue
             weight[0] /= max(whole[0], _LEAST)
             weight[1] /= whole[1]
             project(tree, weight, total[i, s], factor)
             for p in range(tree.first[-1]):
-                to = heeded * log_ratio(factor[0, p], factor[1, p])
-                said.pieces[i, s, p] += step * (to - said.pieces[i, s, p])
+                to = damping * log_ratio(factor[0, p], factor[1, p])
+                messages.pieces[i, s, p] += step * (to - messages.pieces[i, s, p])
 
 
 @njit()
-def gather(tree: Any, rows: Any, among: Any, said: Said, beliefs: Beliefs) -> None:
+def gather(tree: Any, rows: Any, among: Any, messages: Messages, beliefs: Beliefs) -> None:
     """Add what a tree said to the logs of rows' beliefs, where it changes from atom to atom.
 
     ``among``: which of the rows.
@@ -297,13 +310,13 @@ def gather(tree: Any, rows: Any, among: Any, said: Said, beliefs: Beliefs) -> No
         for s in range(beliefs.share.shape[1]):
             if beliefs.share[k, s] == -np.inf:
                 continue
-            beliefs.share[k, s] += said.parts[i, s]
+            beliefs.share[k, s] += messages.parts[i, s]
             for q in range(len(tree.first) - 1):
-                own = 0.0
+                previous = 0.0
                 for p in range(tree.first[q], tree.first[q + 1] - 1):
-                    beliefs.atoms[k, s, tree.low[p]] += said.pieces[i, s, p] - own
-                    own = said.pieces[i, s, p]
-                beliefs.atoms[k, s, tree.high[tree.first[q + 1] - 2]] -= own
+                    beliefs.atoms[k, s, tree.low[p]] += messages.pieces[i, s, p] - previous
+                    previous = messages.pieces[i, s, p]
+                beliefs.atoms[k, s, tree.high[tree.first[q + 1] - 2]] -= previous
 
 
 @njit()
@@ -322,26 +335,26 @@ def believe(
         for s in range(n_parts):
             if beliefs.share[k, s] == -np.inf:
                 continue
-            own, usual, log = (
+            log_belief, usual, log = (
                 beliefs.atoms[k, s],
                 log_atoms[beliefs.label[k, s], beliefs.kind[s]],
                 0.0,
             )
             for x in range(start[-1]):
-                log += own[x]
-                own[x] = log + usual[x] if may[x] else -np.inf
+                log += log_belief[x]
+                log_belief[x] = log + usual[x] if may[x] else -np.inf
             total = 0.0
             for a in range(len(start) - 1):
-                most = own[start[a] : start[a + 1]].max()
+                most = log_belief[start[a] : start[a + 1]].max()
                 whole = 0.0
                 for x in range(start[a], start[a + 1]):
-                    own[x] = np.exp(own[x] - most)
-                    whole += own[x]
+                    log_belief[x] = np.exp(log_belief[x] - most)
+                    whole += log_belief[x]
                 beliefs.share[k, s] += most + np.log(whole)
                 for x in range(start[a], start[a + 1]):
-                    mass, own[x] = own[x] / whole, total
+                    mass, log_belief[x] = log_belief[x] / whole, total
                     total += mass
-            own[start[-1]] = total
+            log_belief[start[-1]] = total
         most = beliefs.share[k].max()
         beliefs.share[k] = np.exp(beliefs.share[k] - most)
         beliefs.share[k] /= beliefs.share[k].sum()

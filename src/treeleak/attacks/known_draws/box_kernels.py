@@ -260,7 +260,7 @@ def _cut(box: Any, i: int, leaves: Any, e: int, out: Any, m: int) -> None:
 
 
 @njit()
-def _refined(d: Any, own: Any, leaf_start: Any, word_start: Any, forest: Any, space: Any) -> Any:
+def _refined(d: Any, trees: Any, leaf_start: Any, word_start: Any, forest: Any, space: Any) -> Any:
     """Cut the box of all points by the domains of some trees, one after the other.
 
     Returns the boxes, how many there are, and by how many trees they were cut: not by all, where
@@ -269,26 +269,26 @@ def _refined(d: Any, own: Any, leaf_start: Any, word_start: Any, forest: Any, sp
     now, then, leaves, nothing = space.now, space.then, forest.leaves, d[:0]
     now.low[0], now.high[0], now.gone[0], now.members[0] = 0, _WIDE, 1, ALL
     n = 1
-    for done in range(len(own)):
-        t, parent, at = own[done], space.parent[done], space.at[done]
+    for done in range(len(trees)):
+        t, parent, at = trees[done], space.parent[done], space.at[done]
         m = _enter(t, now, n, d, leaf_start[t], word_start[t], forest, space, parent, at, nothing)
         if m < 0:
             return now, n, done
         for i in range(m):
             _cut(now, parent[i], leaves, at[i], then, i)
         now, then, n, space.size[done] = then, now, m, m
-    return now, n, len(own)
+    return now, n, len(trees)
 
 
 @njit()
-def _by_size(d: Any, own: Any, word_start: Any) -> Any:
+def _by_size(d: Any, trees: Any, word_start: Any) -> Any:
     """Trees, those with few leaves in a domain first; none if one has no leaf at all."""
-    size, most = np.zeros(len(own), dtype=np.int64), 0
-    for i in range(len(own)):
-        for w in range(word_start[own[i]], word_start[own[i] + 1]):
+    size, most = np.zeros(len(trees), dtype=np.int64), 0
+    for i in range(len(trees)):
+        for w in range(word_start[trees[i]], word_start[trees[i] + 1]):
             size[i] += count_bits(d[w])
         if size[i] == 0:
-            return own[:0]
+            return trees[:0]
         most = max(most, int(size[i]))
     # Counted, not compared: numpy's stable sort takes two seconds to compile.
     start = np.zeros(most + 2, dtype=np.int64)
@@ -296,9 +296,9 @@ def _by_size(d: Any, own: Any, word_start: Any) -> Any:
         start[s + 1] += 1
     for k in range(most):
         start[k + 1] += start[k]
-    ordered = np.empty_like(own)
-    for i in range(len(own)):
-        ordered[start[size[i]]] = own[i]
+    ordered = np.empty_like(trees)
+    for i in range(len(trees)):
+        ordered[start[size[i]]] = trees[i]
         start[size[i]] += 1
     return ordered
 
@@ -327,11 +327,11 @@ def refine(
     for k in rows:
         for c in range(domain.shape[1]):
             d = domain[k, c]
-            own = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
+            trees = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
             used[:] = NONE
-            if len(own):
-                now, n, done = _refined(d, own, leaf_start, word_start, forest, space)
-                for t in own[done:]:
+            if len(trees):
+                now, n, done = _refined(d, trees, leaf_start, word_start, forest, space)
+                for t in trees[done:]:
                     _enter(
                         t, now, n, d, leaf_start[t], word_start[t], forest, space,
                         space.parent[done], space.at[done], used,
@@ -339,7 +339,7 @@ def refine(
                 alive[done & 1, :n] = True
                 # Back through the trees: where boxes that are left came from.
                 for level in range(done - 1, -1, -1):
-                    t, here, before = own[level], alive[(level + 1) & 1], alive[level & 1]
+                    t, here, before = trees[level], alive[(level + 1) & 1], alive[level & 1]
                     before[: space.size[level - 1] if level else 1] = False
                     for i in range(space.size[level]):
                         if here[i]:
@@ -367,16 +367,16 @@ def list_boxes(
     for i in range(len(drawn)):
         column[drawn[i]] = i
     for c in range(domain.shape[1]):
-        own = _by_size(domain[k, c], drawn, word_start)
-        if not len(own):
+        trees = _by_size(domain[k, c], drawn, word_start)
+        if not len(trees):
             continue
-        _, n, done = _refined(domain[k, c], own, leaf_start, word_start, forest, space)
-        if done < len(own) or found + n > len(out):
+        _, n, done = _refined(domain[k, c], trees, leaf_start, word_start, forest, space)
+        if done < len(trees) or found + n > len(out):
             return -1
         for i in range(n):
             label[found], box = c, i
             for level in range(done - 1, -1, -1):
-                out[found, column[own[level]]] = space.at[level, box]
+                out[found, column[trees[level]]] = space.at[level, box]
                 box = space.parent[level, box]
             found += 1
     return found
@@ -418,9 +418,9 @@ def choose_leaves(
     now, then, parent, at = space.now, space.then, space.parent[0], space.at[0]
     for k in rows:
         d = domain[k, label[k]]
-        own = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
+        trees = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
         now.low[0], now.high[0], now.gone[0], now.members[0] = 0, _WIDE, 1, ALL
-        for t in own:
+        for t in trees:
             start, word = leaf_start[t], word_start[t]
             m = _enter(t, now, 1, d, start, word, forest, space, parent, at, d[:0])
             most = 0.0
@@ -443,15 +443,15 @@ def within_one(
     (n_lines, n_trees): which of them are meant.
     """
     space = space_for(forest, 2, 1, depth)
-    own, parent, at = space.now, space.parent[0], space.at[0]
+    boxes, parent, at = space.now, space.parent[0], space.at[0]
     every = np.full(word_start[-1], ALL)
     for x in range(len(lines)):
-        own.low[0], own.high[0], own.gone[0], own.members[0] = 0, _WIDE, 1, ALL
+        boxes.low[0], boxes.high[0], boxes.gone[0], boxes.members[0] = 0, _WIDE, 1, ALL
         for t in range(lines.shape[1]):
             if drawn[x, t]:
-                _cut(own, 0, forest.leaves, lines[x, t], own, 0)
+                _cut(boxes, 0, forest.leaves, lines[x, t], boxes, 0)
         out[x] = True
         for t in range(lines.shape[1]):
             start, word = leaf_start[t], word_start[t]
-            n = _enter(t, own, 1, every, start, word, forest, space, parent, at, every[:0])
+            n = _enter(t, boxes, 1, every, start, word, forest, space, parent, at, every[:0])
             out[x] &= n == 1

@@ -10,19 +10,24 @@ from contextlib import suppress
 
 import numpy as np
 
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.listing import Listing
-from treeleak.attacks.known_draws.spans import walled
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.arrays import IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.partition import GridTooLarge
-from treeleak.partition.values import Values
-from treeleak.side_information.given import KnownParts
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import KnownParts
 
 
 def solved_by_leaves(
-    listing: Listing, values: Values, parts: KnownParts | None, work: float, clock: Clock, seed: int
+    listing: Listing,
+    values: ValueIndex,
+    parts: KnownParts | None,
+    work: float,
+    clock: Clock,
+    seed: int,
 ) -> IntArray | None:
     """Look for rows that meet every count, where the class of each is known.
 
@@ -39,7 +44,7 @@ def solved_by_leaves(
     places = None
     with suppress(GridTooLarge, OutOfTime):
         constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)
-        program = RowProgram(walled(constraints, domains), values)
+        program = RowProgram(restrict_to_domains(constraints, domains), values)
         places = program.solve(label, nowhere, ~none, work, clock, seed)[0]
     return None if places is None else _candidates(listing, places.astype(np.int64))
 
@@ -49,10 +54,10 @@ def _candidates(listing: Listing, places: IntArray) -> IntArray | None:
     domains, row = listing.domains, listing.row
     leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
     same = (listing.leaf(slice(None)) == leaf[row]) | (domains.draws.T[row] == 0)
-    own = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
-    rows, first = np.unique(row[own], return_index=True)
+    matches = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
+    rows, first = np.unique(row[matches], return_index=True)
     if len(rows) < domains.evidence.drawn.sum():
         return None
     out = np.full(len(places), -1, dtype=np.int64)
-    out[rows] = own[first]
+    out[rows] = matches[first]
     return out

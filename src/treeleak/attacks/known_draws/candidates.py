@@ -48,7 +48,7 @@ class RowProblem:
     """Choose a candidate for every open row so that the counts left over are met."""
 
     evidence: KnownDraws
-    settled: IntArray
+    fixed_pair: IntArray
     """Shape (n_rows,). Pair of each row that has one candidate; -1 for the others."""
     rows: IntArray
     """Shape (n_open,). The open rows."""
@@ -101,7 +101,7 @@ class RowProblem:
             raise Unmet
         problem = cls(
             evidence=evidence,
-            settled=np.full(n_rows, -1, dtype=np.int64),
+            fixed_pair=np.full(n_rows, -1, dtype=np.int64),
             rows=rows,
             start=np.append(start[rows], start[-1]),
             column=column,
@@ -128,7 +128,7 @@ class RowProblem:
             raise Unmet
         problem = cls(
             evidence=evidence,
-            settled=np.full(evidence.n_rows, -1, dtype=np.int64),
+            fixed_pair=np.full(evidence.n_rows, -1, dtype=np.int64),
             rows=rows,
             start=start,
             column=np.arange(len(row), dtype=np.int32),
@@ -174,15 +174,15 @@ class RowProblem:
         one = left == 1
         last = self.column[alive & one[self.owner]]
         found, found_d = self._counts(last, self.draws[:, one])
-        settled = self.settled.copy()
-        settled[self.rows[one]] = self.pair[last]
+        decided = self.fixed_pair.copy()
+        decided[self.rows[one]] = self.pair[last]
         keep = alive & ~one[self.owner]
         used = np.zeros(len(self.pair), dtype=bool)
         used[self.column[keep]] = True
         number = np.cumsum(used, dtype=np.int32) - 1
         return replace(
             self,
-            settled=settled,
+            fixed_pair=decided,
             rows=self.rows[~one],
             start=np.append(0, np.cumsum(left[~one])),
             column=number[self.column[keep]].astype(np.int32),
@@ -222,9 +222,9 @@ class RowProblem:
         with Pool() as pool:
             while problem.n_open and not clock.stopped:
                 alive = np.ones(len(problem.column), dtype=bool)
-                given = problem.candidates, alive, problem.n, problem.d
+                arrays = problem.candidates, alive, problem.n, problem.d
                 jobs = [
-                    partial(kernels.narrow, np.arange(i, n_trees, THREADS), *given)
+                    partial(kernels.narrow, np.arange(i, n_trees, THREADS), *arrays)
                     for i in range(THREADS)
                 ]
                 if broken := [e for e in run_all(jobs, pool=pool) if e >= 0]:
@@ -261,7 +261,7 @@ class RowProblem:
 
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
         """Pair of every row, -1 for those that no tree drew."""
-        out = self.settled.copy()
+        out = self.fixed_pair.copy()
         out[self.rows] = self.pair[choice]
         return out
 
@@ -275,16 +275,18 @@ class RowProblem:
         theirs = parent.rows[parent.owner] * scale + parent.pair[parent.column]
         return x[np.searchsorted(theirs, self.rows[self.owner] * scale + self.pair[self.column])]
 
-    def log_prior(self, u: FloatArray, doubt: float | FloatArray) -> FloatArray:
+    def log_prior(self, u: FloatArray, pseudo_count: float | FloatArray) -> FloatArray:
         """Logarithm of how many rows are in each candidate's pair, u taken for the open ones.
 
-        ``doubt``: how many are expected there beside, in any pair or in each.
+        ``pseudo_count``: how many are expected there beside, in any pair or in each.
         """
-        sure = self.settled[self.settled >= 0]
-        size = max(int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1, np.size(doubt))
+        sure = self.fixed_pair[self.fixed_pair >= 0]
+        size = max(
+            int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1, np.size(pseudo_count)
+        )
         held = np.bincount(sure, minlength=size).astype(float)
         held += np.bincount(self.pair[self.column], u, minlength=size)
-        return np.log(held + doubt)[self.pair][self.column]
+        return np.log(held + pseudo_count)[self.pair][self.column]
 
     def likeliest(self, choice: NDArray[np.integer[Any]], expected: FloatArray) -> IntArray:
         """Move each open row to the likeliest of its candidates that leave every count as it is.
@@ -294,9 +296,9 @@ class RowProblem:
         """
         out = choice.astype(np.int64)
         for i, chosen in enumerate(out):
-            own = self.column[self.start[i] : self.start[i + 1]]
+            columns = self.column[self.start[i] : self.start[i + 1]]
             counted = self.equation[self.draws[:, i] > 0]
-            same = own[(counted[:, own] == counted[:, [chosen]]).all(axis=0)]
+            same = columns[(counted[:, columns] == counted[:, [chosen]]).all(axis=0)]
             out[i] = same[rounded(expected[same]).argmax()]
         return out
 

@@ -46,7 +46,7 @@ Guess = tuple[IntArray, int]
 Mended = Callable[[FloatArray], Guess]
 """Mends a guess by what whole trees count: how probable it is of each row that it is of each class,
 shape (n_rows, n_classes)."""
-Heard = Callable[[Mended], Guess | None]
+Propagate = Callable[[Mended], Guess | None]
 """Guesses classes from what leaves count, until a guess can be mended; None if there is no guess.
 """
 
@@ -65,18 +65,18 @@ class Classes:
 
     def possible(self, otherwise: BoolArray) -> BoolArray:
         """Of which classes rows are; where that is not sure, ``otherwise``, of the same shape."""
-        own = self.label[:, None] == np.arange(otherwise.shape[1])
-        return np.where(self.sure[:, None] | self.guessed, own, otherwise)
+        one_hot = self.label[:, None] == np.arange(otherwise.shape[1])
+        return np.where(self.sure[:, None] | self.guessed, one_hot, otherwise)
 
 
 def find_classes(
     evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: int,
-    heard: Heard = lambda _: None,
+    propagate: Propagate = lambda _: None,
 ) -> Classes:  # fmt: skip
     """Find classes that meet what whole trees count.
 
-    ``possible``, shape (n_rows, n_classes): of which classes rows may be. ``heard`` is asked where
-    whole trees do not suffice, though only one choice meets them: it guesses from what leaves
+    ``possible``, shape (n_rows, n_classes): of which classes rows may be. ``propagate`` is called
+    where whole trees do not suffice, though only one choice meets them: it guesses from what leaves
     count, until a guess can be mended, and returns the best; None if there is none.
     """
     weight, target = _equations(evidence)
@@ -98,7 +98,7 @@ def find_classes(
         return believed((1.0 - _WRONG) * probable[open_] + _WRONG * shares)
 
     label, missed = believed(np.broadcast_to(shares, possible.shape))
-    if missed and alone and (found := heard(mended)) is not None and found[1] <= _FEW * missed:
+    if missed and alone and (found := propagate(mended)) is not None and found[1] <= _FEW * missed:
         label, missed = found
     if not missed and alone:
         return Classes(label, evidence.drawn)
@@ -118,10 +118,10 @@ def _solved(
 ) -> tuple[IntArray | None, bool]:  # fmt: skip
     """Look for classes by the integer solver; say whether there are no others."""
     model = Model()
-    z = [[model.new_bool_var("") for _ in own] for own in possible]
-    for own, allowed, first in zip(z, possible, hint, strict=True):
-        model.add_exactly_one([own[c] for c in np.flatnonzero(allowed)])
-        for c, literal in enumerate(own):
+    z = [[model.new_bool_var("") for _ in row_literals] for row_literals in possible]
+    for row_literals, allowed, first in zip(z, possible, hint, strict=True):
+        model.add_exactly_one([row_literals[c] for c in np.flatnonzero(allowed)])
+        for c, literal in enumerate(row_literals):
             model.add_hint(literal, int(first == c))
             if not allowed[c]:
                 model.add(literal == 0)
@@ -133,7 +133,7 @@ def _solved(
     ended = run(model, clock, seed, _TRY)
     if not ended.found:
         return None, False
-    label = [[ended.solver.boolean_value(v) for v in own] for own in z]
+    label = [[ended.solver.boolean_value(v) for v in row_literals] for row_literals in z]
     label = np.array(label, dtype=bool).reshape(possible.shape).argmax(axis=1)
     model.clear_hints()
     drawn = np.flatnonzero(weight.any(axis=0)).tolist()
@@ -147,8 +147,8 @@ class _Spectrum:
     def __init__(self, weight: FloatArray) -> None:
         self.weight = weight
         square, left = np.linalg.eigh(weight @ weight.T)
-        kept = square > _DEPENDENT * square.max(initial=0.0)
-        self.left, self.size = left[:, kept], np.sqrt(square[kept])
+        independent = square > _DEPENDENT * square.max(initial=0.0)
+        self.left, self.size = left[:, independent], np.sqrt(square[independent])
         self.right = (self.left / self.size).T @ weight
 
     def classes(self, target: IntArray, prior: FloatArray) -> IntArray:
@@ -157,7 +157,7 @@ class _Spectrum:
         ``prior``, shape (n_rows, n_classes): of each row; 0 for classes that it cannot be of.
         """
         pairs = zip(target.T, prior.T, strict=True)
-        probable = np.column_stack([self.believed(own, p) for own, p in pairs])
+        probable = np.column_stack([self.believed(column, p) for column, p in pairs])
         return np.asarray(first_least(np.where(prior > 0.0, -probable, 1.0)))
 
     def believed(self, target: IntArray, p: FloatArray) -> FloatArray:
@@ -202,8 +202,8 @@ def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:
     if evidence.d is not None:
         # Of a leaf of several classes it is not told how many rows of each it holds.
         pure = (evidence.n > 0).sum(axis=1) <= 1
-        told = np.logical_and.reduceat(pure, start)
+        single_class = np.logical_and.reduceat(pure, start)
         rows = np.add.reduceat(np.where(evidence.n > 0, evidence.d[:, None], 0), start, axis=0)
-        weight = np.concatenate([weight, weight[told] > 0])
-        target = np.concatenate([target, rows[told]])
+        weight = np.concatenate([weight, weight[single_class] > 0])
+        target = np.concatenate([target, rows[single_class]])
     return weight, target

@@ -40,19 +40,19 @@ def overlaps(
             place[e, 0] = word_start[t] + ((e - leaf_start[t]) >> 6)
             place[e, 1] = (e - leaf_start[t]) & 63
     for a in range(low.shape[1]):
-        begun = np.zeros((radix[a] + 1, n_words), dtype=np.uint64)
+        started = np.zeros((radix[a] + 1, n_words), dtype=np.uint64)
         ended = np.zeros((radix[a] + 1, n_words), dtype=np.uint64)
         lost = np.zeros(n_words, dtype=np.uint64)
         for e in range(n_leaves):
             bit = ONE << np.uint64(place[e, 1])
             if low[e, a] <= high[e, a]:
-                begun[low[e, a], place[e, 0]] |= bit
+                started[low[e, a], place[e, 0]] |= bit
                 ended[high[e, a], place[e, 0]] |= bit
             if gone[e, a]:
                 lost[place[e, 0]] |= bit
         for k in range(radix[a]):
             for w in range(n_words):
-                begun[k + 1, w] |= begun[k, w]
+                started[k + 1, w] |= started[k, w]
                 ended[radix[a] - 1 - k, w] |= ended[radix[a] - k, w]
         for e in range(n_leaves):
             some = low[e, a] <= high[e, a]
@@ -60,7 +60,7 @@ def overlaps(
                 continue
             first, last = max(low[e, a], 0), min(max(high[e, a], 0), radix[a])
             for w in range(n_words):
-                word = begun[last, w] & ended[first, w] if some else NONE
+                word = started[last, w] & ended[first, w] if some else NONE
                 meets[e, w] &= word | lost[w] if gone[e, a] else word
     for s in range(len(set_start) - 1):
         begin, end = set_start[s], set_start[s + 1]
@@ -106,22 +106,22 @@ def join(
     size, seen = np.empty(n_trees, dtype=np.int64), np.empty(n_trees, dtype=np.int64)
     reach = np.empty(n_words, dtype=np.uint64)
     for k in rows:
-        own = drawn[drawn_start[k] : drawn_start[k + 1]]
+        trees = drawn[drawn_start[k] : drawn_start[k + 1]]
         for c in range(domain.shape[1]):
             d = domain[k, c]
             before = 0
-            for t in own:
+            for t in trees:
                 seen[t] = -1
                 size[t] = _size(d, word_start[t], word_start[t + 1])
                 before += size[t]
             if before == 0:
                 continue
-            if not _joined(d, own, leaf_start, word_start, meets, size, seen, reach):
+            if not _joined(d, trees, leaf_start, word_start, meets, size, seen, reach):
                 d[:] = NONE
                 changed[k] = True
                 continue
             after = 0
-            for t in own:
+            for t in trees:
                 after += size[t]
             if after < before:
                 changed[k] = True
@@ -141,11 +141,11 @@ def probe(
     sizes = np.empty(n_trees, dtype=np.int64)
     reach, d = np.empty(n_words, dtype=np.uint64), np.empty(n_words, dtype=np.uint64)
     for k in rows:
-        own = drawn[drawn_start[k] : drawn_start[k + 1]]
+        trees = drawn[drawn_start[k] : drawn_start[k + 1]]
         for c in range(domain.shape[1]):
-            for t in own:
+            for t in trees:
                 sizes[t] = _size(domain[k, c], word_start[t], word_start[t + 1])
-            for t in own:
+            for t in trees:
                 if not 1 < sizes[t] <= most:
                     continue
                 for w in range(word_start[t], word_start[t + 1]):
@@ -157,11 +157,11 @@ def probe(
                             d[u] = domain[k, c, u]
                         d[word_start[t] : word_start[t + 1]] = NONE
                         d[w] = bit
-                        for s in own:
+                        for s in trees:
                             # All but one tree are as consistent as they were.
                             size[s] = seen[s] = sizes[s]
                         size[t] = 1
-                        if not _joined(d, own, leaf_start, word_start, meets, size, seen, reach):
+                        if not _joined(d, trees, leaf_start, word_start, meets, size, seen, reach):
                             domain[k, c, w] &= ~bit
                             sizes[t] -= 1
                             changed[k] = True
@@ -177,7 +177,14 @@ def _size(d: Any, start: int, end: int) -> int:
 
 @njit()
 def _joined(
-    d: Any, own: Any, leaf_start: Any, word_start: Any, meets: Any, size: Any, seen: Any, reach: Any
+    d: Any,
+    trees: Any,
+    leaf_start: Any,
+    word_start: Any,
+    meets: Any,
+    size: Any,
+    seen: Any,
+    reach: Any,
 ) -> bool:
     """Make one domain consistent, in place; False if a tree has no leaf left.
 
@@ -187,7 +194,7 @@ def _joined(
     while True:
         # The smallest domain that shrank since it was looked at, or was not looked at yet.
         t = -1
-        for s in own:
+        for s in trees:
             if size[s] == 0:
                 return False
             if seen[s] != size[s] and (t < 0 or size[s] < size[t]):
@@ -201,24 +208,24 @@ def _joined(
                 i = lowest_bit(word)
                 word &= word - ONE
                 e = leaf_start[t] + 64 * (w - word_start[t]) + i
-                kept = True
-                for s in own:
+                stable = True
+                for s in trees:
                     some = False
                     for u in range(word_start[s], word_start[s + 1]):
                         if meets[e, u] & d[u]:
                             some = True
                             break
                     if not some:
-                        kept = False
+                        stable = False
                         break
-                if kept:
+                if stable:
                     for u in range(len(d)):
                         reach[u] |= meets[e, u]
                 else:
                     d[w] &= ~(ONE << np.uint64(i))
                     size[t] -= 1
         seen[t] = size[t]
-        for s in own:
+        for s in trees:
             if s != t:
                 left = 0
                 for u in range(word_start[s], word_start[s + 1]):
@@ -244,14 +251,14 @@ def match_trees(
     for t in trees:
         begin, size = leaf_start[t], leaf_start[t + 1] - leaf_start[t]
         start, words = word_start[t], word_start[t + 1] - word_start[t]
-        own = np.flatnonzero(draws[t])
-        open_ = np.zeros((len(own), words), dtype=np.uint64)
+        tree_rows = np.flatnonzero(draws[t])
+        open_ = np.zeros((len(tree_rows), words), dtype=np.uint64)
         room = d[begin : begin + size].copy()
         at[:] = -1
-        for i in range(len(own)):
+        for i in range(len(tree_rows)):
             for w in range(words):
                 for c in range(n_classes):
-                    open_[i, w] |= domain[own[i], c, start + w]
+                    open_[i, w] |= domain[tree_rows[i], c, start + w]
             for w in range(words):
                 word = open_[i, w]
                 while word and at[i] < 0:
@@ -261,13 +268,13 @@ def match_trees(
                         room[v] -= 1
                         at[i] = v
         # Rows that found no room push others on.
-        held_start, held = _held(at, len(own), size)
+        held_start, held = _held(at, len(tree_rows), size)
         from_, by, queue = (
             np.empty(size, np.int64),
             np.empty(size, np.int64),
             np.empty(size, np.int64),
         )
-        for i in range(len(own)):
+        for i in range(len(tree_rows)):
             if at[i] >= 0:
                 continue
             from_[:] = -2
@@ -304,9 +311,9 @@ def match_trees(
             while end >= 0:
                 at[by[end]] = end
                 end = from_[end]
-            held_start, held = _held(at, len(own), size)
+            held_start, held = _held(at, len(tree_rows), size)
         step = np.zeros((size, words), dtype=np.uint64)
-        for i in range(len(own)):
+        for i in range(len(tree_rows)):
             for w in range(words):
                 step[at[i], w] |= open_[i, w]
         for v in range(size):
@@ -317,7 +324,7 @@ def match_trees(
                 if step[u, m >> 6] & bit:
                     for w in range(words):
                         step[u, w] |= step[m, w]
-        for i in range(len(own)):
+        for i in range(len(tree_rows)):
             u = at[i]
             bit = ONE << np.uint64(u & 63)
             for w in range(words):
@@ -328,8 +335,8 @@ def match_trees(
                     word &= word - ONE
                     if not step[v, u >> 6] & bit:
                         for c in range(n_classes):
-                            domain[own[i], c, start + w] &= ~x
-                        changed[own[i]] = True
+                            domain[tree_rows[i], c, start + w] &= ~x
+                        changed[tree_rows[i]] = True
     return -1
 
 
@@ -491,12 +498,12 @@ def complete(
     """
     most = len(out)
     n_classes, n_words = domain.shape[1], domain.shape[2]
-    n_own = len(drawn)
-    words = np.empty((n_own + 1, n_words), dtype=np.uint64)
-    lows, highs = np.empty((2, n_own + 1, low.shape[1]), np.int32)
-    goners = np.empty((n_own + 1, low.shape[1]), np.uint8)
-    sets = np.empty((n_own + 1, members.shape[1]), np.uint64)
-    tree, todo = np.empty(n_own + 1, np.int64), np.empty((n_own + 1, n_words), np.uint64)
+    n_drawn = len(drawn)
+    words = np.empty((n_drawn + 1, n_words), dtype=np.uint64)
+    lows, highs = np.empty((2, n_drawn + 1, low.shape[1]), np.int32)
+    goners = np.empty((n_drawn + 1, low.shape[1]), np.uint8)
+    sets = np.empty((n_drawn + 1, members.shape[1]), np.uint64)
+    tree, todo = np.empty(n_drawn + 1, np.int64), np.empty((n_drawn + 1, n_words), np.uint64)
     found, visits = 0, 0
     for c in range(n_classes):
         put(words[0], domain[k, c])
@@ -532,7 +539,7 @@ def complete(
                     if found == most:
                         return -1
                     label[found] = c
-                    for i in range(n_own):
+                    for i in range(n_drawn):
                         t = drawn[i]
                         out[found, i] = leaf_start[t] + _only(
                             words[level], word_start[t], word_start[t + 1]

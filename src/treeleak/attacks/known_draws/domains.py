@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
-from treeleak.attacks.known_draws.ruled import Ruled, reached
+from treeleak.attacks.known_draws.rule_tables import RuleTable, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -61,7 +61,7 @@ class Domains:
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
     every row once."""
-    rules: tuple[Ruled, ...] = ()
+    rules: tuple[RuleTable, ...] = ()
     """Rules of the schema."""
 
     @classmethod
@@ -72,7 +72,7 @@ class Domains:
 
         Raises GridTooLarge if there are too many leaves or rows.
         """
-        boxes, rules = LeafBoxes.of(evidence.geometry), Ruled.of(evidence.geometry)
+        boxes, rules = LeafBoxes.of(evidence.geometry), RuleTable.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
         shape = evidence.n_rows, n.shape[1], boxes.n_words
         if np.prod(shape, dtype=float) > MAX_WORDS:
@@ -81,13 +81,13 @@ class Domains:
         draws = np.zeros((len(start) - 1, evidence.n_rows), dtype=np.int64)
         draws[: len(evidence.draws)] = evidence.draws
         for t, b in enumerate(evidence.draws):
-            own = slice(start[t], start[t + 1])
+            tree_leaves = slice(start[t], start[t + 1])
             words = slice(boxes.word_start[t], boxes.word_start[t + 1])
             for drawn in np.unique(b[b > 0]).astype(int):
                 rows = np.flatnonzero(b == drawn)
                 for c in range(n.shape[1]):
                     bits[rows, c, words] = packed(
-                        _open(n[own], d if d is None else d[own], c, drawn)
+                        _open(n[tree_leaves], d if d is None else d[tree_leaves], c, drawn)
                     )
         if group is not None:
             last = evidence.geometry.release.trees[-1]
@@ -97,8 +97,8 @@ class Domains:
                 open_ &= last.counts[last.leaves] > 0
             only = np.eye(len(open_), dtype=bool)
             for c in range(n.shape[1]):
-                own_leaf = np.array([packed(one & open_[:, c]) for one in only])
-                bits[:, c, boxes.word_start[-2] :] = own_leaf[group]
+                part_leaf = np.array([packed(one & open_[:, c]) for one in only])
+                bits[:, c, boxes.word_start[-2] :] = part_leaf[group]
         if rules:
             held = reached(boxes, rules)
             leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
@@ -186,16 +186,18 @@ class Domains:
         trees, pace = np.arange(len(evidence.draws)), _Pace(clock)
         with Pool() as pool:
 
-            def each(kernel: Callable[..., Any], over: IntArray, at_once: int, *given: Any) -> int:
+            def each(
+                kernel: Callable[..., Any], over: IntArray, at_once: int, *arguments: Any
+            ) -> int:
                 found, before = -1, None if note is None else self.bits.copy()
                 for i in range(0, len(over), at_once):
                     if clock.stopped or found >= 0:
                         break
                     few = over[i : i + at_once]
                     shares = [np.ascontiguousarray(few[j::THREADS]) for j in range(THREADS)]
-                    jobs = [partial(kernel, share, *given) for share in shares]
-                    told = [x for x in run_all(jobs, pool=pool) if x is not None]
-                    found = max(told, default=-1)
+                    jobs = [partial(kernel, share, *arguments) for share in shares]
+                    emptied = [x for x in run_all(jobs, pool=pool) if x is not None]
+                    found = max(emptied, default=-1)
                 if note is not None and before is not None:
                     note(kernel.__name__, before, self.bits)
                 return found
@@ -216,7 +218,7 @@ class Domains:
                 due |= changed | went
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
-                clock.tell(self._settled(n_open), 1.0 - n_open / max(evidence.n_rows, 1))
+                clock.tell(self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1))
                 if pace.hopeless(int(open_leaves.sum())):
                     break
                 while not (changed.any() or clock.stopped):
@@ -245,7 +247,7 @@ class Domains:
         )
         return few, many
 
-    def _settled(self, n_open: int) -> str:
+    def _progress(self, n_open: int) -> str:
         n_rows = self.evidence.n_rows
         return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 
@@ -284,20 +286,20 @@ class Domains:
         for k, t in np.argwhere(leaves >= 0):
             slot = int(leaves[k, t] - self.evidence.geometry.leaf_start[t])
             words = out.bits[k, :, self.boxes.word_start[t] : self.boxes.word_start[t + 1]]
-            kept = words[:, slot >> 6] & (np.uint64(1) << np.uint64(slot & 63))
-            if kept.any():
+            common_bits = words[:, slot >> 6] & (np.uint64(1) << np.uint64(slot & 63))
+            if common_bits.any():
                 words[:] = 0
-                words[:, slot >> 6] = kept
+                words[:, slot >> 6] = common_bits
         return out
 
-    def keep(self, k: int, label: IntArray, own: IntArray, leaves: NDArray[np.int32]) -> bool:
+    def keep(self, k: int, label: IntArray, trees: IntArray, leaves: NDArray[np.int32]) -> bool:
         """Keep some leaves of a row only; say whether others went.
 
         ``label``, shape (n_lines,), and ``leaves``, shape (n_lines, n_own): classes, and leaves
-        (rows of A) of the trees ``own``.
+        (rows of A) of the trees ``trees``.
         """
-        slot = leaves - self.evidence.geometry.leaf_start[own]
-        words = self.boxes.word_start[own] + (slot >> 6)
+        slot = leaves - self.evidence.geometry.leaf_start[trees]
+        words = self.boxes.word_start[trees] + (slot >> 6)
         used = np.zeros_like(self.bits[k])
         bit = np.uint64(1) << (slot & 63).astype(np.uint64)
         np.bitwise_or.at(used, (np.broadcast_to(label[:, None], words.shape), words), bit)

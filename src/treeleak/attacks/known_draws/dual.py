@@ -68,7 +68,7 @@ def fit(
     start: FloatArray | None = None,
     evaluations: int = 1000,
     beyond: int = 0,
-    tell: Callable[[Fit], None] = lambda _: None,
+    report: Callable[[Fit], None] = lambda _: None,
 ) -> Fit:
     """Fit u until its likeliest assignment meets every count, or nothing more is gained.
 
@@ -82,7 +82,7 @@ def fit(
         At most this many.
     beyond : int
         Evaluations more once every count is met: they widen the gap to the other candidates.
-    tell : callable
+    report : callable
         Gets every evaluation.
 
     Raises
@@ -104,17 +104,17 @@ def fit(
 
     def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
         nonlocal met
-        own = coordinates.multipliers(y)
-        value, expected = softmax.evaluate(own, pool)
-        value -= float(own @ target)
+        multipliers = coordinates.multipliers(y)
+        value, expected = softmax.evaluate(multipliers, pool)
+        value -= float(multipliers @ target)
         choice = part.column[softmax.best].astype(np.int64)
         x = origin.copy()
-        x[where] = own
+        x[where] = multipliers
         seen.append(min([value, *seen[-1:]]))
         stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
         now = Fit(softmax.u, x, choice, part.misfit(choice) + closed, stuck)
         latest[:] = [now]
-        tell(now)
+        report(now)
         if reference is None and value < 0 and _is_unmet(problem, x):
             raise Unmet
         met += now.misfit == 0
@@ -137,8 +137,8 @@ def _total(problem: RowProblem) -> int:
 
 def _multipliers_of(problem: RowProblem, leaves: IntArray) -> IntArray:
     """Where the multipliers of some leaves are among all."""
-    own = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
-    return np.append(own, len(problem.n) + leaves) if len(problem.d) else own
+    positions = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
+    return np.append(positions, len(problem.n) + leaves) if len(problem.d) else positions
 
 
 def _levelled(before: float, now: float) -> bool:
@@ -235,7 +235,7 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
         else:
             gain = 0.5 * b**2 / var_n
         jobs = [
-            partial(kernels.reaction, own, rows, u, gain, _MOST_REACTION, out) for own in shares
+            partial(kernels.reaction, share, rows, u, gain, _MOST_REACTION, out) for share in shares
         ]
         run_all(jobs, pool=pool)
     return out

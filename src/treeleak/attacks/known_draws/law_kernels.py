@@ -23,9 +23,9 @@ _NEVER = 1e-7
 @njit()
 def _add(law: Any, p: Any, b: Any, step: Any) -> None:
     """One more row of a place: with probability p, b draws and ``step`` distinct rows."""
-    n_draws, n_own = law.shape
+    n_draws, n_distinct = law.shape
     for s in range(n_draws - 1, -1, -1):
-        for d in range(n_own - 1, -1, -1):
+        for d in range(n_distinct - 1, -1, -1):
             before = law[s - b, d - step] if s >= b and d >= step else 0.0
             law[s, d] = (1.0 - p) * law[s, d] + p * before
 
@@ -37,12 +37,12 @@ def _without(law: Any, p: Any, b: Any, step: Any) -> Any:
     What the others come to is what all come to less the row itself, from few draws up; p is at most
     a half, so that errors do not grow.
     """
-    n_draws, n_own = law.shape
-    back = (n_draws - 1) // b if not step else min((n_draws - 1) // b, n_own - 1)
+    n_draws, n_distinct = law.shape
+    back = (n_draws - 1) // b if not step else min((n_draws - 1) // b, n_distinct - 1)
     there, absent = 0.0, 0.0
     for i in range(back, -1, -1):
         there = absent
-        absent = law[n_draws - 1 - i * b, n_own - 1 - i * step]
+        absent = law[n_draws - 1 - i * b, n_distinct - 1 - i * step]
         absent = max((absent - p * there) / (1.0 - p), 0.0)
     return log_ratio(there, absent)
 
@@ -70,30 +70,30 @@ def exact_ratios(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
     for i in range(len(p)):
         if p[i] <= 0.5:
             out[i] = _without(every, p[i] if p[i] > _NEVER else 0.0, b[i], step)
-    own = few.copy()
+    law = few.copy()
     for k in likely:
         for s in range(n + 1):
-            put(own[s], few[s])
+            put(law[s], few[s])
         for j in likely:
             if j != k:
-                _add(own, p[j], b[j], step)
-        out[k] = _without(own, 0.0, b[k], step)
+                _add(law, p[j], b[j], step)
+        out[k] = _without(law, 0.0, b[k], step)
 
 
 @njit()
 def _by_normal_law(p: Any, b: Any, n: Any, d: Any, out: Any) -> None:
     """The same where many rows are counted: draws and distinct rows are normal, and go together."""
-    own, mean, rows, both, draws = 0.0, 0.0, 0.0, 0.0, 0.0
+    mean_rows, mean, rows, both, draws = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(p)):
         spread = p[i] * (1.0 - p[i])
-        own += p[i]
+        mean_rows += p[i]
         mean += b[i] * p[i]
         rows += spread
         both += b[i] * spread
         draws += b[i] * b[i] * spread
     for i in range(len(p)):
         spread = p[i] * (1.0 - p[i])
-        missing, lacking = n - (mean - b[i] * p[i]), d - (own - p[i])
+        missing, lacking = n - (mean - b[i] * p[i]), d - (mean_rows - p[i])
         v, w = draws - b[i] * b[i] * spread + _ROUNDED, rows - spread + _ROUNDED
         c = both - b[i] * spread
         if d < 0:

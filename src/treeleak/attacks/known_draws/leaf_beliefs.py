@@ -23,18 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws.belief_kernels import Beliefs, Said, TreePieces
-from treeleak.attacks.known_draws.halfway import ends_of, laid_out
-from treeleak.attacks.known_draws.halfway_kernels import TreeTests, hear_tests
-from treeleak.attacks.known_draws.kinds import Kinds, fitted_kinds
+from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
+from treeleak.attacks.known_draws.latent_classes import LatentClasses, fitted_classes
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, message_from_tests
+from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 _MOST = 2**27
 """Most numbers in the table of beliefs (1 GiB), and in all that trees say."""
@@ -48,14 +48,14 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Halfway:
+class MidpointEvidence:
     """What thresholds need to know, and what they say."""
 
     ends: FloatArray
     """Shape (2, n_atoms). Lowest and highest value of each."""
     probable: FloatArray
     """Shape (n_rows, n_atoms). How probable atoms are."""
-    said: FloatArray
+    messages: FloatArray
     """Shape (n_rows, n_atoms). As logs; trees add to it."""
 
 
@@ -67,7 +67,7 @@ class TreeFactor:
     rows: IntArray
     b: IntArray
     """Shape (n_own_rows,). How often it drew each."""
-    said: Said
+    messages: Messages
     scales: FloatArray
     """Shape (2, n_places). Scale of each place, for beliefs without its counts and with them."""
     tests: TreeTests | None
@@ -83,28 +83,43 @@ class TreeFactor:
         """
         rows = np.flatnonzero(draws)
         shape = len(rows), n_parts, int(pieces.first[-1])
-        said = Said(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
+        messages = Messages(np.zeros(shape, dtype=np.float32), np.zeros(shape[:2]))
         b = draws[rows].astype(np.int64)
-        return cls(pieces, rows, b, said, np.ones((2, len(pieces.n))), tests)
+        return cls(pieces, rows, b, messages, np.ones((2, len(pieces.n))), tests)
 
-    def listen(self, beliefs: Beliefs, step: float, heeded: float, halfway: Halfway | None) -> None:
+    def listen(
+        self,
+        beliefs: Beliefs,
+        step: float,
+        damping: float,
+        midpoint_evidence: MidpointEvidence | None,
+    ) -> None:
         """Hear what rows believe, and move what is said to them a step further.
 
-        ``heeded``: share of what the counts say that is said. ``halfway``: where to add what
-        thresholds say.
+        ``damping``: share of the counts' message that is passed on. ``midpoint_evidence``: where to
+        add what thresholds say.
         """
-        (without, with_), (n_rows, n_parts) = self.scales, self.said.parts.shape
+        (without, with_), (n_rows, n_parts) = self.scales, self.messages.parts.shape
         total = np.zeros((n_rows, n_parts, int(self.pieces.first[-1]) + 1))
-        own, reach = np.zeros((n_rows, n_parts, len(without))), np.zeros((n_rows, len(without)))
-        heard = np.zeros_like(reach)
-        kernels.reach_places(self.pieces, self.rows, beliefs, self.said, total, own, reach)
+        part_reach, reach = (
+            np.zeros((n_rows, n_parts, len(without))),
+            np.zeros((n_rows, len(without))),
+        )
+        with_counts = np.zeros_like(reach)
+        kernels.reach_places(
+            self.pieces, self.rows, beliefs, self.messages, total, part_reach, reach
+        )
         kernels.scale_places(self.pieces, self.b, without, reach)
-        kernels.hear_counts(self.pieces, self.b, reach, heard)
-        kernels.scale_places(self.pieces, self.b, with_, heard)
-        if halfway is not None and self.tests is not None:
-            hear_tests(self.tests, halfway.ends, self.rows, self.pieces.leaf, heard,
-                       halfway.probable, halfway.said)  # fmt: skip
-        kernels.hear_trees(self.pieces, self.said, total, own, reach, heard, step, heeded)
+        kernels.message_from_counts(self.pieces, self.b, reach, with_counts)
+        kernels.scale_places(self.pieces, self.b, with_, with_counts)
+        if midpoint_evidence is not None and self.tests is not None:
+            message_from_tests(
+                self.tests, midpoint_evidence.ends, self.rows, self.pieces.leaf, with_counts,
+                midpoint_evidence.probable, midpoint_evidence.messages,
+            )  # fmt: skip
+        kernels.message_to_rows(
+            self.pieces, self.messages, total, part_reach, reach, with_counts, step, damping
+        )
 
     def rest(self, closed: NDArray[np.uint8], label: IntArray) -> IntArray:
         """Draws of each place without those of rows that can lie in one leaf only.
@@ -112,10 +127,10 @@ class TreeFactor:
         ``closed``, shape (n_rows, n_leaves): in which leaves rows do not lie; ``label``, shape
         (n_rows,): their classes.
         """
-        open_, own, n = closed[self.rows] == 0, self.pieces, self.pieces.n.copy()
+        open_, pieces, n = closed[self.rows] == 0, self.pieces, self.pieces.n.copy()
         place = np.full((closed.shape[1], int(label.max(initial=0)) + 1), -1)
-        some = own.label < place.shape[1]
-        place[own.leaf[some], own.label[some]] = np.flatnonzero(some)
+        some = pieces.label < place.shape[1]
+        place[pieces.leaf[some], pieces.label[some]] = np.flatnonzero(some)
         one = open_.sum(axis=1) == 1
         at = place[open_[one].argmax(axis=1), label[self.rows[one]]]
         np.subtract.at(n, at[at >= 0], self.b[one][at >= 0])
@@ -133,7 +148,7 @@ class LeafBeliefs:
     """Shape (n_classes,). Draws of each class, over all trees."""
     drawn: IntArray
     """Shape (n_rows,). How often all trees drew each row."""
-    kinds: Kinds
+    latent: LatentClasses
     possible: BoolArray
     """Shape (n_rows, n_parts). Of which parts rows may be."""
     allowed: BoolArray
@@ -141,7 +156,7 @@ class LeafBeliefs:
     group: IntArray
     """Shape (n_rows,). Line of each row in ``allowed``."""
     beliefs: Beliefs
-    halfway: FloatArray
+    midpoint_messages: FloatArray
     """Shape (n_rows, n_atoms). What thresholds say, as logs."""
     ends: FloatArray
     """Shape (2, n_atoms). Lowest and highest value of each."""
@@ -162,33 +177,33 @@ class LeafBeliefs:
         n_choices = int(possible.sum(axis=1).max(initial=1))
         # A test adds a piece, and each attribute one more and a position behind it.
         n_leaves = np.diff(evidence.geometry.leaf_start)[: len(evidence.draws)]
-        n_said = float(drawn @ (n_leaves + 2 * len(start))) * n_choices
+        n_messages = float(drawn @ (n_leaves + 2 * len(start))) * n_choices
         n_believed = float(n_rows) * n_choices * (int(start[-1]) + 1)
-        room = _MOST / max(n_said, n_believed, 1.0)
-        n_kinds = int(min(room, max(_PARTS // n_choices, 1)))
-        if not n_kinds:
+        room = _MOST / max(n_messages, n_believed, 1.0)
+        n_latent = int(min(room, max(_PARTS // n_choices, 1)))
+        if not n_latent:
             raise GridTooLarge(f"{n_rows:,} rows of {start[-1]:,} intervals and values: too many")
         pieces = [_pieces(evidence, boxes, t) for t in range(len(evidence.draws))]
-        kinds = fitted_kinds(pieces, n_kinds, n_classes, start, clock)
+        latent = fitted_classes(pieces, n_latent, n_classes, start, clock)
         tests = laid_out(evidence.geometry, boxes, len(pieces))
         trees = [
-            TreeFactor.of(own, test, draws, n_choices * n_kinds)
-            for own, test, draws in zip(pieces, tests, evidence.draws, strict=True)
+            TreeFactor.of(part, test, draws, n_choices * n_latent)
+            for part, test, draws in zip(pieces, tests, evidence.draws, strict=True)
         ]
         group, allowed = np.zeros(n_rows, dtype=np.int64), np.ones((1, start[-1]), dtype=bool)
         if parts is not None:
             allowed, group = np.ascontiguousarray(parts.allowed[:, : start[-1]]), parts.group
         # Possible classes first.
         label = np.argsort(~possible, axis=1, kind="stable")[:, :n_choices]
-        own = np.take_along_axis(possible, label, axis=1)
-        shape = n_rows, n_choices * n_kinds
+        part = np.take_along_axis(possible, label, axis=1)
+        shape = n_rows, n_choices * n_latent
         beliefs = Beliefs(
-            np.zeros((*shape, start[-1] + 1)), np.zeros(shape), label.repeat(n_kinds, axis=1),
-            np.tile(np.arange(n_kinds), n_choices),
+            np.zeros((*shape, start[-1] + 1)), np.zeros(shape), label.repeat(n_latent, axis=1),
+            np.tile(np.arange(n_latent), n_choices),
         )  # fmt: skip
         return cls(
-            trees, start, evidence.n.sum(axis=0), evidence.draws.sum(axis=0, dtype=np.int64), kinds,
-            own.repeat(n_kinds, axis=1), allowed, group, beliefs,
+            trees, start, evidence.n.sum(axis=0), evidence.draws.sum(axis=0, dtype=np.int64),
+            latent, part.repeat(n_latent, axis=1), allowed, group, beliefs,
             np.zeros((n_rows, start[-1])), ends_of(evidence.geometry),
         )  # fmt: skip
 
@@ -221,47 +236,55 @@ class LeafBeliefs:
             end = begin + len(tree.pieces.bound) - 1
             others.append(tree.pieces._replace(n=tree.rest(closed[:, begin:end], label)))
             begin = end
-        n_classes, n_kinds = self.kinds.log_share.shape
-        kinds = fitted_kinds(others, n_kinds, n_classes, self.start, clock)
-        return replace(self, allowed=allowed, group=np.arange(len(allowed)), kinds=kinds)
+        n_classes, n_latent = self.latent.log_share.shape
+        latent = fitted_classes(others, n_latent, n_classes, self.start, clock)
+        return replace(self, allowed=allowed, group=np.arange(len(allowed)), latent=latent)
 
     def believe(self) -> None:
         """Gather what trees said into beliefs."""
         atoms, share, label, kind = self.beliefs
-        share[:] = np.where(self.possible, self.kinds.log_share[label, kind], -np.inf)
+        share[:] = np.where(self.possible, self.latent.log_share[label, kind], -np.inf)
 
-        def some(own: int) -> None:
+        def some(worker: int) -> None:
             # Each less the one below.
-            atoms[own::THREADS, :, :-1] = np.diff(self.halfway[own::THREADS], prepend=0.0)[:, None]
-            atoms[own::THREADS, :, -1] = 0.0
+            atoms[worker::THREADS, :, :-1] = np.diff(
+                self.midpoint_messages[worker::THREADS], prepend=0.0
+            )[:, None]
+            atoms[worker::THREADS, :, -1] = 0.0
             for tree in self.trees:
-                among = np.flatnonzero(tree.rows % THREADS == own)
-                kernels.gather(tree.pieces, tree.rows, among, tree.said, self.beliefs)
-            rows = np.arange(own, len(share), THREADS)
+                among = np.flatnonzero(tree.rows % THREADS == worker)
+                kernels.gather(tree.pieces, tree.rows, among, tree.messages, self.beliefs)
+            rows = np.arange(worker, len(share), THREADS)
             kernels.believe(
-                rows, self.start, self.kinds.log_atoms, self.allowed, self.group, self.beliefs
+                rows, self.start, self.latent.log_atoms, self.allowed, self.group, self.beliefs
             )
 
         run_all([partial(some, i) for i in range(THREADS)])
 
     def listen(
-        self, step: float, heeded: float, clock: Clock, probable: FloatArray | None = None
+        self, step: float, damping: float, clock: Clock, probable: FloatArray | None = None
     ) -> None:
         """Let every tree hear what is believed, and say more; see :meth:`TreeFactor.listen`.
 
         ``probable``: :attr:`atoms`, if thresholds are to be heard, too.
         """
-        told = [] if probable is None else [np.zeros_like(self.halfway) for _ in range(THREADS)]
+        sums = (
+            []
+            if probable is None
+            else [np.zeros_like(self.midpoint_messages) for _ in range(THREADS)]
+        )
 
-        def some(own: int) -> None:
-            halfway = None if probable is None else Halfway(self.ends, probable, told[own])
-            for tree in self.trees[own::THREADS]:
+        def some(worker: int) -> None:
+            midpoint_evidence = (
+                None if probable is None else MidpointEvidence(self.ends, probable, sums[worker])
+            )
+            for tree in self.trees[worker::THREADS]:
                 if not clock.stopped:
-                    tree.listen(self.beliefs, step, heeded, halfway)
+                    tree.listen(self.beliefs, step, damping, midpoint_evidence)
 
         run_all([partial(some, i) for i in range(THREADS)])
-        if told and not clock.stopped:
-            self.halfway[:] += _HALFWAY * (_HEEDED * sum(told) - self.halfway)
+        if sums and not clock.stopped:
+            self.midpoint_messages[:] += _HALFWAY * (_HEEDED * sum(sums) - self.midpoint_messages)
 
     @property
     def atoms(self) -> FloatArray:
@@ -309,9 +332,9 @@ def _pieces(evidence: KnownDraws, boxes: LeafBoxes, tree: int) -> TreePieces:
         leaf, begin, end = (np.append(x, more) for x, more in (
             (leaf, empty), (begin, 0 * empty), (end, 0 * empty)
         ))  # fmt: skip
-        own = np.stack([leaf, np.full(len(leaf), len(first) - 1), begin, end], axis=1)
-        own[:, 2:] += first[-1]
-        runs.append(own[~np.asarray(held.all(axis=1))[leaf]])
+        runs_of_leaves = np.stack([leaf, np.full(len(leaf), len(first) - 1), begin, end], axis=1)
+        runs_of_leaves[:, 2:] += first[-1]
+        runs.append(runs_of_leaves[~np.asarray(held.all(axis=1))[leaf]])
         first.append(first[-1] + len(low[-1]))
     run = np.concatenate(runs)
     run = run[np.lexsort(run.T[::-1])]

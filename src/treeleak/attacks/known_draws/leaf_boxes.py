@@ -55,7 +55,7 @@ class LeafBoxes:
             raise GridTooLarge(f"{n_leaves:,} leaves of {len(radix):,} attributes: too many")
         per_tree = -(-np.diff(geometry.leaf_start) // 64)
         word_start = np.append(0, np.cumsum(per_tree)).astype(np.int64)
-        place, missing = _kinds(geometry)
+        place, missing = _attribute_places(geometry)
         depth = max(int(tree.depth.max()) for tree in geometry.release.trees) + 2
         forest = _forest(geometry, place, missing)
         box_kernels.leaf_sides(forest, _whole(radix, place, missing, forest.set_start), depth)
@@ -83,17 +83,17 @@ class LeafBoxes:
 
         Returns an array of shape (3, n_lines, n_attributes).
         """
-        own = self.forest.leaves
-        sides = leaves.shape[1] * (own.low.shape[1] + own.members.shape[1])
+        boxes = self.forest.leaves
+        sides = leaves.shape[1] * (boxes.low.shape[1] + boxes.members.shape[1])
         size = max(_BLOCK // max(sides, 1), 1)
         blocks = range(0, max(len(leaves), 1), size)
         return np.concatenate([self._common(leaves[i : i + size]) for i in blocks], axis=1)
 
     def _common(self, leaves: NDArray[np.int32]) -> IntArray:
-        own, start = self.forest.leaves, self.forest.set_start
-        low, high = own.low[leaves].max(axis=1), own.high[leaves].min(axis=1)
-        gone = own.gone[leaves].min(axis=1).astype(bool)
-        held = np.bitwise_and.reduce(own.members[leaves], axis=1)
+        boxes, start = self.forest.leaves, self.forest.set_start
+        low, high = boxes.low[leaves].max(axis=1), boxes.high[leaves].min(axis=1)
+        gone = boxes.gone[leaves].min(axis=1).astype(bool)
+        held = np.bitwise_and.reduce(boxes.members[leaves], axis=1)
         out = np.empty((3, len(leaves), len(self.place)), dtype=np.int64)
         for a, p in enumerate(self.place):
             if p >= 0:
@@ -110,17 +110,19 @@ class LeafBoxes:
 
     def admitted(self, leaves: NDArray[np.int32], attribute: int) -> BoolArray:
         """Which atoms of an attribute all leaves of a line admit, shape (n_lines, n_atoms)."""
-        own, start, p = self.forest.leaves, self.forest.set_start, int(self.place[attribute])
+        boxes, start, p = self.forest.leaves, self.forest.set_start, int(self.place[attribute])
         n_atoms = int(self.geometry.radix[attribute])
         if p < 0:
-            words = np.bitwise_and.reduce(own.members[:, start[-1 - p] : start[-p]][leaves], axis=1)
+            words = np.bitwise_and.reduce(
+                boxes.members[:, start[-1 - p] : start[-p]][leaves], axis=1
+            )
             bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
             return bits[:, :n_atoms].astype(bool)
         atom = np.arange(n_atoms)
-        low, high = own.low[leaves, p].max(axis=1), own.high[leaves, p].min(axis=1)
+        low, high = boxes.low[leaves, p].max(axis=1), boxes.high[leaves, p].min(axis=1)
         out = (atom >= low[:, None]) & (atom <= high[:, None])
         if self.missing[attribute]:
-            out[:, -1] |= own.gone[leaves, p].all(axis=1)
+            out[:, -1] |= boxes.gone[leaves, p].all(axis=1)
         return np.asarray(out)
 
     def within_one(self, leaf: NDArray[np.int32], drawn: BoolArray) -> BoolArray:
@@ -163,12 +165,12 @@ def _whole(radix: IntArray, place: IntArray, missing: IntArray, set_start: IntAr
     high = (radix - 1 - missing)[ordered].astype(np.int32)[None]
     members = np.zeros((1, int(set_start[-1])), dtype=np.uint64)
     for a in np.flatnonzero(~ordered):
-        own = packed(np.ones(int(radix[a]), dtype=bool))
-        members[0, set_start[-1 - place[a]] : set_start[-place[a]]] = own
+        all_atoms = packed(np.ones(int(radix[a]), dtype=bool))
+        members[0, set_start[-1 - place[a]] : set_start[-place[a]]] = all_atoms
     return Boxes(np.zeros_like(high), high, missing[ordered].astype(np.uint8)[None], members)
 
 
-def _kinds(geometry: Geometry) -> tuple[IntArray, IntArray]:
+def _attribute_places(geometry: Geometry) -> tuple[IntArray, IntArray]:
     """Find the attributes of which every test sends the lower atoms to the left."""
     _, attribute, table, _, _, goes_left = geometry.compiled
     missing = np.array([_has_missing(part) for part in geometry.parts], dtype=np.int64)

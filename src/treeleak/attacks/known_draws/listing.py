@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
+from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
-from treeleak.attacks.known_draws.ruled import places_of
-from treeleak.attacks.known_draws.spans import spans
+from treeleak.attacks.known_draws.rule_tables import places_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
@@ -61,10 +61,10 @@ class Listing:
     @property
     def pairs(self) -> Pairs:
         """The candidates as pairs, each with points at its ends and in its middle."""
-        own, n_places = np.arange(len(self.row)), len(self.places)
-        points = np.arange(n_places * len(own))
+        candidates, n_places = np.arange(len(self.row)), len(self.places)
+        points = np.arange(n_places * len(candidates))
         label = np.tile(self.label, n_places)
-        return Pairs(points, label, np.tile(own, n_places), own, self.label)
+        return Pairs(points, label, np.tile(candidates, n_places), candidates, self.label)
 
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute of points of :attr:`pairs`, shape (n_points, n_attributes)."""
@@ -76,9 +76,9 @@ class Listing:
         boxes = self.domains.boxes
         return np.asarray((boxes.place >= 0) & (boxes.missing == 0))
 
-    def leaf(self, own: IntArray | slice) -> NDArray[np.int32]:
+    def leaf(self, candidates: IntArray | slice) -> NDArray[np.int32]:
         """A leaf of every tree for some candidates; the only one of the trees that drew the row."""
-        return self.domains.evidence.geometry.trace_atoms(self.places[1, own])
+        return self.domains.evidence.geometry.trace_atoms(self.places[1, candidates])
 
     def proved(self, pair: IntArray, proved: BoolArray) -> BoolArray:
         """Which of the rows whose candidate is proved lie in a cell that is proved, too.
@@ -134,12 +134,12 @@ def compile_loops() -> None:
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
         label = np.zeros(3, dtype=np.int64)
         domains.chosen(label)
-        spans(domains, domains.closed(label, label > 0))
+        atom_intervals(domains, domains.closed(label, label > 0))
     problem = listing.problem.narrowed(Clock(np.inf))
-    begun = fit(problem, Clock(np.inf), evaluations=1)
-    reaction(problem, begun.u)
-    certain_rows(problem, begun.choice, begun.multipliers)
-    problem.suspicion(problem.descended(begun.choice, Clock(np.inf)))
+    first_fit = fit(problem, Clock(np.inf), evaluations=1)
+    reaction(problem, first_fit.u)
+    certain_rows(problem, first_fit.choice, first_fit.multipliers)
+    problem.suspicion(problem.descended(first_fit.choice, Clock(np.inf)))
 
 
 def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArray]:
@@ -156,8 +156,8 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         for k in rows.tolist() if most else ():
             if clock.stopped:
                 break
-            own = trees[first[k] : first[k + 1]]
-            where = k, domains.bits, own, start, boxes.word_start
+            row_trees = trees[first[k] : first[k + 1]]
+            where = k, domains.bits, row_trees, start, boxes.word_start
             if boxes.compared:
                 n = domain_kernels.complete(
                     *where, boxes.meets, *forest.leaves, forest.set_start, leaves, label
@@ -165,7 +165,7 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
             else:
                 n = box_kernels.list_boxes(*where, forest, boxes.depth, MORE_BOXES, leaves, label)
             if n >= 0:
-                found.append((k, label[:n].copy(), leaves[:n, : len(own)].copy()))
+                found.append((k, label[:n].copy(), leaves[:n, : len(row_trees)].copy()))
         return found
 
     rows = np.flatnonzero(evidence.drawn)
@@ -175,11 +175,11 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     places: list[IntArray] = []
     labels: list[IntArray] = []
     for k, label, leaves in found:
-        own = trees[first[k] : first[k + 1]]
-        points, kept = places_of(boxes, leaves, domains.rules)
+        row_trees = trees[first[k] : first[k + 1]]
+        points, valid = places_of(boxes, leaves, domains.rules)
         places.append(points)
-        labels.append(label[kept])
-        changed[k] = domains.keep(k, label[kept], own, leaves[kept])
+        labels.append(label[valid])
+        changed[k] = domains.keep(k, label[valid], row_trees, leaves[valid])
     whole = np.array([k for k, _, _ in found], dtype=np.int64)
     complete = ~evidence.drawn
     complete[whole] = True

@@ -31,9 +31,9 @@ def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
     for j in range(len(leaf)):
         put(out[j], sets[set_of[leaf[j, 0], label[j]]])
         for t in range(1, leaf.shape[1]):
-            own = sets[set_of[leaf[j, t], label[j]]]
+            open_set = sets[set_of[leaf[j, t], label[j]]]
             for w in range(sets.shape[1]):
-                out[j, w] &= own[w]
+                out[j, w] &= open_set[w]
     return out
 
 
@@ -95,7 +95,7 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
     tight = np.empty((most + 1, widest), dtype=np.bool_)
     use_d = len(d) > 0
     for t in trees:
-        base, width, own = first[t], first[t + 1] - first[t], equation[t]
+        base, width, tree_equation = first[t], first[t + 1] - first[t], equation[t]
         low[:width], high[:width], low_d[:width], high_d[:width] = 0, 0, 0, 0
         seen[:width], seen_d[:width] = -1, -1
         first_leaf = base // n_classes
@@ -107,7 +107,7 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
             for q in range(start[k], start[k + 1]):
                 if not alive[q]:
                     continue
-                e = np.int64(own[column[q]]) - base
+                e = np.int64(tree_equation[column[q]]) - base
                 if seen[e] != k:
                     seen[e] = k
                     n_places += 1
@@ -138,21 +138,21 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
             b = int(draws[t, k])
             if b == 0 or places[k] == 1:
                 continue
-            told, must, must_d = False, -1, -1
+            has_single, must, must_d = False, -1, -1
             for q in range(start[k], start[k + 1]):
-                e = np.int64(own[column[q]]) - base
+                e = np.int64(tree_equation[column[q]]) - base
                 if alive[q] and tight[b, e]:
-                    told = True
+                    has_single = True
                     if high[e] - b < n[base + e]:
                         must = e
                     if use_d and high_d[leaf[e]] == d[first_leaf + leaf[e]]:
                         must_d = leaf[e]
-            if not told:
+            if not has_single:
                 continue
             for q in range(start[k], start[k + 1]):
                 if not alive[q]:
                     continue
-                e = np.int64(own[column[q]]) - base
+                e = np.int64(tree_equation[column[q]]) - base
                 v = leaf[e]
                 out = low[e] + b > n[base + e] or (must >= 0 and e != must)
                 if use_d and leaves[k] > 1:
@@ -190,22 +190,22 @@ def best_scores(
     total = np.empty(most, dtype=np.int64)
     for k in range(len(start) - 1):
         s, size = start[k], start[k + 1] - start[k]
-        own = column[s : s + size]
+        columns = column[s : s + size]
         total[:size] = 0
         for t in range(len(draws)):
             b = draws[t, k]
             if b:
                 gain, place = score[b], equation[t]
                 for i in range(size):
-                    total[i] += gain[place[own[i]]]
+                    total[i] += gain[place[columns[i]]]
         other[k] = -(2**62)
         for i in range(size):
-            if own[i] == choice[k]:
+            if columns[i] == choice[k]:
                 mine[k] = total[i]
             else:
                 other[k] = max(other[k], total[i])
         for i in range(size):
-            rival[s + i] = own[i] != choice[k] and total[i] >= mine[k]
+            rival[s + i] = columns[i] != choice[k] and total[i] >= mine[k]
 
 
 @njit()
@@ -247,7 +247,7 @@ def spread(trees: Any, rows: Candidates, u: Any, var_n: Any, cov: Any, var_d: An
 
 
 @njit()
-def reaction(own: Any, rows: Candidates, u: Any, gain: Any, most: float, out: Any) -> None:
+def reaction(row_numbers: Any, rows: Candidates, u: Any, gain: Any, most: float, out: Any) -> None:
     """Add up, per candidate, ``gain[b, e]`` (2 p - 1): p is the row's probability to be in e."""
     start, column, equation, first, draws, _ = rows
     n_trees = len(draws)
@@ -255,7 +255,7 @@ def reaction(own: Any, rows: Candidates, u: Any, gain: Any, most: float, out: An
     for t in range(n_trees):
         widest = max(widest, first[t + 1] - first[t])
     inside = np.zeros(widest, dtype=np.float64)
-    for k in own:
+    for k in row_numbers:
         for q in range(start[k], start[k + 1]):
             out[q] = 0.0
         for t in range(n_trees):
@@ -304,7 +304,7 @@ def descend(rows: Candidates, off: Any, off_d: Any, choice: Any) -> Any:
     moved = False
     for k in range(len(start) - 1):
         s, size = start[k], start[k + 1] - start[k]
-        own = column[s : s + size]
+        columns = column[s : s + size]
         now = choice[k]
         missed = False
         for t in range(len(draws)):
@@ -323,19 +323,19 @@ def descend(rows: Candidates, off: Any, off_d: Any, choice: Any) -> Any:
                 if b:
                     place = equation[t]
                     for i in range(size):
-                        e = place[own[i]]
+                        e = place[columns[i]]
                         change[i] += abs(off[e] - b) - abs(off[e])
                         if use_d:
                             v = e // n_classes
                             change[i] += abs(off_d[v] - 1) - abs(off_d[v])
             least = np.int64(2**62)
             for i in range(size):
-                if own[i] == now:
+                if columns[i] == now:
                     least = change[i]
             for i in range(size):
                 if change[i] < least:
                     least = change[i]
-                    best = own[i]
+                    best = columns[i]
                     moved = True
         choice[k] = best
         for t in range(len(draws)):

@@ -122,7 +122,7 @@ def _add_sums(
 
     Narrowing has made sure that nothing is left over where none stands.
     """
-    for own in equal_entries(equation):
-        literals = [x[q] for q in which[own].tolist()]
-        total = int(target[equation[own[0]]])
-        model.add(LinearExpr.weighted_sum(literals, weight[own].tolist()) == total)
+    for entries in equal_entries(equation):
+        literals = [x[q] for q in which[entries].tolist()]
+        total = int(target[equation[entries[0]]])
+        model.add(LinearExpr.weighted_sum(literals, weight[entries].tolist()) == total)

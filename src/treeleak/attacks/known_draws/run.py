@@ -17,28 +17,31 @@ from typing import Any
 import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
-from treeleak.attacks.known_draws.at_hand import proved_of, rows_at_hand
 from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.fallback_rows import fallback_rows, proved_of
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
-from treeleak.attacks.known_draws.placed import Places, placed_rows, sampled
+from treeleak.attacks.known_draws.posterior_of_assignments import (
+    posterior_of_assignments,
+    seconds_needed,
+)
 from treeleak.attacks.known_draws.row_solver import RowSolver
-from treeleak.attacks.known_draws.search import MODEL_TERMS, search, settled_by, typical
-from treeleak.attacks.known_draws.several import seconds_needed, several_datasets
+from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
+from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
 from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
 from treeleak.attacks.large_grid.run import refuse_unlisted
-from treeleak.attacks.worlds_of_rows import distance_from_worlds
+from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
@@ -67,7 +70,11 @@ _SURE = 0.1
 
 
 def known_draws(
-    evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+    evidence: KnownDraws,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind counts whose draws are known, in their order.
 
@@ -82,7 +89,7 @@ def known_draws(
         "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
         the time was up, none if there were none yet.
     """
-    given.check(geometry)
+    side_info.check(geometry)
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -90,9 +97,9 @@ def known_draws(
     numbers: dict[str, Any] = {"grid_points": bounded(geometry.n_points)}
     try:
         try:
-            return _listed(evidence, geometry, values, given, numbers, clock, seed)
+            return _listed(evidence, geometry, values, side_info, numbers, clock, seed)
         except GridTooLarge as why:
-            return _unlisted(evidence, geometry, values, given, numbers, str(why), clock, seed)
+            return _unlisted(evidence, geometry, values, side_info, numbers, str(why), clock, seed)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except Unmet as unmet:
@@ -101,11 +108,11 @@ def known_draws(
 
 
 def _listed(
-    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
-    numbers: dict[str, Any], clock: Clock, seed: int,
+    evidence: KnownDraws, geometry: Geometry, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Rebuild the rows where all cells can be listed."""
-    group = None if given.parts is None else given.parts.group
+    group = None if side_info.parts is None else side_info.parts.group
     tick = enumeration_tick(geometry, clock)
     partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
     pairs = Pairs.of(partition)
@@ -118,34 +125,38 @@ def _listed(
         "open_rows": problem.n_open,
         "rows_never_drawn": int((~evidence.drawn).sum()),
     }
-    return _answer(problem, pairs, geometry, values, given, numbers, clock, seed)
+    return _answer(problem, pairs, geometry, values, side_info, numbers, clock, seed)
 
 
 def _answer(
-    problem: RowProblem, pairs: Pairs, places: Places, values: Values, given: Given,
-    numbers: dict[str, Any], clock: Clock, seed: int,
+    problem: RowProblem, pairs: Pairs, places: Places, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Choose a candidate of every row, and write the rows."""
-    prior = given.density(problem.evidence.geometry, seed)
+    prior = side_info.density(problem.evidence.geometry, seed)
     n_rows = problem.evidence.n_rows
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
     last = _WALKS * clock.left
-    walks = isinstance(places, Geometry) and given.parts is None and seconds_needed(n_rows) <= last
+    walks = (
+        isinstance(places, Geometry) and side_info.parts is None and seconds_needed(n_rows) <= last
+    )
     brief = _BRIEF * clock.left if walks else None
     part = clock.part(_SEARCH * clock.left) if walks else clock
     met = None
     if isinstance(places, Listing) and RowSolver(problem).n_terms > MODEL_TERMS:
-        met = solved_by_leaves(places, values, given.parts, _AT_ONCE, part, seed)
+        met = solved_by_leaves(places, values, side_info.parts, _AT_ONCE, part, seed)
         # Of so many candidates few rows are proved: other rows that meet all may be more typical.
         part = part if met is None else clock.part(_PROOF * clock.left)
     found = search(problem, expected, part, seed, brief, met)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
-        rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
-        own = clock.part(min(last, clock.left))
+        rows = rows_from_marginals(
+            found.pair, found.proved, *found.marginals, pairs, places, values, prior
+        )
+        sub_clock = clock.part(min(last, clock.left))
         several = None
-        with suppress(NotCovered), own.cut_short():
-            several = several_datasets(
-                problem.evidence, pairs, values, given, found, rows, own, seed
+        with suppress(NotCovered), sub_clock.cut_short():
+            several = posterior_of_assignments(
+                problem.evidence, pairs, values, side_info, found, rows, sub_clock, seed
             )
         if several is not None:
             return replace(several, numbers=numbers | several.numbers)
@@ -153,7 +164,7 @@ def _answer(
         if not found.misfit and not found.proved.all():
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:
-            found = settled_by(problem, found, expected)
+            found = moved_to_expected(problem, found, expected)
     clock.spare(_TO_WRITE)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
@@ -161,7 +172,7 @@ def _answer(
         numbers["rows_left_open"] += int((found.proved & ~proved).sum())
         found = replace(found, proved=proved)
     marginals = sampled(*found.marginals) if clock.stopped else found.marginals
-    rows = placed_rows(found.pair, found.proved, *marginals, pairs, places, values, prior)
+    rows = rows_from_marginals(found.pair, found.proved, *marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
     # Worlds do not know of a population which of the values that no tree tells apart are likely.
     far = distance_from_worlds(rows, values, clock, seed) if prior is None else None
@@ -171,8 +182,8 @@ def _answer(
 
 
 def _unlisted(
-    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
-    numbers: dict[str, Any], why: str, clock: Clock, seed: int,
+    evidence: KnownDraws, geometry: Geometry, values: ValueIndex,
+    side_info: SideInformation, numbers: dict[str, Any], why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Rebuild the rows where the grid is too large to list.
 
@@ -181,30 +192,32 @@ def _unlisted(
     """
     try:
         clock.once(compile_loops)
-        domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
+        domains = Domains.of(evidence, None if side_info.parts is None else side_info.parts.group)
     except GridTooLarge:
-        refuse_unlisted(geometry, given)
-        classes = classes_of(evidence, given.parts, None, clock, seed)
-        walked = rows_walked(evidence, values, given, None, classes, why, clock, seed)
+        refuse_unlisted(geometry, side_info)
+        classes = classes_of(evidence, side_info.parts, None, clock, seed)
+        walked = rows_walked(evidence, values, side_info, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far, missed = f"generated: {why}", None, None, np.inf
     clock.tell(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         first = None
         if not (domains.promising or domains.rules):
-            first = classes_of(evidence, given.parts, domains, clock, seed, early=True)
+            first = classes_of(evidence, side_info.parts, domains, clock, seed, early=True)
         listing = _candidates(domains, first, numbers, clock)
         if listing.complete.all():
             problem = listing.problem.narrowed(clock)
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
-            answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
-            answer = rows_between(answer, evidence, domains, given, clock)
+            answer = _answer(
+                problem, listing.pairs, listing, values, side_info, numbers, clock, seed
+            )
+            answer = rows_between(answer, evidence, domains, side_info, clock)
             return replace(answer, cells=cells)
-        refuse_unlisted(geometry, given)
+        refuse_unlisted(geometry, side_info)
         if domains.boxes.compared:
-            classes = classes_of(evidence, given.parts, domains, clock, seed, first)
-            walked = rows_walked(evidence, values, given, domains, classes, why, clock, seed)
-            walked = rows_between(walked, evidence, domains, given, clock)
+            classes = classes_of(evidence, side_info.parts, domains, clock, seed, first)
+            walked = rows_walked(evidence, values, side_info, domains, classes, why, clock, seed)
+            walked = rows_between(walked, evidence, domains, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             missed = walked.numbers.get("missed_by_walk", 0)
@@ -215,7 +228,7 @@ def _unlisted(
         raise OutOfTime
     clock.spare(_TO_WRITE)
     if best is None or best.misfit:
-        at_hand = rows_at_hand(domains, values)
+        at_hand = fallback_rows(domains, values)
         if best is None or at_hand.misfit < missed:
             best, far = at_hand, None
     return Answer(

@@ -7,18 +7,18 @@ from functools import partial
 
 import numpy as np
 
+from treeleak.attacks.known_draws.candidate_pruning import fewer, fit_likely, likely_candidates
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.entropy import entropy_left
-from treeleak.attacks.known_draws.likely import fewer, fit_likely, likely_candidates
-from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.rows_from_marginals import Places, typicality
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 _FIRST, _SECOND = 60, 800
 """Evaluations with all candidates, and with the few of a repair or a proof."""
@@ -44,7 +44,7 @@ _OPEN = np.log(2.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Assignment:
     """The best assignment so far."""
 
     pair: IntArray
@@ -65,22 +65,22 @@ class _Seen:
     """The best assignment that any fit came by: a fit goes on, and may end with a worse one."""
 
     clock: Clock
-    settled: BoolArray
+    decided: BoolArray
     """Shape (n_rows,). Rows that are settled before any fit."""
     fits: int = 0
-    best: Found | None = None
+    best: Assignment | None = None
     several: bool = False
 
-    def tell(self, problem: RowProblem, fit: Fit) -> None:
+    def report(self, problem: RowProblem, fit: Fit) -> None:
         """Take note of an evaluation."""
         self.fits += 1
         if self.best is None or fit.misfit < self.best.misfit:
-            pair, none = problem.complete(fit.choice), np.zeros_like(self.settled)
-            self.best = Found(pair, fit.misfit, self.settled, none, (problem, fit.u))
+            pair, none = problem.complete(fit.choice), np.zeros_like(self.decided)
+            self.best = Assignment(pair, fit.misfit, self.decided, none, (problem, fit.u))
         self.clock.record(fit.misfit)
         self.clock.tell("fitting the rows", min(0.9, self.fits / 1000), self.best.misfit)
 
-    def or_better(self, found: Found) -> Found:
+    def or_better(self, found: Assignment) -> Assignment:
         """Return what was found, with the rows seen where they miss fewer counts."""
         if self.best is None or self.best.misfit >= found.misfit:
             return found
@@ -94,7 +94,7 @@ def search(
     seed: int,
     brief: float | None = None,
     met: IntArray | None = None,
-) -> Found:
+) -> Assignment:
     """Choose a candidate for every open row, and say how sure that is.
 
     ``brief``: seconds after which to leave off where the counts leave several datasets for sure.
@@ -102,14 +102,14 @@ def search(
 
     Raises OutOfTime if the time is up before the first evaluation ends.
     """
-    settled = problem.settled >= 0
+    decided = problem.fixed_pair >= 0
     if not problem.n_open:
-        none = np.zeros_like(settled)
-        return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
-    seen = _Seen(clock, settled)
+        none = np.zeros_like(decided)
+        return Assignment(problem.fixed_pair, 0, decided, none, (problem, np.zeros(0)))
+    seen = _Seen(clock, decided)
     if met is not None:
         even = 1.0 / np.diff(problem.start)[problem.owner]
-        seen.best = Found(met, 0, settled, np.zeros_like(settled), (problem, even))
+        seen.best = Assignment(met, 0, decided, np.zeros_like(decided), (problem, even))
         clock.record(0)
     # What lies between two looks at the clock may take long.
     found = None
@@ -124,27 +124,29 @@ def search(
 def _searched(
     problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int, seen: _Seen,
     brief: float | None,
-) -> Found:  # fmt: skip
+) -> Assignment:  # fmt: skip
     """Search until every count is met or the clock stops."""
-    settled = problem.settled >= 0
-    none = np.zeros_like(settled)
-    first = fit(problem, clock, evaluations=_FIRST, tell=partial(seen.tell, problem))
+    decided = problem.fixed_pair >= 0
+    none = np.zeros_like(decided)
+    first = fit(problem, clock, evaluations=_FIRST, report=partial(seen.report, problem))
     if brief is not None:
         least = _OPEN * problem.n_open
         seen.several = clearly_less(least, entropy_left(problem, first.u, least))
         clock = clock.part(brief) if seen.several else clock
-    best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
+    best = Assignment(
+        problem.complete(first.choice), first.misfit, decided, none, (problem, first.u)
+    )
     best = seen.or_better(best)
     likely_now = likely_candidates(problem, first.u, _HARDLY)
     prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)
     if not best.misfit:
         return prove(best, multipliers=first.multipliers)
-    likely, last = fit_likely(problem, first, expected, clock, seen.tell)
+    likely, last = fit_likely(problem, first, expected, clock, seen.report)
     if last is None:
-        best = Found(likely.settled, 0, settled, none, (likely, np.zeros(0)))
+        best = Assignment(likely.fixed_pair, 0, decided, none, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
     pair = likely.complete(last.choice)
-    best = Found(pair, last.misfit, settled, none, (likely, last.u))
+    best = Assignment(pair, last.misfit, decided, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
     few, u = _to_sharpen(likely, last.u)
     attempt = 0
@@ -161,12 +163,12 @@ def _searched(
 
 def _proved(
     problem: RowProblem,
-    found: Found,
+    found: Assignment,
     likely: BoolArray,
     multipliers: FloatArray,
     clock: Clock,
     seed: int,
-) -> Found:
+) -> Assignment:
     """Say which rows of an assignment that meets every count stand in all that do.
 
     ``likely`` are the candidates with which the search for a proof begins.
@@ -182,7 +184,7 @@ def _proved(
             same, done = solver.always(choice, clock, _PROOF, seed)
             if done:
                 certain |= same
-    proved, left_open = problem.settled >= 0, np.zeros_like(found.proved)
+    proved, left_open = problem.fixed_pair >= 0, np.zeros_like(found.proved)
     proved[problem.rows[certain]] = left_open[problem.rows[~same]] = True
     return replace(found, proved=proved, left_open=left_open)
 
@@ -207,20 +209,20 @@ def _certain(
 
 def _to_sharpen(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
     """Set unlikely candidates aside, but none where each row would have one left."""
-    few, own = fewer(problem, u, _HARDLY)
-    return (few, own) if few.n_open else (problem, u)
+    few, fitted = fewer(problem, u, _HARDLY)
+    return (few, fitted) if few.n_open else (problem, u)
 
 
 def _sharpened(
     likely: RowProblem,
     u: FloatArray,
     multipliers: FloatArray,
-    best: Found,
+    best: Assignment,
     expected: FloatArray | None,
     effort: int,
     clock: Clock,
     seen: _Seen,
-) -> Found:
+) -> Assignment:
     """Turn the reaction on step by step; each step is a convex fit near the last one.
 
     The prior of a candidate is how many rows are there by now, as the rows of a table resemble
@@ -235,7 +237,7 @@ def _sharpened(
             reference += alpha * reaction(likely, u)
         f = fit(
             likely, clock, reference=reference, start=multipliers,
-            evaluations=_EVALUATIONS * effort, tell=partial(seen.tell, likely),
+            evaluations=_EVALUATIONS * effort, report=partial(seen.report, likely),
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
@@ -252,15 +254,15 @@ def _sharpened(
 
 def _repaired(
     problem: RowProblem,
-    best: Found,
+    best: Assignment,
     expected: FloatArray | None,
     clock: Clock,
     seed: int,
     seen: _Seen,
-) -> Found:
+) -> Assignment:
     """Open the rows at which counts are missed, hold the others, and solve for those."""
     stage = "repairing the rows at which counts are missed"
-    shares, opened = iter(_SUSPECT), 0
+    shares, n_released = iter(_SUSPECT), 0
     while best.misfit and not clock.stopped:
         choice = problem.descended(problem.columns_of(best.pair), clock)
         if (misfit := problem.misfit(choice)) < best.misfit:
@@ -271,20 +273,22 @@ def _repaired(
             break
         clock.tell(stage, 0.9, best.misfit)
         suspect = problem.suspicion(choice) >= share
-        if suspect.sum() <= max(opened, 1):
+        if suspect.sum() <= max(n_released, 1):
             continue
-        opened = int(suspect.sum())
+        n_released = int(suspect.sum())
         held = problem.column == choice[problem.owner]
         alive = suspect[problem.owner] | held
-        pair, misfit = _opened(problem, alive, best, expected, clock, seed, seen)
+        pair, misfit = _solved_open_rows(problem, alive, best, expected, clock, seed, seen)
         if misfit < best.misfit:
             best = replace(best, pair=pair, misfit=misfit)
             clock.record(misfit)
-            shares, opened = iter(_SUSPECT), 0
+            shares, n_released = iter(_SUSPECT), 0
     return best
 
 
-def _solved(problem: RowProblem, best: Found, work: float, clock: Clock, seed: int) -> Found:
+def _solved(
+    problem: RowProblem, best: Assignment, work: float, clock: Clock, seed: int
+) -> Assignment:
     """Ask the integer solver for rows that meet every count, where it can hold the problem."""
     solver = RowSolver(problem)
     if not best.misfit or solver.n_terms > MODEL_TERMS or clock.stopped:
@@ -296,7 +300,7 @@ def _solved(problem: RowProblem, best: Found, work: float, clock: Clock, seed: i
     return replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
 
 
-def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found:
+def _combined(likely: RowProblem, best: Assignment, clock: Clock, seed: int) -> Assignment:
     """Look for whole rows among the candidates that stayed believable while sharpening."""
     marginals, u = best.marginals
     if not best.misfit or marginals is not likely:
@@ -316,15 +320,15 @@ def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found
     return best
 
 
-def _opened(
-    problem: RowProblem, alive: BoolArray, best: Found, expected: FloatArray | None, clock: Clock,
-    seed: int, seen: _Seen,
+def _solved_open_rows(
+    problem: RowProblem, alive: BoolArray, best: Assignment, expected: FloatArray | None,
+    clock: Clock, seed: int, seen: _Seen,
 ) -> tuple[IntArray, int]:  # fmt: skip
     """Choose among some candidates: by a fit, the integer solver, or the reaction once more."""
     try:
         part = problem.only(alive).narrowed(clock)
         if not part.n_open:
-            return part.settled, 0
+            return part.fixed_pair, 0
         f = fit(part, clock, evaluations=_SECOND)
         solver = RowSolver(part)
         if f.misfit and solver.n_terms <= MODEL_TERMS:
@@ -345,29 +349,29 @@ _NO_CHANCE = 1e-9
 """Least probability of a candidate, when those of a choice are weighed against each other."""
 
 
-def settled_by(problem: RowProblem, found: Found, expected: FloatArray) -> Found:
+def moved_to_expected(problem: RowProblem, found: Assignment, expected: FloatArray) -> Assignment:
     """Move rows to where the population expects them, as far as that changes no count."""
     rest = _undecided(problem, found)
     choice = rest.likeliest(rest.columns_of(found.pair), expected[rest.pair])
     return replace(found, pair=rest.complete(choice))
 
 
-def _undecided(problem: RowProblem, found: Found) -> RowProblem:
+def _undecided(problem: RowProblem, found: Assignment) -> RowProblem:
     """What is left with the proved rows in their places."""
-    own = problem.column == problem.columns_of(found.pair)[problem.owner]
-    return problem.only(own | ~found.proved[problem.rows[problem.owner]])
+    is_chosen = problem.column == problem.columns_of(found.pair)[problem.owner]
+    return problem.only(is_chosen | ~found.proved[problem.rows[problem.owner]])
 
 
 def typical(
     problem: RowProblem,
-    found: Found,
+    found: Assignment,
     expected: FloatArray | None,
     pairs: Pairs,
     places: Places,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
-) -> Found:
+) -> Assignment:
     """Where several assignments meet every count: prefer rows that resemble the others.
 
     Or, where it is known, the population.
@@ -385,10 +389,10 @@ def typical(
     )  # fmt: skip
     if not f.misfit:
         return replace(found, pair=rest.complete(f.choice), marginals=(rest, f.u))
-    own = rest.column == rest.columns_of(found.pair)[rest.owner]
+    is_chosen = rest.column == rest.columns_of(found.pair)[rest.owner]
     # Few candidates first: what is found there is where the next search begins.
     for share in _BELIEVABLE:
-        part = rest.only(likely_candidates(rest, f.u, share) | own)
+        part = rest.only(likely_candidates(rest, f.u, share) | is_chosen)
         solver = RowSolver(part)
         if not part.n_open or solver.n_terms > MODEL_TERMS:
             continue

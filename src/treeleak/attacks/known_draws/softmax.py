@@ -59,7 +59,7 @@ class Softmax:
         met = self._met(x) if any(map(len, whole)) else none
         jobs = [partial(self._part, listed[i], whole[i], score, met) for i in range(len(listed))]
         values, *sums = zip(*run_all(jobs, pool=pool), strict=True)
-        n, d, by_column = (np.sum(own, axis=0) for own in sums)
+        n, d, by_column = (np.sum(terms, axis=0) for terms in sums)
         if len(met):
             n_trees = len(p.draws)
             n += np.bincount(p.equation.ravel(), by_column[:n_trees].ravel(), len(n))

@@ -12,7 +12,7 @@ from treeleak.core.compiled import njit
 
 @njit(fastmath=True)
 def fit_rows(
-    own_rows: Any,
+    row_numbers: Any,
     rows: Candidates,
     score: Any,
     reference: Any,
@@ -23,7 +23,7 @@ def fit_rows(
 ) -> Any:
     """Softmax over the candidates of some rows, and the counts to be expected from them.
 
-    ``own_rows``: which. ``reference`` holds the logits without any count, ``score[b, e]`` what b
+    ``row_numbers``: which. ``reference`` holds the logits without any count, ``score[b, e]`` what b
     draws in equation e add. Returns the sum of the log-normalisers.
     """
     start, column, equation, _, draws, n_classes = rows
@@ -31,16 +31,16 @@ def fit_rows(
     column, equation = column.view(np.uint32), equation.view(np.uint32)
     n_trees = len(draws)
     most = 0
-    for k in own_rows:
+    for k in row_numbers:
         most = max(most, start[k + 1] - start[k])
     logit = np.empty(most, dtype=np.float64)
     likely = np.empty(most, dtype=np.int64)
     # Of distinct rows, as of draws: to divide for the leaf of each would take most of the time.
     distinct = np.zeros(len(expected))
     total = 0.0
-    for k in own_rows:
+    for k in row_numbers:
         s, size = start[k], start[k + 1] - start[k]
-        own = column[s : s + size]
+        columns = column[s : s + size]
         for i in range(size):
             logit[i] = reference[s + i]
         for t in range(n_trees):
@@ -48,7 +48,7 @@ def fit_rows(
             if b:
                 gain, place = score[b], equation[t]
                 for i in range(size):
-                    logit[i] += gain[place[own[i]]]
+                    logit[i] += gain[place[columns[i]]]
         top = 0
         for i in range(1, size):
             if logit[i] > logit[top]:
@@ -73,7 +73,7 @@ def fit_rows(
             if b:
                 place = equation[t]
                 for x in range(n_likely):
-                    e = place[own[likely[x]]]
+                    e = place[columns[likely[x]]]
                     expected[e] += b * logit[likely[x]]
                     distinct[e] += logit[likely[x]]
     for e in range(len(distinct)):
@@ -82,7 +82,9 @@ def fit_rows(
 
 
 @njit(fastmath=True)
-def soften(own_rows: Any, rows: Candidates, logit: Any, reference: Any, u: Any, best: Any) -> Any:
+def soften(
+    row_numbers: Any, rows: Candidates, logit: Any, reference: Any, u: Any, best: Any
+) -> Any:
     """Softmax over the candidates of some rows whose scores are there, column by column.
 
     ``logit``, shape (n_own, n_columns): what counts add; becomes the probabilities, 0 for columns
@@ -90,13 +92,13 @@ def soften(own_rows: Any, rows: Candidates, logit: Any, reference: Any, u: Any, 
     """
     start, column = rows.start, rows.column.view(np.uint32)
     total = 0.0
-    for r in range(len(own_rows)):
-        k = own_rows[r]
+    for r in range(len(row_numbers)):
+        k = row_numbers[r]
         s, size = start[k], start[k + 1] - start[k]
-        own, p, line = column[s : s + size], u[s : s + size], logit[r]
+        columns, p, line = column[s : s + size], u[s : s + size], logit[r]
         top = 0
         for i in range(size):
-            p[i] = line[own[i]] + reference[s + i]
+            p[i] = line[columns[i]] + reference[s + i]
             if p[i] > p[top]:
                 top = i
         best[k] = s + top
@@ -109,5 +111,5 @@ def soften(own_rows: Any, rows: Candidates, logit: Any, reference: Any, u: Any, 
         line[:] = 0.0
         for i in range(size):
             p[i] /= z
-            line[own[i]] = p[i]
+            line[columns[i]] = p[i]
     return total

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.known_draws.beliefs import (
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
+from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
     compile_beliefs,
     places_by_leaves,
@@ -21,21 +22,20 @@ from treeleak.attacks.known_draws.beliefs import (
 from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
-from treeleak.attacks.known_draws.spans import walled
-from treeleak.attacks.large_grid.attempts import takes_long
-from treeleak.attacks.large_grid.middles import say_more
+from treeleak.attacks.large_grid.bayes_estimate import estimate_between_thresholds
+from treeleak.attacks.large_grid.midpoint_constraints import say_more
+from treeleak.attacks.large_grid.restarts import takes_long
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
-from treeleak.attacks.large_grid.settling import settled_between
-from treeleak.attacks.large_grid.walkers import Found, Walker
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
-from treeleak.side_information.given import Given, KnownParts
+from treeleak.side_information.side_information import KnownParts, SideInformation
 
 _WALKERS = 2
 """Walks between thresholds, side by side."""
@@ -47,42 +47,42 @@ from them; and the shares for classes and for places by what leaves count."""
 
 
 def rows_walked(
-    evidence: KnownDraws, values: Values, given: Given,
+    evidence: KnownDraws, values: ValueIndex, side_info: SideInformation,
     domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
     # What walks come to is worse than a guess, where only one choice of classes meets all.
     open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
     constraints = RowConstraints.of_known(
-        evidence, evidence.geometry, classes.label, open_label, given.parts
+        evidence, evidence.geometry, classes.label, open_label, side_info.parts
     )
     narrow: Narrow = unchanged
     if domains is not None:
         with suppress(GridTooLarge):
             domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
-            constraints = walled(constraints, domains)
+            constraints = restrict_to_domains(constraints, domains)
             narrow = partial(_assumed, domains)
         if takes_long(constraints):
-            constraints = _led(constraints, domains, classes, given.parts, clock)
+            constraints = _led(constraints, domains, classes, side_info.parts, clock)
     answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
     return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
 
 
 def rows_between(
-    answer: Answer, evidence: KnownDraws, domains: Domains, given: Given, clock: Clock
+    answer: Answer, evidence: KnownDraws, domains: Domains, side_info: SideInformation, clock: Clock
 ) -> Answer:
     """Let rows that meet every count walk on to where thresholds lie halfway between values.
 
     Rows that are proved stay in their leaves. Walks know of no rules between columns and of no
     population: there, rows stay, and where no column holds numbers.
     """
-    if answer.status != "feasible" or domains.rules or given.population is not None:
+    if answer.status != "feasible" or domains.rules or side_info.population is not None:
         return answer
     parts = evidence.geometry.parts
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
     with suppress(GridTooLarge), clock.cut_short():
-        return _between(answer, evidence, domains, given.parts, clock)
+        return _between(answer, evidence, domains, side_info.parts, clock)
     return answer
 
 
@@ -95,10 +95,10 @@ def _between(
     constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, parts)
     if not say_more(constraints):
         return answer
-    constraints = walled(constraints, domains, rows.proved, places[:, :-1])
+    constraints = restrict_to_domains(constraints, domains, rows.proved, places[:, :-1])
     walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
-    found = Found.of(walkers, walkers[0], 0)
-    moved = settled_between(found, values, constraints, clock, "rebuilding the rows")
+    found = WalkResult.of(walkers, walkers[0], 0)
+    moved = estimate_between_thresholds(found, values, constraints, clock, "rebuilding the rows")
     if moved is not None:
         nearer, far = moved
         # Cold walks are surer than they may be. By the counts alone, another value has at most
@@ -111,7 +111,7 @@ def _between(
     return replace(answer, rows=(rows,), expected_distance=far)
 
 
-def _within_leaves(rows: Rows, values: Values, constraints: RowConstraints) -> Rows:
+def _within_leaves(rows: Rows, values: ValueIndex, constraints: RowConstraints) -> Rows:
     """Say how often other datasets that meet the counts have a value where a row's leaves leave it.
 
     Rows stay as they are if no other datasets are known.
@@ -157,9 +157,9 @@ def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
     other[np.arange(len(other)), classes.label] = False
     if not other.any():
         return domains
-    own = replace(domains, bits=domains.bits.copy())
-    own.bits[other] = 0
-    return domains if own.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else own
+    narrowed = replace(domains, bits=domains.bits.copy())
+    narrowed.bits[other] = 0
+    return domains if narrowed.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else narrowed
 
 
 def _assumed(
@@ -171,10 +171,13 @@ def _assumed(
     """
     rng = np.random.default_rng(0)
     for _ in range(_FEWER):
-        own = domains.assuming(leaves)
+        assumed = domains.assuming(leaves)
         some = np.asarray((leaves >= 0).any(axis=1))
-        if own.narrow(clock, some) < 0 and own.classes[own.evidence.drawn].any(axis=1).all():
-            return walled(constraints, own)
+        if (
+            assumed.narrow(clock, some) < 0
+            and assumed.classes[assumed.evidence.drawn].any(axis=1).all()
+        ):
+            return restrict_to_domains(constraints, assumed)
         leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
     return None
 
@@ -200,7 +203,7 @@ def classes_of(
     if before is not None and (before.sure.any() or not known.any()):
         return before
 
-    def heard(mended: Mended) -> Guess | None:
+    def by_leaves(mended: Mended) -> Guess | None:
         if domains is None or before is not None:
             return None
         beliefs = _beliefs(domains, parts, possible, clock)
@@ -208,7 +211,7 @@ def classes_of(
         return None if beliefs is None else classes_by_leaves(beliefs, mended, part)
 
     part = clock.part(0.0 if early else _LABELS * clock.left)
-    return find_classes(evidence, possible, part, seed, heard)
+    return find_classes(evidence, possible, part, seed, by_leaves)
 
 
 def _beliefs(

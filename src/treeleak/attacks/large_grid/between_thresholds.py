@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.large_grid.middle_kernels import Standing, walk_between
-from treeleak.attacks.large_grid.middles import Middles
-from treeleak.attacks.large_grid.name_kernels import rename
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
+from treeleak.attacks.large_grid.midpoint_kernels import Standing, walk_between
+from treeleak.attacks.large_grid.relabel_kernels import relabel_column_values
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import IntArray
@@ -61,7 +61,11 @@ _MISSING = _Cooling((0.6, 1.5), (0.3, 1.0), np.inf, 20)
 
 
 def drawn_between(
-    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
+    constraint: MidpointConstraints,
+    walkers: list[Walker],
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
 ) -> list[IntArray]:
     """Let rows that meet the counts walk to where thresholds lie halfway between their values.
 
@@ -69,43 +73,49 @@ def drawn_between(
     numbered over all attributes, the class last. They miss a few counts where rows may change
     places. None where thresholds are no such middles, or the time is too short.
     """
-    states, drawn = _standing(middles, walkers), list[tuple[float, IntArray]]()
+    states, drawn = _standing(constraint, walkers), list[tuple[float, IntArray]]()
     # Where rows have places, they miss no count, and break fewer tests than before.
     cooling, missed, broken = _IN_PLACE, 0.0, float(states[0].total[1] - 1)
     limit = max(_AS_LONG * clock.seconds, _BRIEF)
     if constraints.exchangeable:
-        cooling, broken, limit = _MET, _TRUSTED * middles.tests, np.inf
-        missed = _MISSED * constraints.n_rows * len(middles.splits.root)
+        cooling, broken, limit = _MET, _TRUSTED * constraint.tests, np.inf
+        missed = _MISSED * constraints.n_rows * len(constraint.splits.root)
     part, due = clock.part(min(_SHARE * clock.left, limit)), _COLD
-    for done in _walked(middles, states, constraints, cooling, part):
+    for done in _walked(constraint, states, constraints, cooling, part):
         if done > due:
             due += (1 - _COLD) / _NOTED
             near = [s for s in states if constraints.exchangeable or not s.total[0]]
-            drawn += [(_energy(s), middles.places(s)) for s in near]
+            drawn += [(_energy(s), constraint.places(s)) for s in near]
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
-    drawn.sort(key=lambda own: own[0])
-    places = [own for _, own in drawn]
+    drawn.sort(key=lambda sample: sample[0])
+    places = [sample for _, sample in drawn]
     there = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
-    return places if there and places and middles.misfit(places[0], constraints) <= missed else []
+    return (
+        places if there and places and constraint.misfit(places[0], constraints) <= missed else []
+    )
 
 
 def nearer(
-    middles: Middles, walkers: list[Walker], constraints: RowConstraints, clock: Clock, stage: str
+    constraint: MidpointConstraints,
+    walkers: list[Walker],
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
 ) -> list[IntArray]:
     """Let rows that miss counts walk on, now to where thresholds lie halfway between their values.
 
     Returns the rows of each walker, those first that miss least: finer atoms, numbered over all
     attributes, the class last. None where no more tests are met than before.
     """
-    begun = [Walker.started(constraints, k, w.rows.best) for k, w in enumerate(walkers)]
-    states = _standing(middles, begun)
+    restarted = [Walker.started(constraints, k, w.rows.best) for k, w in enumerate(walkers)]
+    states = _standing(constraint, restarted)
     before = [int(s.total[1]) for s in states]
-    for done in _walked(middles, states, constraints, _MISSING, clock):
+    for done in _walked(constraint, states, constraints, _MISSING, clock):
         least = min(int(s.total[0]) for s in states)
         clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
-    if any(s.total[1] > own for s, own in zip(states, before, strict=True)):
+    if any(s.total[1] > total for s, total in zip(states, before, strict=True)):
         return []
-    return [middles.places(s) for s in sorted(states, key=_energy)]
+    return [constraint.places(s) for s in sorted(states, key=_energy)]
 
 
 def _energy(s: Standing) -> float:
@@ -113,24 +123,26 @@ def _energy(s: Standing) -> float:
     return _MET.price[1] * float(s.total[0]) + _MET.breach[1] * float(s.total[1])
 
 
-def _standing(middles: Middles, walkers: list[Walker]) -> list[Standing]:
-    return [middles.standing(walker, seed) for seed, walker in enumerate(walkers)]
+def _standing(constraint: MidpointConstraints, walkers: list[Walker]) -> list[Standing]:
+    return [constraint.standing(walker, seed) for seed, walker in enumerate(walkers)]
 
 
 def _walked(
-    middles: Middles,
+    constraint: MidpointConstraints,
     states: list[Standing],
     constraints: RowConstraints,
     cooling: _Cooling,
     clock: Clock,
 ) -> Iterator[float]:
     """Let datasets walk while they cool down; say after each step how much is done."""
-    known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
-    flat = middles.log_share(states[0], constraints.n_classes)
-    clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
-    named = middles.listed if constraints.exchangeable else middles.listed[:0]
+    known, rows = constraint.likes(constraints), np.arange(constraints.n_rows)
+    flat = constraint.log_share(states[0], constraints.n_classes)
+    clock.once(partial(walk_between, constraint.splits, states[0], flat, rows, 0, 1.0, 1.0))
+    named = constraint.listed if constraints.exchangeable else constraint.listed[:0]
     if len(named):
-        clock.once(partial(rename, middles.splits, states[0], named[:0], 1.0, 1.0))
+        clock.once(
+            partial(relabel_column_values, constraint.splits, states[0], named[:0], 1.0, 1.0)
+        )
     wanted, step = cooling.moves * len(states[0].open), 0
     moves = min(wanted, _AT_ONCE)
     begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0
@@ -141,11 +153,13 @@ def _walked(
         for s in states:
             likes = (known, rows)
             if known is None:
-                likes = (middles.log_share(s, constraints.n_classes), s.label)
-            walks.append(partial(walk_between, middles.splits, s, *likes, moves, *law))
+                likes = (constraint.log_share(s, constraints.n_classes), s.label)
+            walks.append(partial(walk_between, constraint.splits, s, *likes, moves, *law))
         run_all(walks)
         if len(named) and step % _NAMES == 0:
-            run_all([partial(rename, middles.splits, s, named, *law) for s in states])
+            run_all(
+                [partial(relabel_column_values, constraint.splits, s, named, *law) for s in states]
+            )
         yield done
         step += 1
         done = max(step * moves / (cooling.steps * wanted), (clock.seconds - begin) / limit)

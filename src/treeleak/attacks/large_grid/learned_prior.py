@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.walk_kernels import Likes
+from treeleak.attacks.large_grid.walk_kernels import LogPriorTables
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 
@@ -24,7 +24,7 @@ _DOUBT = 2.0
 
 def learned(
     constraints: RowConstraints, samples: Sequence[NDArray[np.int32]], labels: Sequence[IntArray]
-) -> Likes:
+) -> LogPriorTables:
     """Fit what rows are like to datasets.
 
     ``samples``, shape (n_rows, n_attributes): atoms. ``labels``: shape (n_rows,).
@@ -35,10 +35,10 @@ def learned(
     bin_, within = np.zeros(start[-1], dtype=np.int64), np.zeros(start[-1])
     radix = []
     for a in range(len(start) - 1):
-        own = slice(start[a], start[a + 1])
+        columns = slice(start[a], start[a + 1])
         times = np.bincount(rows[:, a], minlength=start[a + 1] - start[a]).astype(float)
-        bin_[own], within[own] = _binned(share * times)
-        radix.append(int(bin_[own].max(initial=0)) + 1)
+        bin_[columns], within[columns] = _binned(share * times)
+        radix.append(int(bin_[columns].max(initial=0)) + 1)
     binned = np.column_stack([bin_[start[:-1] + rows], label])
     sizes = np.ones(sum(radix) + constraints.n_classes)
     tree = TreePrior.fitted(
@@ -47,7 +47,7 @@ def learned(
     return _laid_out(constraints, tree, np.array(radix), bin_, within)
 
 
-def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> Likes:
+def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> LogPriorTables:
     """Prefer, row by row, atoms that cost little; ``cost`` has the shape (n_rows, n_atoms)."""
     log_share = (-strength * (cost - cost.min(axis=1, keepdims=True))).astype(np.float32)
     line = np.arange(constraints.n_rows, dtype=np.int32)
@@ -63,8 +63,8 @@ def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
     wanted = np.minimum((rank * _BINS).astype(np.int64), _BINS - 1)
     bin_ = np.unique(wanted, return_inverse=True)[1].ravel()
     size = np.bincount(bin_)[bin_]
-    own = times + _DOUBT / size
-    return bin_, np.log(own / np.bincount(bin_, own)[bin_])
+    smoothed = times + _DOUBT / size
+    return bin_, np.log(smoothed / np.bincount(bin_, smoothed)[bin_])
 
 
 def _laid_out(
@@ -73,32 +73,32 @@ def _laid_out(
     radix: IntArray,
     bin_: IntArray,
     within: FloatArray,
-) -> Likes:
+) -> LogPriorTables:
     """Lay a tree out as pairs of neighbours, each with log P(a, b) / (P(a) P(b))."""
     start, n_attributes = constraints.masks.start, len(radix)
     marginal = _marginals(tree)
     neighbours: list[list[tuple[int, FloatArray]]] = [[] for _ in range(n_attributes)]
     log_share = np.tile(within.astype(np.float32), (constraints.n_classes, 1))
     for a in range(n_attributes):
-        own = slice(start[a], start[a + 1])
-        log_share[:, own] += np.log(marginal[a])[bin_[own]]
+        columns = slice(start[a], start[a + 1])
+        log_share[:, columns] += np.log(marginal[a])[bin_[columns]]
         up = int(tree.parent[a])
         if up < 0:
             continue
         ratio = tree.log_share[a] - np.log(marginal[a])
         if up == n_attributes:
-            log_share[:, own] += ratio[:, bin_[own]]
+            log_share[:, columns] += ratio[:, bin_[columns]]
         else:
             neighbours[a].append((up, ratio.T))
             neighbours[up].append((a, ratio))
     most, widest = max(max(map(len, neighbours), default=0), 1), int(radix.max(initial=1))
     neighbour = np.full((n_attributes, most), -1, dtype=np.int32)
     coupling = np.zeros((n_attributes, most, widest, widest), dtype=np.float32)
-    for a, own_neighbours in enumerate(neighbours):
-        for q, (other, table) in enumerate(own_neighbours):
+    for a, adjacent in enumerate(neighbours):
+        for q, (other, table) in enumerate(adjacent):
             neighbour[a, q] = other
             coupling[a, q, : table.shape[0], : table.shape[1]] = table
-    return Likes(
+    return LogPriorTables(
         log_share, constraints.label.astype(np.int32), bin_.astype(np.int32), neighbour, coupling
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
 
 
@@ -33,7 +33,7 @@ class Medians:
     its row, in the trees that drew it, leave it; 0 where nothing is believed."""
 
 
-def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: Values) -> Medians:
+def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: ValueIndex) -> Medians:
     """Put numbers at the median of what is believed of a row and of where walks have it.
 
     Beliefs count as much as all walks. ``walks``: rows as in :class:`Medians`.
@@ -46,14 +46,14 @@ def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: Valu
     free = np.flatnonzero((constraints.held < 0).all(axis=0)).tolist()
     for a in free:
         if isinstance(values.parts[a].attribute, (Numeric, Ordinal)):
-            own = slice(start[a], start[a + 1])
-            share = believed[:, own].copy()
+            columns = slice(start[a], start[a + 1])
+            share = believed[:, columns].copy()
             for walk in walks:
-                share[row, walk[:, a] - own.start] += 1 / len(walks)
-            value = values.table(a)[values.first[own] - values.start[a], 0]
+                share[row, walk[:, a] - columns.start] += 1 / len(walks)
+            value = values.table(a)[values.first[columns] - values.start[a], 0]
             order = np.argsort(value, kind="stable")
             below = (share[:, order].cumsum(axis=1) < 1.0).sum(axis=1)
-            best[:, a] = own.start + order[np.minimum(below, len(order) - 1)]
+            best[:, a] = columns.start + order[np.minimum(below, len(order) - 1)]
     places = (best - start[:-1])[:, :-1].astype(np.int32)
     low, high = constraints.masks.around(places, constraints.draws > 0)
     for a in free:

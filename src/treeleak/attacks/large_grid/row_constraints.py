@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Trees
+from treeleak.attacks.large_grid.walk_kernels import Counts, LogPriorTables, Trees
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.memory import require
 from treeleak.core.private import dataclass
@@ -21,7 +21,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes
 from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 _BELIEVED, _UNLIKELY = 0.5, 1e-6
 """Share of what is taken to be probable that rows are held to, and least probability."""
@@ -59,7 +59,7 @@ class RowConstraints:
     span: IntArray | None = None
     """Shape (2, n_rows, n_attributes). Lowest and highest atom that rows may have, where that is
     known."""
-    settled: BoolArray | None = None
+    decided: BoolArray | None = None
     """Shape (n_rows, n_trees). Trees in which that leaves a row one leaf."""
     probable: NDArray[np.float32] | None = None
     """Shape (n_rows, n_atoms). How probable atoms are taken to be of each row, where rows begin;
@@ -122,10 +122,10 @@ class RowConstraints:
         if parts is not None:
             edges = np.append(0, np.cumsum(geometry.radix))
             for a, part in enumerate(geometry.parts):
-                own = parts.allowed[:, edges[a] : edges[a + 1]]
+                allowed = parts.allowed[:, edges[a] : edges[a + 1]]
                 # Known parts that differ in the class alone have atoms of the same values.
-                told = (own.sum(axis=1) == 1) | isinstance(part.attribute, Joint)
-                held[:, a] = np.where(told, own.argmax(axis=1), -1)[parts.group]
+                known = (allowed.sum(axis=1) == 1) | isinstance(part.attribute, Joint)
+                held[:, a] = np.where(known, allowed.argmax(axis=1), -1)[parts.group]
         draws = np.pad(evidence.draws.T.astype(np.int32), ((0, 0), (0, n_behind)))
         # Trees behind those that drew count nothing here: what they say is held fast.
         equation = np.arange((n_leaves + n_more) * n_classes).reshape(-1, n_classes)
@@ -155,7 +155,9 @@ class RowConstraints:
         if not (self.exchangeable and len(geometry.release.trees) == 1 and apart):
             return None
         count, box = self.target[self.equation].T, leaf_boxes(geometry)
-        leaf = np.concatenate([np.repeat(np.arange(len(own)), own) for own in count])
+        leaf = np.concatenate(
+            [np.repeat(np.arange(len(leaf_counts)), leaf_counts) for leaf_counts in count]
+        )
         rng, out = np.random.default_rng(seed), []
         for begin, end in pairwise(self.masks.start):
             inside, atoms = box[:, begin:end].nonzero()
@@ -197,11 +199,11 @@ class RowConstraints:
         )  # fmt: skip
 
     @cached_property
-    def flat(self) -> Likes:
+    def flat(self) -> LogPriorTables:
         """No preference for any atom, but for those that are known."""
         n_atoms = int(self.masks.start[-1])
         log_share = np.zeros((1, n_atoms), dtype=np.float32)
-        return Likes(
+        return LogPriorTables(
             log_share,
             np.zeros(self.n_rows, dtype=np.int32),
             np.zeros(n_atoms, dtype=np.int32),
@@ -210,7 +212,7 @@ class RowConstraints:
         )
 
     @cached_property
-    def likely(self) -> Likes:
+    def likely(self) -> LogPriorTables:
         """A preference for atoms that are probable; none if nothing is known of that."""
         if self.probable is None:
             return self.flat
@@ -229,8 +231,10 @@ class RowConstraints:
         """Count rows, given their leaves, numbered from the left."""
         ways, n_classes = self.masks.ways, self.equation.shape[1]
         at = (leaves * n_classes + label[:, None]).ravel()
-        own = np.bincount(at, self.draws.ravel(), ways.shape[0] * n_classes).reshape(-1, n_classes)
-        found = [self._together(ways.T @ own)]
+        leaf_counts = np.bincount(at, self.draws.ravel(), ways.shape[0] * n_classes).reshape(
+            -1, n_classes
+        )
+        found = [self._together(ways.T @ leaf_counts)]
         if self.distinct is not None:
             rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, ways.shape[0])
             found.append(ways.T @ rows[None].T)
@@ -238,8 +242,8 @@ class RowConstraints:
         none = np.zeros(residual.shape)
         span = np.zeros((2, 0, 0), dtype=np.int64) if self.span is None else self.span
         open_draws = self.draws
-        if self.settled is not None:
-            open_draws = np.where(self.settled, 0, self.draws).astype(np.int32)
+        if self.decided is not None:
+            open_draws = np.where(self.decided, 0, self.draws).astype(np.int32)
         return Counts(
             len(self._some_together) > 0, self.distinct is not None, self.closed is not None,
             self.span is not None, self._some_together, self.draws, residual, none, self._walls,
@@ -287,9 +291,9 @@ class RowConstraints:
         m = self.masks
         equation = self.equation[m.row[m.leaf]]
         group = (equation[:, :, None] == equation[:, None, :]).argmax(axis=2)
-        alike = m.ways.T @ (self.whole[m.row] >= 0) > 0
+        mixed = m.ways.T @ (self.whole[m.row] >= 0) > 0
         inner = m.leaf < 0
-        group[inner] = np.where(alike[inner, None], 0, np.arange(group.shape[1]))
+        group[inner] = np.where(mixed[inner, None], 0, np.arange(group.shape[1]))
         return np.asarray(group, dtype=np.int32)
 
     @cached_property
@@ -303,8 +307,8 @@ class RowConstraints:
         m = self.masks
         n = self.target[self.equation[m.row]]
         # Classes that are counted together are under the first of them.
-        own = np.where(self._group[self._leaf_node] == np.arange(n.shape[1]), n, 0)
-        target = [self._together(m.ways.T @ own)]
+        leaf_counts = np.where(self._group[self._leaf_node] == np.arange(n.shape[1]), n, 0)
+        target = [self._together(m.ways.T @ leaf_counts)]
         if self.distinct is not None:
             target.append(m.ways.T @ self.distinct[m.row][:, None])
         return np.rint(np.hstack(target).T).astype(np.int64)

@@ -20,7 +20,7 @@ from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""
@@ -33,7 +33,7 @@ class RowProgram:
     """Constraints on rows as an integer model; classes are as the constraints have them."""
 
     constraints: RowConstraints
-    values: Values
+    values: ValueIndex
 
     @cached_property
     def _encodings(self) -> tuple[Encoding, ...]:
@@ -92,11 +92,13 @@ class RowProgram:
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
         rows = []
-        for k, (c, own, needed) in enumerate(zip(label.tolist(), *open_leaves, strict=True)):
+        for k, (c, leaves_by_tree, needed) in enumerate(
+            zip(label.tolist(), *open_leaves, strict=True)
+        ):
             clock.check()
             row = RowVariables.of(model, self.values, self._encodings, c, self._allowed(k), needed)
             rows.append(row)
-            for t, leaves in own.items():
+            for t, leaves in leaves_by_tree.items():
                 b, here = int(s.draws[k, t]), []
                 for v in leaves:
                     stands = model.new_bool_var("")
@@ -130,18 +132,18 @@ class RowProgram:
         start, size = s.geometry.leaf_start.tolist(), 0
         out, needed = list[dict[int, list[int]]](), list[BoolArray]()
         for k, c in enumerate(label.tolist()):
-            own = {}
+            leaves_by_tree = {}
             for t in np.flatnonzero(s.draws[k]).tolist():
                 where = range(start[t], start[t + 1])
-                own[t] = [
+                leaves_by_tree[t] = [
                     v
                     for v in (where if free[k] else np.unique(visited[:, k, t]).tolist())
                     if self._paths[v] is not None and fits[v, c, s.draws[k, t]]
                     and (closed is None or not closed[k, v])
                 ]  # fmt: skip
-            out.append(own)
-            needed.append(self._needed(own))
-            size += sum(map(len, own.values())) + int(needed[-1].sum())
+            out.append(leaves_by_tree)
+            needed.append(self._needed(leaves_by_tree))
+            size += sum(map(len, leaves_by_tree.values())) + int(needed[-1].sum())
             if size > _MOST:
                 return None
         return out, needed
@@ -178,9 +180,9 @@ class RowProgram:
         """
         s = self.constraints
         b = np.arange(int(s.draws.max(initial=1)) + 1)
-        own = s.target[s.equation]
-        fits = own[:, :, None] >= b
+        counts = s.target[s.equation]
+        fits = counts[:, :, None] >= b
         if s.distinct is not None:
-            n, d = own.sum(axis=1)[:, None], s.distinct[:, None]
+            n, d = counts.sum(axis=1)[:, None], s.distinct[:, None]
             fits &= ~((b > n - d + 1) | ((d == 1) & (b != n)))[:, None, :]
         return np.asarray(fits)

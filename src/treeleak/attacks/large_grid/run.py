@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid.attempts import SEARCH, Attempt, Recent, walkers_at
-from treeleak.attacks.large_grid.middles import say_more
+from treeleak.attacks.large_grid.bayes_estimate import estimate_rows, unweighed
+from treeleak.attacks.large_grid.midpoint_constraints import say_more
+from treeleak.attacks.large_grid.restarts import SEARCH, Attempt, WalkHistory, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.settling import settled, unweighed
-from treeleak.attacks.large_grid.walkers import Found, Walker
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded, short
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
-from treeleak.side_information.given import Given
+from treeleak.partition.value_index import ValueIndex
+from treeleak.side_information.side_information import SideInformation
 
 _AT_ONCE = 10.0
 """Work for the integer solver before any walk, about seconds, where the program is small."""
@@ -49,14 +49,14 @@ def unchanged(constraints: RowConstraints, leaves: IntArray, clock: Clock) -> No
     """Say that nothing follows."""
 
 
-def refuse_unlisted(geometry: Geometry, given: Given) -> None:
+def refuse_unlisted(geometry: Geometry, side_info: SideInformation) -> None:
     """Raise NotCovered if something is given that takes a list of all grid points."""
     if geometry.schema.rules:
         raise NotCovered(
             f"rules between columns on a grid of {short(geometry.n_points)} points: too many to "
             "list"
         )
-    if given.population is not None:
+    if side_info.population is not None:
         raise NotCovered(
             f"a population on a grid of {short(geometry.n_points)} points: too many to list"
         )
@@ -64,7 +64,7 @@ def refuse_unlisted(geometry: Geometry, given: Given) -> None:
 
 def by_walking(
     constraints: RowConstraints,
-    values: Values,
+    values: ValueIndex,
     clock: Clock,
     seed: int,
     why: str,
@@ -81,7 +81,7 @@ def by_walking(
     stage = "rebuilding the rows"
     clock.once(lambda: Walker.started(constraints, 0).walked(0, SEARCH))
     cells = f"generated: {why}"
-    seen: list[Found] = []
+    seen: list[WalkResult] = []
     walking = clock
     if (constraints.exchangeable or constraints.probable is not None) and say_more(constraints):
         walking = clock.part((1 - _BESIDE) * clock.left)
@@ -93,7 +93,7 @@ def by_walking(
     likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     weighed = None
     with clock.cut_short(GRACE):
-        weighed = settled(found, values, constraints, clock, stage)
+        weighed = estimate_rows(found, values, constraints, clock, stage)
     rows, far = weighed or (unweighed(likeliest, found.misfit, values), None)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
@@ -117,9 +117,9 @@ def by_walking(
 
 
 def _walked_until_met(
-    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int,
-    narrow: Narrow, bests: list[Found],
-) -> Found:  # fmt: skip
+    constraints: RowConstraints, values: ValueIndex, clock: Clock, stage: str, seed: int,
+    narrow: Narrow, bests: list[WalkResult],
+) -> WalkResult:  # fmt: skip
     """Let rows walk until they meet every count, or until the clock stops.
 
     ``bests``: holds the best answer so far.
@@ -127,7 +127,7 @@ def _walked_until_met(
     if (begin := constraints.of_one_tree(seed)) is not None:
         walkers = walkers_at(constraints, seed, begin)
         clock.record(walkers[0].misfit)
-        return Found.of(walkers, walkers[0], 0)
+        return WalkResult.of(walkers, walkers[0], 0)
     program = None if constraints.exchangeable else RowProgram(constraints, values)
     if program is not None and (found := _met_at_once(program, clock, stage, seed)) is not None:
         return found
@@ -151,11 +151,11 @@ def _walked_until_met(
             if solved is not None:
                 walkers[0] = Walker.started(constraints, seed, solved)
                 clock.record(walkers[0].misfit)
-                return Found.of(walkers, walkers[0], now.done)
-        now.settled(walkers, none)
+                return WalkResult.of(walkers, walkers[0], now.done)
+        now.finish(walkers, none)
 
 
-def _met_at_once(program: RowProgram, clock: Clock, stage: str, seed: int) -> Found | None:
+def _met_at_once(program: RowProgram, clock: Clock, stage: str, seed: int) -> WalkResult | None:
     """Ask for all rows before any walk, where the program is small."""
     if program.constraints.open_label.any() or not program.small:
         return None
@@ -164,7 +164,7 @@ def _met_at_once(program: RowProgram, clock: Clock, stage: str, seed: int) -> Fo
         return None
     walkers = walkers_at(program.constraints, seed, solved)
     clock.record(walkers[0].misfit)
-    return Found.of(walkers, walkers[0], 0)
+    return WalkResult.of(walkers, walkers[0], 0)
 
 
 def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.int32] | None:
@@ -181,7 +181,7 @@ def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.
 def _solved(
     program: RowProgram,
     walkers: list[Walker],
-    recent: Recent,
+    recent: WalkHistory,
     limit: float,
     clock: Clock,
     stage: str,
@@ -191,13 +191,13 @@ def _solved(
     constraints, label = program.constraints, walkers[0].rows.label.astype(np.int64)
     drawn = constraints.draws > 0
     leaves = [w.rows.leaves for w in walkers]
-    alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
+    agreement = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
     seen = constraints.masks.row[np.concatenate([*recent.leaves, leaves])]
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)
         try:
-            solved, none = program.solve(label, seen, alike < least, limit, clock, seed)
+            solved, none = program.solve(label, seen, agreement < least, limit, clock, seed)
         except OutOfTime:
             return None, False
         if not none:

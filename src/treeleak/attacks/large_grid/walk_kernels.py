@@ -81,7 +81,7 @@ class Counts(NamedTuple):
     leaves open is one leaf."""
 
 
-class Likes(NamedTuple):
+class LogPriorTables(NamedTuple):
     """Log prior of a row: over its atoms, and over pairs of bins of neighbouring attributes."""
 
     log_share: Any
@@ -192,14 +192,14 @@ def _leaf_costs(
             out[low:high] = 0.0
             continue
         # In parts that the compiler turns into operations on several nodes at a time.
-        own, their = above[begin:end], weight[begin:end]
+        node_cost, their = above[begin:end], weight[begin:end]
         missed, pull = residual[label][begin:end], multiplier[label][begin:end]
-        for v in range(len(own)):
-            own[v] = settings.price * their[v] * _gain(missed[v], b) + pull[v] * b
+        for v in range(len(node_cost)):
+            node_cost[v] = settings.price * their[v] * _gain(missed[v], b) + pull[v] * b
         if counts.distinct:
             missed, pull = residual[n_classes][begin:end], multiplier[n_classes][begin:end]
-            for v in range(len(own)):
-                own[v] += settings.price * their[v] * _gain(missed[v], one) + pull[v]
+            for v in range(len(node_cost)):
+                node_cost[v] += settings.price * their[v] * _gain(missed[v], one) + pull[v]
         for i in range(inner_start[t], inner_start[t + 1]):
             above[inner[i]] += above[parent[inner[i]]]
         for e in range(low, high):
@@ -262,9 +262,9 @@ def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
     open_, start = trees.open, trees.start
     words[:] = ~np.uint64(0)
     for a in range(len(atoms)):
-        own = open_[start[a] + atoms[a]]
+        open_words = open_[start[a] + atoms[a]]
         for w in range(len(words)):
-            words[w] &= own[w]
+            words[w] &= open_words[w]
     _first_open(trees, words, out)
 
 
@@ -276,18 +276,18 @@ def _redraw(
 
     ``drawn``: trees that it may move in; leaves of others cost nothing.
     """
-    behind, before, words, own_cost, score = room
+    behind, before, words, tree_cost, score = room
     # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
     # every array handed over, counts a reference.
     open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
     change_start, change_tree, lively = trees.change_start, trees.change_tree, trees.lively
     atoms, n_all, span, b = rows.atoms[k], open_.shape[1], counts.span, counts.open_draws[k]
-    own_cost[:] = 0.0
+    tree_cost[:] = 0.0
     behind[len(atoms), :] = ~np.uint64(0)
     for a in range(len(atoms) - 1, 0, -1):
-        own = open_[start[a] + atoms[a]]
+        open_words = open_[start[a] + atoms[a]]
         for w in range(n_all):
-            behind[a, w] = behind[a + 1, w] & own[w]
+            behind[a, w] = behind[a + 1, w] & open_words[w]
     before[:] = ~np.uint64(0)
     for a in range(len(atoms)):
         begin, n, low = start[a], start[a + 1] - start[a], 0
@@ -301,8 +301,8 @@ def _redraw(
             for w in range(n_all):
                 words[w] = before[w] & later[w]
             for t in drawn:
-                own_cost[t] = _cost_at(open_, begin, first, n_words, words, cost, t)
-                total += own_cost[t]
+                tree_cost[t] = _cost_at(open_, begin, first, n_words, words, cost, t)
+                total += tree_cost[t]
             score[0] = -total
             for at in range(begin + 1, begin + n):
                 for i in range(change_start[at], change_start[at + 1]):
@@ -310,14 +310,14 @@ def _redraw(
                     if not b[t]:
                         continue
                     new = _cost_at(open_, at, first, n_words, words, cost, t)
-                    total += new - own_cost[t]
-                    own_cost[t] = new
+                    total += new - tree_cost[t]
+                    tree_cost[t] = new
                 score[at - begin] = -total
             _liking(likes, begin, n, start, atoms, k, a, score)
             atoms[a] = low + draw_scored(score, n, rows.rng)
-        own = open_[start[a] + atoms[a]]
+        open_words = open_[start[a] + atoms[a]]
         for w in range(n_all):
-            before[w] &= own[w]
+            before[w] &= open_words[w]
     _first_open(trees, before, rows.leaves[k])
 
 

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Rows, WalkSettings, walk
+from treeleak.attacks.large_grid.walk_kernels import (
+    Counts,
+    LogPriorTables,
+    Rows,
+    WalkSettings,
+    walk,
+)
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.compiled import copied
 from treeleak.core.parallel import run_all
@@ -28,7 +34,7 @@ class Walker:
     constraints: RowConstraints
     rows: Rows
     counts: Counts
-    likes: Likes
+    likes: LogPriorTables
 
     @classmethod
     def started(
@@ -92,10 +98,10 @@ class Walker:
 
     def walked(self, sweeps: int, settings: WalkSettings) -> tuple[Walker, int]:
         """Move on; say how many sweeps it took."""
-        s, own = self.constraints, self.counts
+        s, current = self.constraints, self.counts
         # Of what is counted, the rest does not change, and may be large.
-        residual, multiplier = own.residual.copy(), own.multiplier.copy()
-        counts = own._replace(residual=residual, multiplier=multiplier)
+        residual, multiplier = current.residual.copy(), current.multiplier.copy()
+        counts = current._replace(residual=residual, multiplier=multiplier)
         out = replace(self, rows=copied(self.rows), counts=counts)
         return out, int(walk(sweeps, s.trees, counts, self.likes, out.rows, settings))
 
@@ -111,7 +117,7 @@ def _drawn(probable: NDArray[np.float32], radix: IntArray, rng: np.random.Genera
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class WalkResult:
     """Rows that a walk ended with."""
 
     walkers: list[Walker]
@@ -124,7 +130,7 @@ class Found:
     """Sweeps of each walker."""
 
     @classmethod
-    def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> Found:
+    def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> WalkResult:
         """Note the best rows so far of one of the walkers."""
         rows = best.rows.best
         atoms = np.ascontiguousarray(rows[:, :-1])
@@ -136,6 +142,6 @@ def all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> li
     return [w for w, _ in run_all([partial(w.walked, sweeps, settings) for w in walkers])]
 
 
-def taught(walkers: list[Walker], likes: Likes) -> list[Walker]:
+def taught(walkers: list[Walker], likes: LogPriorTables) -> list[Walker]:
     """Let all walkers go on under what rows of each class are like."""
     return [replace(w, likes=likes._replace(line=w.rows.label)) for w in walkers]

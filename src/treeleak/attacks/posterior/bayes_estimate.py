@@ -22,7 +22,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.partition import rules_hold
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
@@ -31,7 +31,7 @@ _MOST, _MOST_ROWS = 60, 24_000
 
 
 @dataclass(frozen=True, eq=False)
-class Middle:
+class BayesEstimate:
     """The dataset that errs least on average over samples."""
 
     chosen: IntArray
@@ -55,7 +55,7 @@ def bayes_estimate(
     -------
     Rows
     float
-        See :attr:`Middle.error`.
+        See :attr:`BayesEstimate.error`.
     """
     found = middle(samples, target, clock, judges, seed)
     rows = weighed(found.chosen, found.share, found.n_samples, samples.values, target)
@@ -64,7 +64,7 @@ def bayes_estimate(
 
 def middle(
     samples: Samples, target: PosteriorTarget, clock: Clock, judges: Samples, seed: int
-) -> Middle:
+) -> BayesEstimate:
     """Find the dataset that errs least on average over the samples.
 
     Two are compared. The first takes the likeliest value wherever leaves do not tell values apart,
@@ -85,20 +85,20 @@ def middle(
         # Rows are then matched in parts, at little cost where they are equal: drawn ones are not.
         others = [judges.numbered(k) for k in range(len(judges))]
         far = partial(_distance, values, others, judges.value_prior, target)
-        return Middle(*best, far(best[0]))
+        return BayesEstimate(*best, far(best[0]))
     alone, certain = values.listed, np.ones(values.n_values)
     most, rng = min(_MOST_ROWS // max(target.n_rows, 1), _MOST), np.random.default_rng(seed)
     few, judging = samples.thinned(most), judges.thinned(most)
-    others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
+    others = [judging.draw_values(judging.numbered(k), rng) for k in range(len(judging))]
     far = partial(_distance, alone, others, certain, target)
     error = far(best[0])
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
-        start = few.alike(values.atom_of[best[0]], rng)
-        drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
+        start = few.draw_values(values.atom_of[best[0]], rng)
+        drawn = [few.draw_values(few.numbered(k), rng) for k in range(len(few))]
         varied = _central(alone, drawn, certain, target, clock, start, few.in_turn)
         if clearly_less(reached := far(varied[0]), error):
             best, error = varied, reached
-    return Middle(*best, error)
+    return BayesEstimate(*best, error)
 
 
 def distance(chosen: IntArray, judges: Samples, seed: int) -> float:
@@ -108,13 +108,13 @@ def distance(chosen: IntArray, judges: Samples, seed: int) -> float:
     """
     judging = judges.thinned(min(_MOST_ROWS // max(len(chosen), 1), _MOST))
     values, rng = judging.values, np.random.default_rng(seed)
-    others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
+    others = [judging.draw_values(judging.numbered(k), rng) for k in range(len(judging))]
     far = expected_distance(values.listed, chosen, others, np.ones(values.n_values))
     return far / values.n_columns
 
 
 def _distance(
-    values: Values,
+    values: ValueIndex,
     others: Sequence[IntArray],
     value_prior: FloatArray,
     target: PosteriorTarget,
@@ -133,7 +133,7 @@ def _distance(
 
 
 def _central(
-    values: Values,
+    values: ValueIndex,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
     target: PosteriorTarget,
@@ -155,15 +155,15 @@ def _central(
     if rules := target.geometry.schema.rules:
         for k in np.flatnonzero(~rules_hold(rules, target.geometry.parts, _atoms(chosen, target))):
             # Rows of samples meet all rules: of those that stand for this one, the nearest.
-            own = np.where(
+            allowed_cost = np.where(
                 values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
             )
-            chosen[k] = own[own.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
+            chosen[k] = allowed_cost[allowed_cost.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
     return chosen, share, len(aligned)
 
 
 def weighed(
-    chosen: IntArray, share: FloatArray, n_samples: int, values: Values, target: PosteriorTarget
+    chosen: IntArray, share: FloatArray, n_samples: int, values: ValueIndex, target: PosteriorTarget
 ) -> Rows:
     """Say how sure each value is, and how many counts the rows miss."""
     n_open = np.add.reduceat(_allowed(target), values.start[:-1], axis=1, dtype=np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.posterior.draw_kernels import Prior, State, room_for_gibbs, walk
-from treeleak.attacks.posterior.ground_kernels import drop_all, set_log_priors
+from treeleak.attacks.posterior.grid_kernels import drop_all, set_log_priors
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Info
@@ -31,8 +31,8 @@ from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.huge import short
 from treeleak.core.private import dataclass
-from treeleak.partition.untested import JEFFREYS
-from treeleak.partition.values import Values
+from treeleak.partition.untested_column_prior import JEFFREYS
+from treeleak.partition.value_index import ValueIndex
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
@@ -67,8 +67,8 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
 def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
     """Lay the bins of the atoms of each attribute in a line of their own."""
     out = np.zeros((len(bins), max(map(len, bins))), dtype=np.int32)
-    for own, line in zip(bins, out, strict=True):
-        line[: len(own)] = own
+    for row_bins, line in zip(bins, out, strict=True):
+        line[: len(row_bins)] = row_bins
     return out
 
 
@@ -79,14 +79,14 @@ def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     return Prior(*tree, False, none, hierarchy.order)
 
 
-def hierarchy_of(values: Values, every: int) -> HierarchicalPrior:
+def hierarchy_of(values: ValueIndex, every: int) -> HierarchicalPrior:
     """Lay out what a chain is to learn; ``every`` as in :class:`HierarchicalPrior`."""
     radix = np.diff(values.atom_start)
-    n_bins = np.array([own[-1] + 1 for own in values.bins], dtype=np.int32)
+    n_bins = np.array([entry[-1] + 1 for entry in values.bins], dtype=np.int32)
     room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
     offset = np.cumsum([0, *room])
     flat = TreePrior.flat(radix, values.atom_weights)
-    share = np.exp(np.concatenate([own[0] for own in flat.log_share]))
+    share = np.exp(np.concatenate([entry[0] for entry in flat.log_share]))
     flag = np.isin(values.atom_start[:-1], values.binaries[:, 0])
     return HierarchicalPrior(
         np.full(len(radix), -1, dtype=np.int32),
@@ -114,7 +114,7 @@ class Chain:
     state: State
     hierarchy: HierarchicalPrior
     """What the prior is learned with."""
-    given: Prior | None
+    fixed_prior: Prior | None
     """The prior, where it is not learned; its logarithm times the doubt in the likelihood."""
 
     @classmethod
@@ -132,7 +132,7 @@ class Chain:
         atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
         hierarchy = hierarchy_of(target.values, max(int(_RELEARN * target.n_rows), 1))
         if prior is None:
-            imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
+            imagine(state_rng, atoms, target.grid, hierarchy, _IMAGINED * len(target.radix))
         if at is not None:
             atoms[:] = at
         elif target.weights is not None:
@@ -141,32 +141,32 @@ class Chain:
             for a, r in enumerate(target.radix):
                 atoms[:, a] = rng.integers(r, size=target.n_rows)
         for a in range(len(target.radix)):
-            own = moves.allowed[:, start[a] : start[a + 1]]
-            wrong = ~own[moves.group, atoms[:, a]]
-            pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
+            allowed = moves.allowed[:, start[a] : start[a + 1]]
+            wrong = ~allowed[moves.group, atoms[:, a]]
+            pick = rng.random((int(wrong.sum()), allowed.shape[1])) * allowed[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
         _obey_rules(target, atoms, rng)
-        leaves = np.empty((target.n_rows, len(target.ground.root)), dtype=np.int32)
-        drop_all(atoms, target.ground, leaves)
+        leaves = np.empty((target.n_rows, len(target.grid.root)), dtype=np.int32)
+        drop_all(atoms, target.grid, leaves)
         held, seen = target.likelihood.held(leaves, atoms[:, -1]), target.likelihood.seen()
         state = State(atoms, leaves, held, seen, np.zeros(target.n_rows), state_rng)
         if prior is None:
-            relearn(state_rng, atoms, target.ground, hierarchy)
+            relearn(state_rng, atoms, target.grid, hierarchy)
         return cls(target, state, hierarchy, prior).under(prior)
 
     @property
     def prior(self) -> Prior:
         """What rows are taken to be like."""
-        return as_prior(self.hierarchy) if self.given is None else self.given
+        return as_prior(self.hierarchy) if self.fixed_prior is None else self.fixed_prior
 
     def under(self, prior: Prior | None) -> Chain:
         """Go on under another prior, or learn it."""
         if prior is not None:
             # Kernels temper both alike: what is believed less of one counts more in the other.
-            doubt = self.target.likelihood.doubt
-            prior = prior._replace(log_share=prior.log_share * doubt, grid=prior.grid * doubt)
-        out = replace(self, state=copied(self.state), given=prior)
-        set_log_priors(out.state, self.target.ground, out.prior)
+            power = self.target.likelihood.power
+            prior = prior._replace(log_share=prior.log_share * power, grid=prior.grid * power)
+        out = replace(self, state=copied(self.state), fixed_prior=prior)
+        set_log_priors(out.state, self.target.grid, out.prior)
         return out
 
     def walked(
@@ -183,20 +183,20 @@ class Chain:
         """
         target, steps, done, taken = self.target, max(int(sweeps * self.target.n_rows), 1), 0, 0
         out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
-        learns = self.given is None
-        doubt = target.likelihood.doubt
+        learns = self.fixed_prior is None
+        power = target.likelihood.power
         moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
         hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
         while done < steps and not clock.stopped:
-            law, ground, now = target.likelihood.law, target.ground, min(_SLICE, steps - done)
+            law, grid, now = target.likelihood.law, target.grid, min(_SLICE, steps - done)
             taken += walk(
                 now,
-                temperature * doubt,
-                missing_row_penalty * doubt,
+                temperature * power,
+                missing_row_penalty * power,
                 out.state,
                 law,
-                ground,
+                grid,
                 moves,
                 out.prior,
                 hierarchy,
@@ -217,7 +217,7 @@ class Chain:
     def log_posterior(self) -> float:
         """Log likelihood, as far as it is believed, and log prior of the rows."""
         both = self.log_likelihood + float(self.state.log_prior.sum())
-        return both / self.target.likelihood.doubt
+        return both / self.target.likelihood.power
 
 
 def _obey_rules(
@@ -227,24 +227,24 @@ def _obey_rules(
 
     Where points are listed, all rules are one; else they are met in turn.
     """
-    ground, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
-    ends = np.append(ground.rule_start[1:], len(ground.valid))
+    grid, moves, n_rules = target.grid, target.moves, len(target.grid.rule_start)
+    ends = np.append(grid.rule_start[1:], len(grid.valid))
     for _ in range(_MOST_TURNS if n_rules else 0):
-        places = ground.rule_start + atoms[:, :-1].astype(np.int64) @ ground.rule_stride.T
-        broken = ~ground.valid[places]
+        places = grid.rule_start + atoms[:, :-1].astype(np.int64) @ grid.rule_stride.T
+        broken = ~grid.valid[places]
         if not broken.any():
             return
         for k in rng.permutation(n_rules):
-            own = np.flatnonzero(ground.rule_stride[k])
-            stride, radix = ground.rule_stride[k, own], target.radix[own]
-            met = np.flatnonzero(ground.valid[ground.rule_start[k] : ends[k]])
+            attributes = np.flatnonzero(grid.rule_stride[k])
+            stride, radix = grid.rule_stride[k, attributes], target.radix[attributes]
+            met = np.flatnonzero(grid.valid[grid.rule_start[k] : ends[k]])
             met = met[:, None] // stride % radix
             for g in np.unique(moves.group[broken[:, k]]):
-                legal = met[moves.allowed[g, met + ground.start[own]].all(axis=1)]
+                legal = met[moves.allowed[g, met + grid.start[attributes]].all(axis=1)]
                 rows = np.flatnonzero(broken[:, k] & (moves.group == g))
                 if not len(legal):
                     raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
-                atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
+                atoms[np.ix_(rows, attributes)] = rng.choice(legal, len(rows))
     if n_rules:
         raise NotCovered(
             f"rules between columns on a grid of {short(target.geometry.n_points)} points: no rows "

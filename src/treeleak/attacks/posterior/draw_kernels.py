@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
-from treeleak.attacks.posterior.ground_kernels import (
+from treeleak.attacks.posterior.grid_kernels import (
     drop,
     log_prior_of,
     log_priors_of,
@@ -33,7 +33,7 @@ DRAWS, DISTINCT, GAINS, NAMES, KNOWN, KNOWN_DISTINCT = range(6)
 that are known, without distinct rows or with them."""
 
 
-class Ground(NamedTuple):
+class GridArrays(NamedTuple):
     """What a row can be, and into which leaves it falls."""
 
     radix: Any
@@ -117,10 +117,10 @@ class Prior(NamedTuple):
     """Shape (n_attributes + 1,) or (0,). Attributes, parents first; needed for fresh moves."""
 
 
-class Law(NamedTuple):
+class LikelihoodArrays(NamedTuple):
     """How what is seen of an equation depends on the rows in it."""
 
-    says: Any
+    evidence: Any
     """Int. What leaves say: see :data:`DRAWS` and those beside it."""
     log: Any
     """Float64 array. Logarithms of 0 (never asked for), 1, 2, ..."""
@@ -181,32 +181,32 @@ def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
 
 
 @njit()
-def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
+def _flip(rng: Any, atom: Any, g: int, grid: Any, moves: Any) -> None:
     """Give one open attribute of a row another atom."""
     n_open = moves.open_start[g + 1] - moves.open_start[g]
     a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_open)]
-    new = int(uniform(rng) * (ground.radix[a] - 1))
+    new = int(uniform(rng) * (grid.radix[a] - 1))
     atom[a] = new + 1 if new >= atom[a] else new
 
 
 @njit()
 def _exchanged(
-    state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any, placed: bool
+    state: Any, i: int, j: int, first: Any, second: Any, grid: Any, moves: Any, ordered: bool
 ) -> bool:
     """Exchange some attributes of two rows that may be; False if that comes to nothing.
 
-    Where rows are told apart (``placed``), two may exchange all, and their classes.
+    Where rows are told apart (``ordered``), two may exchange all, and their classes.
     """
     put(first, state.atoms[i])
     put(second, state.atoms[j])
     differ, exchanged = 0, 0
-    all_ = placed and uniform(state.rng) < 0.5
+    all_ = ordered and uniform(state.rng) < 0.5
     if moves.single > 0 and uniform(state.rng) < moves.single:
         one, n = -1, 0
         for a in range(len(first) - 1):
             if first[a] != second[a] and (
-                moves.allowed[moves.group[i], ground.start[a] + second[a]]
-                and moves.allowed[moves.group[j], ground.start[a] + first[a]]
+                moves.allowed[moves.group[i], grid.start[a] + second[a]]
+                and moves.allowed[moves.group[j], grid.start[a] + first[a]]
             ):
                 n += 1
                 if uniform(state.rng) * n < 1.0:
@@ -215,32 +215,32 @@ def _exchanged(
             first[one], second[one] = second[one], first[one]
         return one >= 0
     # Else, exchanging the classes as well would be exchanging the other attributes instead.
-    for a in range(len(first) if placed else len(first) - 1):
+    for a in range(len(first) if ordered else len(first) - 1):
         if first[a] != second[a]:
             differ += 1
-            legal = moves.allowed[moves.group[i], ground.start[a] + second[a]]
-            legal &= moves.allowed[moves.group[j], ground.start[a] + first[a]]
+            legal = moves.allowed[moves.group[i], grid.start[a] + second[a]]
+            legal &= moves.allowed[moves.group[j], grid.start[a] + first[a]]
             if legal and (all_ or uniform(state.rng) < 0.5):
                 exchanged += 1
                 first[a], second[a] = second[a], first[a]
-    alike = moves.group[i] == moves.group[j] and first[-1] == second[-1] and not placed
-    return exchanged > 0 and not (alike and exchanged == differ)
+    interchangeable = moves.group[i] == moves.group[j] and first[-1] == second[-1] and not ordered
+    return exchanged > 0 and not (interchangeable and exchanged == differ)
 
 
 @njit()
 def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
-    if law.says == GAINS:
+    if law.evidence == GAINS:
         at = law.offset[e] + a
         tally[e, 0] = law.gain[at]
         tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
         return
-    if law.says == NAMES:
+    if law.evidence == NAMES:
         look_at_leaf(e, state.rows, law, penalty, tally)
         return
     seen = state.seen[e]
-    distinct = law.says == DISTINCT
+    distinct = law.evidence == DISTINCT
     tally[e, 0] = _gain(a, seen, distinct, penalty, law.log)
     tally[e, 1] = _gain(a - 1, seen, distinct, penalty, law.log) if a > 0 else 0.0
 
@@ -289,38 +289,38 @@ def _swapped(
 
 @njit()
 def _gains(
-    i: int, a: int, state: Any, ground: Any, n_classes: int, tally: Any, stack: Any, out: Any
+    i: int, a: int, state: Any, grid: Any, n_classes: int, tally: Any, stack: Any, out: Any
 ) -> None:
     """What row i is worth to the likelihood, in place, for each atom of one attribute.
 
     Every tree is walked once, with all atoms at a time: they part where it tests the attribute.
     """
     atom = state.atoms[i]
-    c, r = atom[-1], ground.radix[a]
+    c, r = atom[-1], grid.radix[a]
     out[: r + 1] = 0.0
-    for t in range(len(ground.root)):
-        stack[0, 0], stack[0, 1], stack[0, 2] = ground.root[t], 0, r
+    for t in range(len(grid.root)):
+        stack[0, 0], stack[0, 1], stack[0, 2] = grid.root[t], 0, r
         top = 1
         while top > 0:
             top -= 1
             v, low, high = stack[top, 0], stack[top, 1], stack[top, 2]
-            while ground.attribute[v] >= 0:
-                own = ground.attribute[v]
-                at = ground.test[v] + (low if own == a else atom[own])
-                here = ground.left[v] if ground.goes_left[at] else ground.right[v]
-                if own == a:
-                    x = min(ground.until[at], high)
+            while grid.attribute[v] >= 0:
+                tested = grid.attribute[v]
+                at = grid.test[v] + (low if tested == a else atom[tested])
+                here = grid.left[v] if grid.goes_left[at] else grid.right[v]
+                if tested == a:
+                    x = min(grid.until[at], high)
                     end = x
                     while x < high:
-                        at = ground.test[v] + x
-                        stack[top, 0] = ground.left[v] if ground.goes_left[at] else ground.right[v]
+                        at = grid.test[v] + x
+                        stack[top, 0] = grid.left[v] if grid.goes_left[at] else grid.right[v]
                         stack[top, 1] = x
-                        x = min(ground.until[at], high)
+                        x = min(grid.until[at], high)
                         stack[top, 2] = x
                         top += 1
                     high = end
                 v = here
-            leaf = ground.left[v]
+            leaf = grid.left[v]
             e = leaf * n_classes + c
             gain = tally[e, 1] if leaf == state.leaves[i, t] else tally[e, 0]
             out[low] += gain
@@ -330,15 +330,15 @@ def _gains(
 
 
 @njit()
-def _drawn(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
+def _drawn(i: int, a: int, atom: Any, log_weight: Any, state: Any, grid: Any, moves: Any) -> int:
     """Draw an atom of an attribute for row i, by weights, among those that it may have."""
-    r, g = ground.radix[a], moves.group[i]
-    ruled = len(ground.rule_start) > 0
+    r, g = grid.radix[a], moves.group[i]
+    has_rules = len(grid.rule_start) > 0
     for x in range(r):
-        legal = moves.allowed[g, ground.start[a] + x]
-        if legal and ruled:
+        legal = moves.allowed[g, grid.start[a] + x]
+        if legal and has_rules:
             atom[a] = x
-            legal = obeys(atom, ground)
+            legal = obeys(atom, grid)
         log_weight[x] = log_weight[x] if legal else -np.inf
     return draw_scored(log_weight, r, state.rng)
 
@@ -349,7 +349,7 @@ def _settle(
 ) -> None:
     """Let row i lie elsewhere; where draws are known, they are counted there already."""
     last = len(atom) - 1
-    for t in range(len(leaf) if law.says < KNOWN else 0):
+    for t in range(len(leaf) if law.evidence < KNOWN else 0):
         e = state.leaves[i, t] * n_classes + state.atoms[i, last]
         f = leaf[t] * n_classes + atom[last]
         if e != f:
@@ -377,7 +377,7 @@ def _carried(
         if b == 0 or (u == v and old == new):
             continue
         change += _shifted(excess, u * width + old, v * width + new, b)
-        if law.says == KNOWN_DISTINCT and u != v:
+        if law.evidence == KNOWN_DISTINCT and u != v:
             change += _shifted(excess, u * width + n_classes, v * width + n_classes, 1)
     return change
 
@@ -403,7 +403,7 @@ def walk(
     penalty: float,
     state: Any,
     law: Any,
-    ground: Any,
+    grid: Any,
     moves: Any,
     prior: Any,
     hierarchy: Any,
@@ -422,13 +422,13 @@ def walk(
     """
     rng, atoms, leaves, log_prior = state.rng, state.atoms, state.leaves, state.log_prior
     n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1
-    n_classes, n_open = ground.radix[n_attributes], len(moves.open_rows)
+    n_classes, n_open = grid.radix[n_attributes], len(moves.open_rows)
     first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
     leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
     tally = np.empty((len(state.rows), 2))
     cold = 1.0 / temperature
     cold_prior = 1.0 if hierarchy.every > 0 else cold
-    taken, ruled = 0, len(ground.rule_start) > 0
+    taken, has_rules = 0, len(grid.rule_start) > 0
     if n_open == 0:
         return 0
     if draws is None:
@@ -440,23 +440,23 @@ def walk(
             for e in law.equation:
                 _look(int(np.int64(e)), state, law, penalty, tally)
         if hierarchy.every > 0 and step % hierarchy.every == 0:
-            relearn(rng, atoms, ground, hierarchy)
-            set_log_priors(state, ground, prior)
+            relearn(rng, atoms, grid, hierarchy)
+            set_log_priors(state, grid, prior)
         i = moves.open_rows[int(uniform(rng) * n_open)]
         g = moves.group[i]
         kind = uniform(rng)
         if kind < moves.swaps:
             j = moves.open_rows[int(uniform(rng) * n_open)]
-            if not _exchanged(state, i, j, first, second, ground, moves, draws is not None):
+            if not _exchanged(state, i, j, first, second, grid, moves, draws is not None):
                 continue
             c, k = first[n_attributes], second[n_attributes]
-            here, there = point_of(first, ground.stride), point_of(second, ground.stride)
-            if ruled and not (obeys(first, ground) and obeys(second, ground)):
+            here, there = point_of(first, grid.stride), point_of(second, grid.stride)
+            if has_rules and not (obeys(first, grid) and obeys(second, grid)):
                 continue
-            log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
-            log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
-            drop(first, here, ground, leaf)
-            drop(second, there, ground, other)
+            log_first = log_prior_of(first, here * n_classes + c, prior, grid.radix)
+            log_second = log_prior_of(second, there * n_classes + k, prior, grid.radix)
+            drop(first, here, grid, leaf)
+            drop(second, there, grid, other)
             if draws is not None:
                 was_c, was_k = atoms[i, n_attributes], atoms[j, n_attributes]
                 missed = _carried(draws[i], leaves[i], leaf, was_c, c, n_classes, state, law)
@@ -479,19 +479,19 @@ def walk(
         put(first, atoms[i])
         if room is not None and kind >= 1.0 - moves.gibbs_share:
             gain, weight, stack = room
-            n_own = moves.open_start[g + 1] - moves.open_start[g]
-            a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_own)]
+            n_attributes_open = moves.open_start[g + 1] - moves.open_start[g]
+            a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_attributes_open)]
             if a == n_attributes:
                 continue
-            _gains(i, a, state, ground, n_classes, tally, stack, gain)
-            log_priors_of(first, a, prior, ground.radix, weight)
+            _gains(i, a, state, grid, n_classes, tally, stack, gain)
+            log_priors_of(first, a, prior, grid.radix, weight)
             now = weight[first[a]]
-            for x in range(ground.radix[a]):
+            for x in range(grid.radix[a]):
                 gain[x] = cold * gain[x] + cold_prior * weight[x]
-            new = _drawn(i, a, first, gain, state, ground, moves)
+            new = _drawn(i, a, first, gain, state, grid, moves)
             first[a] = new
             if new != atoms[i, a]:
-                drop(first, 0, ground, leaf)
+                drop(first, 0, grid, leaf)
                 _settle(i, first, leaf, n_classes, state, law, penalty, tally)
                 log_prior[i] += weight[new] - now
                 taken += 1
@@ -502,40 +502,40 @@ def walk(
             begin, end = moves.jump_start[g], moves.jump_start[g + 1]
             if begin == end:
                 continue
-            own = moves.jump_sum[begin:end]
-            at = begin + np.searchsorted(own, uniform(rng) * own[-1], side="right")
+            cumulative = moves.jump_sum[begin:end]
+            at = begin + np.searchsorted(cumulative, uniform(rng) * cumulative[-1], side="right")
             pair = moves.jump_pair[min(at, end - 1)]
             rest = pair // n_classes
             for a in range(n_attributes):
-                first[a] = rest // ground.stride[a] % ground.radix[a]
+                first[a] = rest // grid.stride[a] % grid.radix[a]
             first[n_attributes] = pair % n_classes
-            was = point_of(atoms[i], ground.stride) * n_classes + old
+            was = point_of(atoms[i], grid.stride) * n_classes + old
             proposal = moves.jump_log[was] - moves.jump_log[pair]
         elif kind < moves.swaps + moves.jumps + moves.fresh:
-            draw_row(rng, first, ground, prior)
+            draw_row(rng, first, grid, prior)
             fresh = True
         else:
-            _flip(rng, first, g, ground, moves)
+            _flip(rng, first, g, grid, moves)
             if uniform(rng) < 0.3:
-                _flip(rng, first, g, ground, moves)
+                _flip(rng, first, g, grid, moves)
         new = first[n_attributes]
         same, legal = True, True
         for a in range(n_attributes + 1):
             same &= first[a] == atoms[i, a]
-            legal &= moves.allowed[g, ground.start[a] + first[a]]
+            legal &= moves.allowed[g, grid.start[a] + first[a]]
         if same or not legal:
             continue
-        point = point_of(first, ground.stride)
-        if ruled and not obeys(first, ground):
+        point = point_of(first, grid.stride)
+        if has_rules and not obeys(first, grid):
             continue
-        log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
-        drop(first, point, ground, leaf)
+        log_first = log_prior_of(first, point * n_classes + new, prior, grid.radix)
+        drop(first, point, grid, leaf)
         if draws is not None:
             missed = _carried(draws[i], leaves[i], leaf, old, new, n_classes, state, law)
             change = -penalty * missed
         else:
             change = _moved(tally, leaves[i], leaf, old, new, n_classes)
-        if new != old and law.says == NAMES:
+        if new != old and law.evidence == NAMES:
             same_leaves = leaf[leaf == leaves[i]]
             change += relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
         if fresh:

@@ -24,8 +24,8 @@ from treeleak.core.clock import Clock
 from treeleak.core.huge import bounded
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.partition.value_index import values_in
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _PLAN = Plan(
     chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_penalty=2.0
@@ -53,7 +53,11 @@ _MANY_ROWS = 1000
 
 
 def hidden_draws(
-    evidence: HiddenDraws, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+    evidence: HiddenDraws,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind counts of hidden draws.
 
@@ -73,14 +77,16 @@ def hidden_draws(
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
     clock.tell("fitting the counts", 0.0)
-    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    target = PosteriorTarget.of(
+        geometry, values, likelihood, evidence.n_rows, side_info.parts, clock
+    )
     if (clash := _out_of_reach(target, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     plan = _LONG if target.moves.gibbs_share else _PLAN
     if evidence.n_rows >= _MANY_ROWS and not target.moves.gibbs_share:
         plan = replace(plan, hot=1.0)
     flat = TreePrior.flat(target.radix, values.atom_weights)
-    density = given.density(geometry)
+    density = side_info.density(geometry)
     prior: TreePrior | FloatArray = flat
     if (over_all := population_prior(density, target)) is not None:
         prior, plan = over_all, replace(plan, fits=0)
@@ -96,17 +102,17 @@ def hidden_draws(
         cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
         longer = run_posterior(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
-        found = longer if longer.settled else found
+        found = longer if longer.converged else found
     samples = found.samples(density)
     likeliest = replace(found, plan=plan).likeliest() + values.atom_start[:-1]
     numbers |= found.numbers | {"agreed": int(samples.disagreement <= _AGREED)}
     rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
-        "likely" if found.settled else "unknown",
+        "likely" if found.converged else "unknown",
         samples.values,
         (rows,),
         numbers=numbers,
-        ordered=given.parts is not None,
+        ordered=side_info.parts is not None,
         samples=samples,
         likeliest=likeliest,
         expected_distance=error,
@@ -116,8 +122,8 @@ def hidden_draws(
 
 def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:
     """Find a leaf that counts draws where no point of a listed grid goes."""
-    table, valid = target.ground.table, target.ground.valid
-    if not target.ground.listed:
+    table, valid = target.grid.table, target.grid.valid
+    if not target.grid.listed:
         return None
     draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
     reached = np.zeros(len(draws), dtype=bool)

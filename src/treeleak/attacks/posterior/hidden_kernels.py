@@ -145,9 +145,9 @@ def log_marginal(
                 continue
             more[:] = -np.inf
             for d in range(1, min(draws[e], most) + 1):
-                own = _log_hits(rows[e], draws[e], d, penalty, 1.0, table, log_fact)
+                log_class = _log_hits(rows[e], draws[e], d, penalty, 1.0, table, log_fact)
                 for x in range(most - d + 1):
-                    both = ways[x] + own
+                    both = ways[x] + log_class
                     high = max(both, more[x + d])
                     if high > -np.inf:
                         low = min(both, more[x + d])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.posterior.draw_kernels import KNOWN, KNOWN_DISTINCT, Law
+from treeleak.attacks.posterior.draw_kernels import KNOWN, KNOWN_DISTINCT, LikelihoodArrays
 from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import IntArray
 from treeleak.core.private import dataclass
@@ -49,9 +49,9 @@ class KnownLikelihood(Likelihood):
         return self.draws
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """The same for the kernels."""
-        return nothing()._replace(says=KNOWN_DISTINCT if self.use_distinct else KNOWN)
+        return nothing()._replace(evidence=KNOWN_DISTINCT if self.use_distinct else KNOWN)
 
     def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
         """By how much each equation counts too many draws or distinct rows: A m - n.

@@ -54,21 +54,21 @@ def look_at_leaf(e: int, rows: Any, law: Any, penalty: float, tally: Any) -> Non
     """Note what joining and leaving change, for all classes of the leaf of equation e."""
     n_classes = len(rows) // len(law.named)
     leaf = e // n_classes
-    label, own = law.named[leaf], rows[leaf * n_classes : (leaf + 1) * n_classes]
+    label, class_counts = law.named[leaf], rows[leaf * n_classes : (leaf + 1) * n_classes]
     if label < 0:
         tally[leaf * n_classes : (leaf + 1) * n_classes] = 0.0
         return
-    now = log_named(own, label, law.rule, law.scale, penalty)
+    now = log_named(class_counts, label, law.rule, law.scale, penalty)
     for c in range(n_classes):
         f = leaf * n_classes + c
-        own[c] += 1
-        tally[f, 0] = log_named(own, label, law.rule, law.scale, penalty) - now
-        own[c] -= 1
+        class_counts[c] += 1
+        tally[f, 0] = log_named(class_counts, label, law.rule, law.scale, penalty) - now
+        class_counts[c] -= 1
         tally[f, 1] = 0.0
-        if own[c] > 0:
-            own[c] -= 1
-            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, penalty)
-            own[c] += 1
+        if class_counts[c] > 0:
+            class_counts[c] -= 1
+            tally[f, 1] = now - log_named(class_counts, label, law.rule, law.scale, penalty)
+            class_counts[c] += 1
 
 
 @njit()
@@ -81,12 +81,12 @@ def relabelled(
     for leaf in leaves:
         label = law.named[leaf]
         if label >= 0:
-            own = rows[leaf * n_classes : (leaf + 1) * n_classes]
-            now = log_named(own, label, law.rule, law.scale, penalty)
-            own[old] -= 1
-            own[new] += 1
-            out += log_named(own, label, law.rule, law.scale, penalty) - now
-            own[old] += 1
-            own[new] -= 1
+            class_counts = rows[leaf * n_classes : (leaf + 1) * n_classes]
+            now = log_named(class_counts, label, law.rule, law.scale, penalty)
+            class_counts[old] -= 1
+            class_counts[new] += 1
+            out += log_named(class_counts, label, law.rule, law.scale, penalty) - now
+            class_counts[old] += 1
+            class_counts[new] -= 1
             out -= tally[leaf * n_classes + new, 0] - tally[leaf * n_classes + old, 1]
     return out

@@ -24,7 +24,7 @@ from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
-from treeleak.partition.values import Values, values_in
+from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release
@@ -45,7 +45,7 @@ _FAINT = 1e-9
 
 
 @shows_no_value
-class Told(NamedTuple):
+class GridLikelihood(NamedTuple):
     """What the leaves tell of the missing row."""
 
     posterior: FloatArray
@@ -63,12 +63,12 @@ class MissingRow:
     geometry: Geometry
     """Its grid is enumerated whole; where it is small enough, every value of a column with few
     values is told apart."""
-    values: Values
+    values: ValueIndex
     allowed: BoolArray
     """Shape (n_points,). Which grid points meet the schema's rules."""
     signature: NDArray[np.int32]
     """Shape (n_trees, n_points). Leaves of each grid point, as rows of A."""
-    _says: Callable[[IntArray], FloatArray]
+    _log_leaf: Callable[[IntArray], FloatArray]
 
     @classmethod
     def of(cls, release: Release, schema: Schema, *, drawn: bool = False) -> MissingRow:
@@ -79,7 +79,7 @@ class MissingRow:
         Raises NotCovered if the release's counts are none of which one more row is told, the grid
         has too many points, or there are too many leaves and classes.
         """
-        says = _drawn if drawn else _what_leaves_say(release)
+        log_leaf = _drawn if drawn else _leaf_log_likelihood(release)
         n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
         if n_gains > MAX_GAINS:
             raise NotCovered(
@@ -101,7 +101,7 @@ class MissingRow:
             points = np.arange(begin, min(begin + _CHUNK, total))
             signature[:, points] = geometry.trace(points).T
             allowed[points] = rules_hold(schema.rules, geometry.parts, geometry.atoms(points))
-        return cls(geometry, values_in(geometry), allowed, signature, says)
+        return cls(geometry, values_in(geometry), allowed, signature, log_leaf)
 
     def points_of(self, rows: FloatArray) -> IntArray:
         """Grid point of each row, in the model's columns."""
@@ -118,15 +118,18 @@ class MissingRow:
     def check(self, held: IntArray) -> None:
         """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
         release = self.geometry.release
-        if np.isneginf(self._says(held)).any():
+        if np.isneginf(self._log_leaf(held)).any():
             raise Mismatch(own_words("these rows cannot give the leaves these values"))
         if not isinstance(release.noise, CountNoise):
             return
         off = np.split(counts_of_leaves(release) - held, self.geometry.leaf_start[1:-1])
-        if doubt := doubt_noise(release.noise, off):
-            how = {"larger": "more than", "smaller": "far less than"}.get(doubt.how, "other than")
+        if deviation := doubt_noise(release.noise, off):
+            how = {"larger": "more than", "smaller": "far less than"}.get(
+                deviation.how, "other than"
+            )
             raise Mismatch(
-                f"counts differ from those of these rows by {how} the noise explains: {doubt.why}. "
+                f"counts differ from those of these rows by {how} the noise explains: "
+                f"{deviation.why}. "
                 "They are not the training rows, or the noise is not what the release says"
             )
 
@@ -146,7 +149,7 @@ class MissingRow:
             likelihood += gain.take(leaves, axis=0)
         return likelihood
 
-    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> Told:
+    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> GridLikelihood:
         """Weigh each grid point and class.
 
         Raises Mismatch if no row explains what the leaves say.
@@ -165,23 +168,29 @@ class MissingRow:
         np.exp(out - best, out=out)
         total = out.sum()
         out /= total
-        told = np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
-        return Told(out, max(0.0, float(told / np.log(2))), n_possible)
+        information = (
+            np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
+        )
+        return GridLikelihood(out, max(0.0, float(information / np.log(2))), n_possible)
 
     def _gain(self, held: IntArray) -> FloatArray:
         """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""
-        before = self._says(held)
+        before = self._log_leaf(held)
         one = np.eye(held.shape[1], dtype=np.int64)
-        after = np.stack([self._says(held + own) for own in one], axis=1)
+        after = np.stack(
+            [self._log_leaf(held + missing_classes) for missing_classes in one], axis=1
+        )
         # What leaves cannot say without the row, the row must be in: one of them in a tree.
         lacking = np.isneginf(before)
         gain = after - np.where(lacking, 0.0, before)[:, None]
         for first, last in zip(
             self.geometry.leaf_start[:-1], self.geometry.leaf_start[1:], strict=True
         ):
-            own = lacking[first:last]
-            if own.any():
-                gain[first:last][~own if own.sum() == 1 else slice(None)] = -np.inf
+            missing_classes = lacking[first:last]
+            if missing_classes.any():
+                gain[first:last][
+                    ~missing_classes if missing_classes.sum() == 1 else slice(None)
+                ] = -np.inf
         return gain
 
     def shares(self, density: Density, posterior: FloatArray) -> FloatArray:
@@ -196,11 +205,13 @@ class MissingRow:
         point, label = np.divmod(top, posterior.shape[1])
         atoms = np.column_stack([self.geometry.atoms(point), label]) + values.atom_start[:-1]
         within = density.within(atoms)
-        own = np.zeros((len(top), values.n_atoms), dtype=bool)
-        np.put_along_axis(own, atoms, True, axis=1)
-        heard = flat[top] @ (within * own[:, values.atom_of]) + _FAINT * within.mean(axis=0)
-        total = np.bincount(values.atom_of, heard, minlength=values.n_atoms)
-        return np.asarray(atom_share[values.atom_of] * heard / total[values.atom_of])
+        row_atoms = np.zeros((len(top), values.n_atoms), dtype=bool)
+        np.put_along_axis(row_atoms, atoms, True, axis=1)
+        expected = flat[top] @ (within * row_atoms[:, values.atom_of]) + _FAINT * within.mean(
+            axis=0
+        )
+        total = np.bincount(values.atom_of, expected, minlength=values.n_atoms)
+        return np.asarray(atom_share[values.atom_of] * expected / total[values.atom_of])
 
     def answer(self, share: FloatArray) -> IntArray:
         """Listed value of each attribute, and class, of the valid row of least expected error."""
@@ -222,11 +233,11 @@ class MissingRow:
         cost = values.expected_cost(share[None])[0]
         out = np.empty(self.geometry.release.n_features)
         for a, part in enumerate(values.parts):
-            own = slice(values.start[a], values.start[a + 1])
+            columns = slice(values.start[a], values.start[a + 1])
             table = values.table(a)
             one = isinstance(part.attribute, OneHot)
             out[part.columns] = (
-                on_grid(share[own] @ table) > 0.5 if one else table[cost[own].argmin()]
+                on_grid(share[columns] @ table) > 0.5 if one else table[cost[columns].argmin()]
             )
         return out
 
@@ -235,10 +246,10 @@ class MissingRow:
         values = self.values
         out = np.empty(self.geometry.release.n_features)
         for a, part in enumerate(values.parts):
-            own, table = slice(values.start[a], values.start[a + 1]), values.table(a)
+            columns, table = slice(values.start[a], values.start[a + 1]), values.table(a)
             mine = table[chosen[a] - values.start[a]]
             same = (table == mine) | (np.isnan(table) & np.isnan(mine))
-            out[part.columns] = share[own] @ same
+            out[part.columns] = share[columns] @ same
         return np.minimum(out, 1.0)
 
 
@@ -255,7 +266,7 @@ def _marginals(table: FloatArray) -> list[FloatArray]:
     ]
 
 
-def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
+def _leaf_log_likelihood(release: Release) -> Callable[[IntArray], FloatArray]:
     """Log probability of what each leaf says, as a function of its rows of each class."""
     if release.not_covered is not None:
         raise NotCovered(release.not_covered)
@@ -280,16 +291,16 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
             "treeleak looks for a missing row of a classifier, in counts of rows or in leaves that "
             f"name a class; by class, this model holds {release.counts_are!r}"
         )
-    told = counts_of_leaves(release)
+    counts = counts_of_leaves(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":
         raise NotCovered(own_words("a missing row, where leaves name all classes that they hold"))
     if isinstance(noise, LabelNoise):
-        law, named = noise, told.argmax(axis=1)
+        law, named = noise, counts.argmax(axis=1)
         return lambda held: law.log_prob(held)[np.arange(len(held)), named]
     if isinstance(noise, CountNoise):
         added = noise
-        return lambda held: np.asarray(added.log_prob(told - held).sum(axis=1))
-    return lambda held: np.where((told == held).all(axis=1), 0.0, -np.inf)
+        return lambda held: np.asarray(added.log_prob(counts - held).sum(axis=1))
+    return lambda held: np.where((counts == held).all(axis=1), 0.0, -np.inf)
 
 
 def _drawn(held: IntArray) -> FloatArray:  # noqa: ARG001
@@ -298,9 +309,9 @@ def _drawn(held: IntArray) -> FloatArray:  # noqa: ARG001
 
 def counts_of_leaves(release: Release) -> FloatArray:
     """What the leaves say, shape (n_leaves, n_classes)."""
-    told = []
+    counts = []
     for t, tree in enumerate(release.trees):
         if tree.counts is None:
             raise NotCovered(f"tree {t} counts no classes")
-        told.append(tree.counts[tree.leaves])
-    return np.concatenate(told)
+        counts.append(tree.counts[tree.leaves])
+    return np.concatenate(counts)

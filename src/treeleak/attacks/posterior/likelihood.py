@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from treeleak.attacks.posterior.draw_kernels import DISTINCT, DRAWS, Law
+from treeleak.attacks.posterior.draw_kernels import DISTINCT, DRAWS, LikelihoodArrays
 from treeleak.attacks.posterior.hidden_kernels import (
     TABLED,
     log_complete,
@@ -30,7 +30,7 @@ class Likelihood(ABC):
 
     n_classes: int
     """Equations are numbered leaf * n_classes + class."""
-    doubt: float = 1.0
+    power: float = 1.0
     """By what its logarithm is divided where rows are held against it and against the prior."""
 
     @property
@@ -40,7 +40,7 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """The same for the kernels."""
 
     @abstractmethod
@@ -82,15 +82,15 @@ class DrawLikelihood(Likelihood):
     n_classes: int
     most_rows: int
     """More rows than this never lie in a leaf."""
-    doubt: float = 1.0
+    power: float = 1.0
 
     @classmethod
-    def of(cls, evidence: HiddenDraws, doubt: float = 1.0) -> DrawLikelihood:
+    def of(cls, evidence: HiddenDraws, power: float = 1.0) -> DrawLikelihood:
         """Take the counts of the evidence."""
         drawn, *distinct = evidence.statements()
         n = drawn.right
         d = distinct[0].right if distinct else None
-        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows, doubt)
+        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows, power)
 
     @property
     def n_equations(self) -> int:
@@ -134,23 +134,23 @@ class DrawLikelihood(Likelihood):
         n = self.draws.reshape(-1, self.n_classes)
         out = np.where(n > 0, self.distinct[:, None], 0)
         for leaf in np.flatnonzero((n > 0).sum(axis=1) > 1):
-            own = np.flatnonzero(n[leaf])
-            share = self.distinct[leaf] * n[leaf, own] / n[leaf].sum()
-            part = np.clip(np.floor(share).astype(np.int64), 1, n[leaf, own])
+            classes = np.flatnonzero(n[leaf])
+            share = self.distinct[leaf] * n[leaf, classes] / n[leaf].sum()
+            part = np.clip(np.floor(share).astype(np.int64), 1, n[leaf, classes])
             # The rest goes, one by one, where the share is missed most.
             while (left := int(self.distinct[leaf] - part.sum())) != 0:
-                room = part < n[leaf, own] if left > 0 else part > 1
+                room = part < n[leaf, classes] if left > 0 else part > 1
                 gain = np.where(room, (share - part) * np.sign(left), -np.inf)
                 part[np.argmax(gain)] += np.sign(left)
-            out[leaf, own] = part
+            out[leaf, classes] = part
         return out.ravel().astype(np.int32)
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """The same for the kernels."""
         split = self.distinct is not None and len(self.mixed) > 0
         return nothing()._replace(
-            says=DRAWS if self.distinct is None else DISTINCT,
+            evidence=DRAWS if self.distinct is None else DISTINCT,
             log=self.log,
             start=self.mixed_start,
             equation=self.mixed,
@@ -182,9 +182,9 @@ class DrawLikelihood(Likelihood):
         that an equation lacks; by default, such rows are impossible.
         """
         if self.distinct is None:
-            own = self.draws > 0
-            lacking = int((rows[own] == 0).sum())
-            return float(self.draws[own] @ self.log[rows[own]]) - (
+            drawn = self.draws > 0
+            lacking = int((rows[drawn] == 0).sum())
+            return float(self.draws[drawn] @ self.log[rows[drawn]]) - (
                 missing_row_penalty * lacking if lacking else 0
             )
         return float(
@@ -209,8 +209,10 @@ class DrawLikelihood(Likelihood):
         return float(log_complete(rows, seen, self.draws, missing_row_penalty, *tables))
 
 
-def nothing() -> Law:
+def nothing() -> LikelihoodArrays:
     """Give a law of which nothing is filled in."""
     none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
     longs = np.zeros(0, dtype=np.int64)
-    return Law(DRAWS, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)
+    return LikelihoodArrays(
+        DRAWS, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0
+    )

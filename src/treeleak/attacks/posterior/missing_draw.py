@@ -40,7 +40,7 @@ class MissingDraw:
     """What a row of known draws can be."""
 
     missing: MissingRow
-    told: IntArray
+    leaf_counts: IntArray
     """Shape (n_leaves, n_classes). Draws of each class in each leaf."""
     draws: Draws
     """Shape (n_trees, n_rows)."""
@@ -89,10 +89,10 @@ class MissingDraw:
                     fits[tuple(found.tolist())] += 1
             if p < n_rows - 1 and place is None:
                 # The known row behind the gap moves into it.
-                own = cells[:, p]
-                wrong -= left[own] != 0
-                left[own] += self.draws[:, p + 1].astype(np.int64) - self.draws[:, p]
-                wrong += left[own] != 0
+                cell = cells[:, p]
+                wrong -= left[cell] != 0
+                left[cell] += self.draws[:, p + 1].astype(np.int64) - self.draws[:, p]
+                wrong += left[cell] != 0
         if len(fits) * self.missing.signature.size > MAX_WORK:
             raise NotCovered(f"the missing row could stand at {fits.total():,} places")
         out = self._log(fits)
@@ -102,26 +102,26 @@ class MissingDraw:
 
     @property
     def _cell_start(self) -> IntArray:
-        return np.asarray(self.missing.geometry.leaf_start * self.told.shape[1])
+        return np.asarray(self.missing.geometry.leaf_start * self.leaf_counts.shape[1])
 
     def _cells(self, points: IntArray, label: IntArray) -> IntArray:
         """Leaf and class of each row in each tree, shape (n_trees, n_rows)."""
         at = self.missing.signature[:, points].astype(np.int64)
-        return np.asarray(at * self.told.shape[1] + label)
+        return np.asarray(at * self.leaf_counts.shape[1] + label)
 
     def _left(self, cells: IntArray, places: IntArray) -> IntArray:
         """Draws that rows at such places do not explain, by leaf and class."""
         held = np.bincount(
-            cells.ravel(), self.draws[:, places].ravel(), minlength=self.told.size
+            cells.ravel(), self.draws[:, places].ravel(), minlength=self.leaf_counts.size
         ).astype(np.int64)
-        return np.asarray(self.told.ravel() - held)
+        return np.asarray(self.leaf_counts.ravel() - held)
 
     def _seen(self, cell: IntArray, place: int) -> tuple[int, ...]:
         return tuple(np.where(self.draws[:, place] > 0, cell, _NONE).tolist())
 
     def _log(self, fits: Counter[tuple[int, ...]] | dict[tuple[int, ...], int]) -> FloatArray:
         """Log of at how many of the places a row of each grid point and class can stand."""
-        n_classes = self.told.shape[1]
+        n_classes = self.leaf_counts.shape[1]
         number = np.zeros((len(self.missing.allowed), n_classes))
         for cells, times in fits.items():
             drew = np.flatnonzero(np.array(cells) != _NONE)
@@ -129,7 +129,7 @@ class MissingDraw:
             if len(set(label.tolist())) > 1:
                 continue
             inside: BoolArray = (self.missing.signature[drew] == leaf[:, None]).all(axis=0)
-            own = slice(None) if not len(label) else label[:1]
-            number[np.ix_(inside, np.arange(n_classes)[own])] += times
+            class_slice = slice(None) if not len(label) else label[:1]
+            number[np.ix_(inside, np.arange(n_classes)[class_slice])] += times
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(number))

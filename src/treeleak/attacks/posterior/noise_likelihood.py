@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, Law
+from treeleak.attacks.posterior.draw_kernels import GAINS, NAMES, LikelihoodArrays
 from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -36,11 +36,11 @@ class _Tabled(Likelihood):
         """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """For the kernels."""
         offset, log = self._tables
         # The gain beyond N is never asked for.
-        return nothing()._replace(says=GAINS, offset=offset, gain=np.diff(log, append=0.0))
+        return nothing()._replace(evidence=GAINS, offset=offset, gain=np.diff(log, append=0.0))
 
     def log_complete(
         self,
@@ -80,12 +80,12 @@ class CountLikelihood(_Tabled):
 
     @cached_property
     def _tables(self) -> tuple[IntArray, FloatArray]:
-        said = self.counts[~np.isnan(self.counts)]
+        counts = self.counts[~np.isnan(self.counts)]
         values, number = self._distinct
         entries = len(values) * (self.n_rows + 1)
-        if self.n_draws is None and self.noise.whole and said.size:
+        if self.n_draws is None and self.noise.whole and counts.size:
             # One table for all: log P(n* - a) by n* - a, from the greatest n* down.
-            top, low = int(said.max()), int(said.min())
+            top, low = int(counts.max()), int(counts.min())
             if (spread := top - low + self.n_rows + 1) <= entries:
                 self._check(spread)
                 log = self.noise.log_prob(top - np.arange(spread))
@@ -115,15 +115,15 @@ class CountLikelihood(_Tabled):
         out = np.empty((len(values), self.n_rows + 1))
         step = max(_AT_ONCE // len(n), 1)
         for begin in range(0, self.n_rows + 1, step):
-            own = slice(begin, begin + step)
-            share = np.arange(self.n_rows + 1)[own] / self.n_rows
+            block = slice(begin, begin + step)
+            share = np.arange(self.n_rows + 1)[block] / self.n_rows
             drawn = np.exp(ways + xlogy(n, share) + xlog1py(n_draws - n, -share))
-            out[:, own] = each @ drawn
+            out[:, block] = each @ drawn
         # Of what is less than any float, as if draws came in proportion: a chain there finds out.
         drawn_evenly = n_draws / self.n_rows * np.arange(self.n_rows + 1)
         bound = np.minimum(self.noise.log_prob(values[:, None] - drawn_evenly), most + _LEAST_LOG)
-        told = out > np.exp(_LEAST_LOG)
-        return np.asarray(np.where(told, most + np.log(np.where(told, out, 1.0)), bound))
+        positive = out > np.exp(_LEAST_LOG)
+        return np.asarray(np.where(positive, most + np.log(np.where(positive, out, 1.0)), bound))
 
     def _check(self, entries: int) -> None:
         if entries > MAX_TABLE:
@@ -151,16 +151,18 @@ class LabelLikelihood(Likelihood):
         return len(self.named) * self.n_classes
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> LikelihoodArrays:
         """For the kernels."""
         rule = RULES[self.noise.rule]
-        return nothing()._replace(says=NAMES, named=self.named, rule=rule, scale=self.noise.scale)
+        return nothing()._replace(
+            evidence=NAMES, named=self.named, rule=rule, scale=self.noise.scale
+        )
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Rows that leaves lack, together, for the class that they name to be the largest."""
-        own = rows.reshape(-1, self.n_classes)[self.named >= 0]
+        leaf_rows = rows.reshape(-1, self.n_classes)[self.named >= 0]
         label = self.named[self.named >= 0].astype(np.int64)
-        return int((own.max(axis=1) - own[np.arange(len(own)), label]).sum())
+        return int((leaf_rows.max(axis=1) - leaf_rows[np.arange(len(leaf_rows)), label]).sum())
 
     def log_complete(
         self,
@@ -169,11 +171,14 @@ class LabelLikelihood(Likelihood):
         missing_row_penalty: float = np.inf,
     ) -> float:
         """Log P(labels | m); the penalty is that of each row which a majority lacks."""
-        own = rows.reshape(-1, self.n_classes)
+        leaf_rows = rows.reshape(-1, self.n_classes)
         rule, scale = RULES[self.noise.rule], self.noise.scale
-        said = np.flatnonzero(self.named >= 0)
+        labelled = np.flatnonzero(self.named >= 0)
         return float(
-            sum(log_named(own[v], self.named[v], rule, scale, missing_row_penalty) for v in said)
+            sum(
+                log_named(leaf_rows[v], self.named[v], rule, scale, missing_row_penalty)
+                for v in labelled
+            )
         )
 
 
@@ -183,7 +188,7 @@ class PresenceLikelihood(_Tabled):
 
     named: BoolArray
     """Shape (n_leaves, n_classes)."""
-    said: BoolArray
+    has_label: BoolArray
     """Shape (n_leaves,). Which leaves say anything."""
     noise: LabelNoise
     n_rows: int
@@ -203,7 +208,7 @@ class PresenceLikelihood(_Tabled):
     def _tables(self) -> tuple[IntArray, FloatArray]:
         unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
         seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
-        which = np.where(self.said[:, None], 1 + self.named, 0).ravel()
+        which = np.where(self.has_label[:, None], 1 + self.named, 0).ravel()
         tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
         return which * (self.n_rows + 1), tables
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
 from treeleak.attacks.posterior.draw_kernels import GAINS
 from treeleak.attacks.posterior.likelihood import Likelihood
@@ -29,19 +30,18 @@ from treeleak.attacks.posterior.noise_likelihood import (
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
-from treeleak.attacks.row_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.huge import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Ordinal, Schema
-from treeleak.side_information.given import NOTHING, Given, KnownParts
+from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
@@ -68,7 +68,7 @@ def behind_noise(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind noisy counts, or behind leaves that name a class.
 
@@ -79,18 +79,22 @@ def behind_noise(
     """
     values = values_in(geometry)
     apart = evidence.sampling == Disjoint.kind
-    asked = _split_up(geometry) if apart else geometry
-    likelihood = _likelihood(evidence, asked)
-    (said,) = evidence.statements()
-    equations = len(said.right) if isinstance(evidence, LeafLabels) else said.right.size
-    numbers = {"grid_points": bounded(asked.n_points), "equations": equations}
+    target_geometry = _split_up(geometry) if apart else geometry
+    likelihood = _likelihood(evidence, target_geometry)
+    (constraints,) = evidence.statements()
+    equations = (
+        len(constraints.right) if isinstance(evidence, LeafLabels) else constraints.right.size
+    )
+    numbers = {"grid_points": bounded(target_geometry.n_points), "equations": equations}
     clock.tell("laying out the grid", 0.0)
-    parts = given.parts
+    parts = side_info.parts
     if parts is not None and apart:
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)
-    own = values_in(asked)
-    target = PosteriorTarget.of(asked, own, likelihood, evidence.n_rows, parts, clock)
-    density = given.density(geometry)
+    target_values = values_in(target_geometry)
+    target = PosteriorTarget.of(
+        target_geometry, target_values, likelihood, evidence.n_rows, parts, clock
+    )
+    density = side_info.density(geometry)
     prior = population_prior(density, target)
     # The tree that a row went to is the last attribute, whose atoms are neighbours on the grid.
     over_all = prior
@@ -102,7 +106,7 @@ def behind_noise(
     found = run_posterior(target, plan, over_all, clock, seed)
     likeliest = found.likeliest()
     if apart:
-        target = _together(target, evidence, geometry, given)
+        target = _together(target, evidence, geometry, side_info)
         drawn = [(_without_tree(a), c, height) for a, c, height in found.drawn]
         found = replace(found, target=target, drawn=drawn, prior=prior)
         likeliest = _without_tree(likeliest)
@@ -112,7 +116,7 @@ def behind_noise(
         samples.makers.thinned(most), target, clock, samples.judges.thinned(most // 4), seed
     )
     return Answer(
-        "likely" if found.settled else "unknown",
+        "likely" if found.converged else "unknown",
         samples.values,
         (rows,),
         numbers=numbers | found.numbers,
@@ -131,7 +135,7 @@ def _odds(samples: Samples, target: PosteriorTarget, seed: int) -> RowOdds | Non
     What is known of rows, and the trees that they went to, would be lost.
     """
     law = target.likelihood.law
-    if law.says != GAINS or len(np.unique(samples.chain)) < _LEAST_CHAINS:
+    if law.evidence != GAINS or len(np.unique(samples.chain)) < _LEAST_CHAINS:
         return None
     return RowOdds(samples, target.geometry, law.offset, law.gain, seed)
 
@@ -141,29 +145,31 @@ def most_samples(n_rows: int) -> int:
     return int(np.clip(_MOST_ROWS // n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
 
 
-def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likelihood:
+def _likelihood(evidence: NoisyCounts | LeafLabels, target_geometry: Geometry) -> Likelihood:
     """Lay out what the leaves say, in the order of the geometry that is asked."""
-    own = np.concatenate([_is_own(tree, old) for tree, old in _pairs(evidence.geometry, asked)])
-    (said,), n_classes = evidence.statements(), asked.release.n_classes
+    is_original = np.concatenate(
+        [_is_original(tree, old) for tree, old in _pairs(evidence.geometry, target_geometry)]
+    )
+    (constraints,), n_classes = evidence.statements(), target_geometry.release.n_classes
     if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
-        present = np.zeros((len(own), n_classes), dtype=bool)
-        present[own] = said.right > 0
-        return PresenceLikelihood(present, own, evidence.noise, evidence.n_rows)
+        present = np.zeros((len(is_original), n_classes), dtype=bool)
+        present[is_original] = constraints.right > 0
+        return PresenceLikelihood(present, is_original, evidence.noise, evidence.n_rows)
     if isinstance(evidence, LeafLabels):
-        named = np.full(len(own), -1, dtype=np.int32)
-        named[own] = said.right.argmax(axis=1)
+        named = np.full(len(is_original), -1, dtype=np.int32)
+        named[is_original] = constraints.right.argmax(axis=1)
         return LabelLikelihood(named, n_classes, evidence.noise)
-    counts = np.full((len(own), n_classes), np.nan)
-    counts[own] = said.right
+    counts = np.full((len(is_original), n_classes), np.nan)
+    counts[is_original] = constraints.right
     draws = evidence.n_draws
     return CountLikelihood(counts.ravel(), n_classes, evidence.noise, evidence.n_rows, draws)
 
 
-def _pairs(geometry: Geometry, asked: Geometry) -> zip[tuple[Tree, Tree]]:
-    return zip(asked.release.trees, geometry.release.trees, strict=True)
+def _pairs(geometry: Geometry, target_geometry: Geometry) -> zip[tuple[Tree, Tree]]:
+    return zip(target_geometry.release.trees, geometry.release.trees, strict=True)
 
 
-def _is_own(tree: Tree, old: Tree) -> BoolArray:
+def _is_original(tree: Tree, old: Tree) -> BoolArray:
     """Which leaves of a tree that was split up were leaves of the old one."""
     return np.asarray(tree.leaves >= tree.n_nodes - old.n_nodes)
 
@@ -180,8 +186,8 @@ def _split_up(geometry: Geometry) -> Geometry:
         release, trees=trees, feature_names=(*release.feature_names, column), noise=None,
         maybe_missing=frozenset(), one_hot={},
     )  # fmt: skip
-    asked = Ordinal(column, 0, n_trees - 1)
-    return Geometry.of(split, Schema([*schema.attributes, asked], rules=schema.rules))
+    attribute = Ordinal(column, 0, n_trees - 1)
+    return Geometry.of(split, Schema([*schema.attributes, attribute], rules=schema.rules))
 
 
 def _behind(tree: Tree, t: int, release: Release) -> Tree:
@@ -209,13 +215,16 @@ def _behind(tree: Tree, t: int, release: Release) -> Tree:
 
 
 def _together(
-    target: PosteriorTarget, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
+    target: PosteriorTarget,
+    evidence: NoisyCounts | LeafLabels,
+    geometry: Geometry,
+    side_info: SideInformation,
 ) -> PosteriorTarget:
     """See rows again without the tree that each went to."""
     values = values_in(geometry)
     allowed = np.ones((1, values.n_atoms), dtype=bool)
-    if given.parts is not None:
-        allowed = given.parts.allowed
+    if side_info.parts is not None:
+        allowed = side_info.parts.allowed
     moves = target.moves._replace(allowed=allowed)
     likelihood = _likelihood(evidence, geometry)
     return replace(target, geometry=geometry, values=values, likelihood=likelihood, moves=moves)

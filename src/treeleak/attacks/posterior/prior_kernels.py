@@ -159,9 +159,9 @@ def _is_below(b: int, a: int, parent: Any) -> bool:
 
 
 @njit()
-def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, hierarchy: Any, buffer: Any) -> None:
+def _new_parent(rng: Any, atoms: Any, a: int, grid: Any, hierarchy: Any, buffer: Any) -> None:
     """Redraw on which attribute this one depends."""
-    radix, start, parent = ground.radix, ground.start, hierarchy.parent
+    radix, start, parent = grid.radix, grid.start, hierarchy.parent
     m = hierarchy.marginal[start[a] : start[a] + radix[a]]
     weight, candidate = np.empty(len(radix) + 1), np.empty(len(radix) + 1, np.int64)
     room, n = hierarchy.offset[a + 1] - hierarchy.offset[a], 0
@@ -176,33 +176,33 @@ def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, hierarchy: Any, buffe
 
 
 @njit()
-def _tables(rng: Any, atoms: Any, ground: Any, hierarchy: Any, buffer: Any) -> Any:
+def _tables(rng: Any, atoms: Any, grid: Any, hierarchy: Any, buffer: Any) -> Any:
     """Draw how many rows came directly from m, per atom: tables of a Chinese restaurant."""
-    radix, start, kappa = ground.radix, ground.start, hierarchy.strength[1]
+    radix, start, kappa = grid.radix, grid.start, hierarchy.strength[1]
     table = np.zeros(len(hierarchy.marginal))
     for a in range(len(radix)):
         count = _counted(atoms, a, hierarchy.parent[a], radix, hierarchy, buffer)
         for k in range(len(count)):
-            own = start[a] + k % radix[a]
-            weak = kappa * hierarchy.marginal[own]
+            atom = start[a] + k % radix[a]
+            weak = kappa * hierarchy.marginal[atom]
             for i in range(int(count[k])):
                 if uniform(rng) * (weak + i) < weak:
-                    table[own] += 1.0
+                    table[atom] += 1.0
     return table
 
 
 @njit()
-def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
+def relearn(rng: Any, atoms: Any, grid: Any, hierarchy: Any) -> None:
     """Redraw, in place, what rows are like, given rows (or none).
 
     ``atoms``: int16, (n_rows, n_attributes + 1).
     """
-    radix, start, parent = ground.radix, ground.start, hierarchy.parent
+    radix, start, parent = grid.radix, grid.start, hierarchy.parent
     most = 0
     for a in range(len(radix)):
         most = max(most, hierarchy.offset[a + 1] - hierarchy.offset[a])
     buffer = np.empty(most)
-    _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, hierarchy, buffer)
+    _new_parent(rng, atoms, int(uniform(rng) * len(radix)), grid, hierarchy, buffer)
     weight = np.zeros(len(hierarchy.kappas))
     for a in range(len(radix)):
         count = _counted(atoms, a, parent[a], radix, hierarchy, buffer)
@@ -211,13 +211,13 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
             weight[k] += _log_counted(count, hierarchy.kappas[k], m)
     kappa = hierarchy.kappas[_chosen(rng, weight)]
     hierarchy.strength[1] = kappa
-    table = _tables(rng, atoms, ground, hierarchy, buffer)
+    table = _tables(rng, atoms, grid, hierarchy, buffer)
     weight = np.zeros(len(hierarchy.alphas))
     for a in range(len(radix)):
-        own, r = table[start[a] : start[a] + radix[a]], radix[a]
+        table_counts, r = table[start[a] : start[a] + radix[a]], radix[a]
         for k in range(len(weight)):
             s = hierarchy.size[start[a] : start[a] + r]
-            weight[k] += _log_counted(own, hierarchy.alphas[k] * r, s / r)
+            weight[k] += _log_counted(table_counts, hierarchy.alphas[k] * r, s / r)
     alpha = hierarchy.alphas[_chosen(rng, weight)]
     hierarchy.strength[0] = alpha
     zero, one = hierarchy.ones
@@ -251,19 +251,19 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
 
 @njit()
 def _sort(parent: Any, order: Any) -> None:
-    n, placed = 0, np.zeros(len(parent), np.bool_)
+    n, sorted_ = 0, np.zeros(len(parent), np.bool_)
     while n < len(parent):
         for a in range(len(parent)):
-            if not placed[a] and (parent[a] < 0 or placed[parent[a]]):
-                order[n], placed[a] = a, True
+            if not sorted_[a] and (parent[a] < 0 or sorted_[parent[a]]):
+                order[n], sorted_[a] = a, True
                 n += 1
 
 
 @njit()
-def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
+def draw_row(rng: Any, atom: Any, grid: Any, prior: Any) -> None:
     """Draw a row from a prior with an order, in place."""
     for a in prior.order:
-        r, at = ground.radix[a], prior.offset[a]
+        r, at = grid.radix[a], prior.offset[a]
         if prior.parent[a] >= 0:
             at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * r
         u, x = uniform(rng), 0
@@ -276,11 +276,11 @@ def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
 
 
 @njit()
-def imagine(rng: Any, atoms: Any, ground: Any, hierarchy: Any, turns: int) -> None:
+def imagine(rng: Any, atoms: Any, grid: Any, hierarchy: Any, turns: int) -> None:
     """Draw what rows are like before anything is counted, and rows that are like that, in place."""
     hierarchy.strength[0] = hierarchy.alphas[int(uniform(rng) * len(hierarchy.alphas))]
     hierarchy.strength[1] = hierarchy.kappas[int(uniform(rng) * len(hierarchy.kappas))]
     for _ in range(turns):
-        relearn(rng, atoms[:0], ground, hierarchy)
+        relearn(rng, atoms[:0], grid, hierarchy)
     for i in range(len(atoms)):
-        draw_row(rng, atoms[i], ground, hierarchy)
+        draw_row(rng, atoms[i], grid, hierarchy)

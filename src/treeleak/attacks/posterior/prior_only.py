@@ -18,9 +18,9 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
-from treeleak.partition.values import values_in
+from treeleak.partition.value_index import values_in
 from treeleak.release.noise.laws import Laplace
-from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
@@ -39,7 +39,7 @@ def prior_only(
     geometry: Geometry,
     clock: Clock,
     seed: int,
-    given: Given = NOTHING,
+    side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Guess rows from the shape of the trees, and from what is given, but from no count.
 
@@ -51,8 +51,10 @@ def prior_only(
     values = values_in(geometry)
     counts = np.zeros(geometry.leaf_start[-1] * n_classes)
     likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
-    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
-    prior = population_prior(given.density(geometry), target)
+    target = PosteriorTarget.of(
+        geometry, values, likelihood, evidence.n_rows, side_info.parts, clock
+    )
+    prior = population_prior(side_info.density(geometry), target)
     plan = affordable(_PLAN, target, prior, clock, seed)
     samples = run_posterior(target, plan, prior, clock, seed).samples()
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
@@ -64,6 +66,6 @@ def prior_only(
         samples.values,
         (rows,),
         numbers={"chains": plan.chains, "samples": len(samples)},
-        ordered=given.parts is not None,
+        ordered=side_info.parts is not None,
         expected_distance=error,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import ENUMERATED
-from treeleak.attacks.posterior.draw_kernels import NAMES, Ground, Moves
+from treeleak.attacks.posterior.draw_kernels import NAMES, GridArrays, Moves
 from treeleak.attacks.posterior.hidden_kernels import climb
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -20,9 +20,9 @@ from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Rule
-from treeleak.side_information.given import KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
@@ -45,10 +45,10 @@ class PosteriorTarget:
     """What all chains share."""
 
     geometry: Geometry
-    values: Values
+    values: ValueIndex
     likelihood: Likelihood
     n_rows: int
-    ground: Ground
+    grid: GridArrays
     moves: Moves
     weights: FloatArray | None
     """Shape (n_points, n_classes). Rows expected at each grid point, by hidden draws alone or by a
@@ -58,7 +58,7 @@ class PosteriorTarget:
     def of(
         cls,
         geometry: Geometry,
-        values: Values,
+        values: ValueIndex,
         likelihood: Likelihood,
         n_rows: int,
         parts: KnownParts | None,
@@ -72,60 +72,60 @@ class PosteriorTarget:
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
         _check_size(geometry, radix, n_rows)
-        ground = _ground(geometry, radix, values)
+        grid = _grid_arrays(geometry, radix, values)
         weights = None
-        if ground.listed and isinstance(likelihood, DrawLikelihood):
-            weights = start_weights(ground, likelihood, n_rows, clock)
+        if grid.listed and isinstance(likelihood, DrawLikelihood):
+            weights = start_weights(grid, likelihood, n_rows, clock)
         if parts is None:
             group, allowed = np.zeros(n_rows, np.int64), np.ones((1, values.n_atoms), bool)
         else:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
-        swaps = 0.0 if likelihood.law.says == NAMES else _SWAPS
+        swaps = 0.0 if likelihood.law.evidence == NAMES else _SWAPS
         # Draws of rows are judged where they go, not where they may go.
-        many = not ground.listed and _long(values) and likelihood.row_draws is None
+        many = not grid.listed and _long(values) and likelihood.row_draws is None
         moves = _moves(group, allowed, values, weights)
         moves = moves._replace(
             swaps=swaps, gibbs_share=_GIBBS_SHARE if many else 0.0, single=_SINGLE if many else 0.0
         )
-        return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
+        return cls(geometry, values, likelihood, n_rows, grid, moves, weights)
 
     @classmethod
     def without_walk(
-        cls, geometry: Geometry, values: Values, likelihood: Likelihood, parts: KnownParts
+        cls, geometry: Geometry, values: ValueIndex, likelihood: Likelihood, parts: KnownParts
     ) -> PosteriorTarget:
         """Lay out only what is asked of samples that are drawn elsewhere: no table is made."""
         radix = np.append(geometry.radix, likelihood.n_classes)
-        ground = ground_without_table(geometry, radix, values)
+        grid = grid_without_table(geometry, radix, values)
         moves = _moves(parts.group, parts.allowed, values, None)
-        return cls(geometry, values, likelihood, len(parts.group), ground, moves, None)
+        return cls(geometry, values, likelihood, len(parts.group), grid, moves, None)
 
     def expecting(self, weights: FloatArray) -> PosteriorTarget:
         """Let rows start where they are expected, and jump there.
 
         What lies between two likely places may be too unlikely to be passed.
         """
-        own = self.moves
-        moves = _moves(own.group, own.allowed, self.values, weights)
-        moves = moves._replace(swaps=own.swaps, gibbs_share=own.gibbs_share)
+        before = self.moves
+        moves = _moves(before.group, before.allowed, self.values, weights)
+        moves = moves._replace(swaps=before.swaps, gibbs_share=before.gibbs_share)
         return replace(self, weights=weights, moves=moves)
 
     @property
     def cells(self) -> str:
         """How the cells were found: see :attr:`Answer.cells`."""
-        if self.ground.listed:
+        if self.grid.listed:
             return ENUMERATED
         return f"generated: the grid of thresholds has {short(self.geometry.n_points)} points"
 
     @property
     def radix(self) -> IntArray:
         """Atoms of each attribute, the class last."""
-        return np.asarray(self.ground.radix, dtype=np.int64)
+        return np.asarray(self.grid.radix, dtype=np.int64)
 
 
-def _long(values: Values) -> bool:
+def _long(values: ValueIndex) -> bool:
     """Whether some ordered attribute has so many atoms that one at random hardly ever fits."""
-    return any(own[-1] + 1 < len(own) for own in values.bins)
+    return any(bins[-1] + 1 < len(bins) for bins in values.bins)
 
 
 def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
@@ -141,7 +141,7 @@ def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
         )
 
 
-def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+def _grid_arrays(geometry: Geometry, radix: IntArray, values: ValueIndex) -> GridArrays:
     n_trees, rules = len(geometry.release.trees), geometry.schema.rules
     stride = np.zeros(0, dtype=np.int64)
     table = np.zeros((0, n_trees), dtype=np.int32)
@@ -158,22 +158,22 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
             allowed.append((valid, stride))
     else:
         allowed += [_of_rule(rule, geometry) for rule in rules]
-    return ground_without_table(geometry, radix, values)._replace(
+    return grid_without_table(geometry, radix, values)._replace(
         listed=listed,
         stride=stride,
         table=table,
         rule_start=np.cumsum([0, *(len(valid) for valid, _ in allowed)], dtype=np.int64)[:-1],
-        rule_stride=np.array([own for _, own in allowed], dtype=np.int64).reshape(
+        rule_stride=np.array([rule_strides for _, rule_strides in allowed], dtype=np.int64).reshape(
             -1, len(geometry.parts)
         ),
         valid=np.concatenate([np.zeros(0, dtype=bool), *(valid for valid, _ in allowed)]),
     )
 
 
-def ground_without_table(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+def grid_without_table(geometry: Geometry, radix: IntArray, values: ValueIndex) -> GridArrays:
     """Lay out what a row can be, with no table of leaves and no rules."""
     none = np.zeros(0, dtype=np.int64)
-    return Ground(
+    return GridArrays(
         radix.astype(np.int32),
         values.atom_start.astype(np.int32),
         False,
@@ -189,12 +189,12 @@ def ground_without_table(geometry: Geometry, radix: IntArray, values: Values) ->
 
 def _of_rule(rule: Rule, geometry: Geometry) -> tuple[BoolArray, IntArray]:
     """List what a rule allows, over the attributes of which it speaks, and their strides there."""
-    own = [
+    attributes = [
         a
         for a, part in enumerate(geometry.parts)
         if not set(rule.columns).isdisjoint(part.attribute.columns)
     ]
-    radix = geometry.radix[own]
+    radix = geometry.radix[attributes]
     n = math.prod(int(r) for r in radix)
     if n * len(geometry.radix) > MAX_TABLE:
         raise NotCovered(
@@ -202,9 +202,9 @@ def _of_rule(rule: Rule, geometry: Geometry) -> tuple[BoolArray, IntArray]:
             f"{short(n)} combinations of values of {', '.join(map(repr, rule.columns))}"
         )
     stride = np.zeros(len(geometry.radix), dtype=np.int64)
-    stride[own] = np.append(np.cumprod(radix[::-1][:-1])[::-1], 1)
+    stride[attributes] = np.append(np.cumprod(radix[::-1][:-1])[::-1], 1)
     atoms = np.zeros((n, len(stride)), dtype=np.int64)
-    atoms[:, own] = np.arange(n)[:, None] // stride[own] % radix
+    atoms[:, attributes] = np.arange(n)[:, None] // stride[attributes] % radix
     valid = rules_hold([rule], geometry.parts, atoms)
     if not valid.any():
         raise BadSchema(f"no row meets the schema's rule of kind {rule.kind!r}")
@@ -228,30 +228,33 @@ def _until(geometry: Geometry) -> NDArray[np.int32]:
 
 
 def start_weights(
-    ground: Ground, likelihood: DrawLikelihood, n_rows: int, clock: Clock
+    grid: GridArrays, likelihood: DrawLikelihood, n_rows: int, clock: Clock
 ) -> FloatArray:
     """Rows expected at each grid point if draws were shares: EM, class by class.
 
     Returns an array of shape (n_points, n_classes).
     """
-    n_points = len(ground.table)
+    n_points = len(grid.table)
     draws = likelihood.draws.reshape(-1, likelihood.n_classes)
-    valid = ground.valid if len(ground.valid) else np.ones(n_points, dtype=bool)
+    valid = grid.valid if len(grid.valid) else np.ones(n_points, dtype=bool)
     out = np.zeros((n_points, likelihood.n_classes))
     part = clock.part(_START_SHARE * clock.left)
 
     def fit(c: int) -> None:
-        own = draws[:, c].astype(float)
-        if not own.any():
+        class_draws = draws[:, c].astype(float)
+        if not class_draws.any():
             return
-        weight, own_rows = valid / valid.sum(), n_rows * own.sum() / likelihood.draws.sum()
+        weight, class_rows = (
+            valid / valid.sum(),
+            n_rows * class_draws.sum() / likelihood.draws.sum(),
+        )
         for k in range(_TIMES):
             if k and part.stopped:
                 break
-            climb(ground.table, own, weight, _AT_ONCE)
+            climb(grid.table, class_draws, weight, _AT_ONCE)
             # What has become as good as empty stays so, and need not be looked at again.
-            weight[weight * own_rows < _LIKELY] = 0.0
-        out[:, c] = weight * own.sum()
+            weight[weight * class_rows < _LIKELY] = 0.0
+        out[:, c] = weight * class_draws.sum()
 
     run_all([partial(fit, c) for c in range(likelihood.n_classes)])
     if not out.any():  # all draws are counted where no row can go
@@ -261,7 +264,7 @@ def start_weights(
 
 
 def _moves(
-    group: IntArray, allowed: BoolArray, values: Values, weights: FloatArray | None
+    group: IntArray, allowed: BoolArray, values: ValueIndex, weights: FloatArray | None
 ) -> Moves:
     start = values.atom_start
     n_open = np.add.reduceat(allowed, start[:-1], axis=1, dtype=np.int64)
@@ -297,7 +300,9 @@ def _moves(
     )
 
 
-def _pools(pairs: IntArray, allowed: BoolArray, values: Values, n_classes: int) -> list[IntArray]:
+def _pools(
+    pairs: IntArray, allowed: BoolArray, values: ValueIndex, n_classes: int
+) -> list[IntArray]:
     """For each group, the pairs (point * n_classes + class) that its rows may take."""
     if len(allowed) * len(pairs) > MAX_TABLE:
         return [pairs[:0] for _ in allowed]
@@ -306,7 +311,7 @@ def _pools(pairs: IntArray, allowed: BoolArray, values: Values, n_classes: int) 
     legal = allowed[:, values.atom_start[-2] + label]
     for a in reversed(range(len(radix))):
         point, atom = np.divmod(point, radix[a])
-        own = allowed[:, values.atom_start[a] : values.atom_start[a + 1]]
-        if not own.all():
-            legal &= own[:, atom]
-    return [pairs[own] for own in legal]
+        mask = allowed[:, values.atom_start[a] : values.atom_start[a + 1]]
+        if not mask.all():
+            legal &= mask[:, atom]
+    return [pairs[mask] for mask in legal]

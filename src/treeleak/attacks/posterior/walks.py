@@ -85,7 +85,7 @@ def affordable(
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ChainRun:
     """Where chains have walked to."""
 
     target: PosteriorTarget
@@ -95,7 +95,7 @@ class Found:
     drawn: Sequence[Drawn]
     prior: TreePrior | FloatArray | None
     """What all chains share; None where each learned its own."""
-    settled: bool
+    converged: bool
     """Whether there was time to cool, and to learn what rows are like."""
 
     @cached_property
@@ -110,15 +110,15 @@ class Found:
         these rows.
         """
         samples = together(self.target, self.drawn, self.for_all)
-        return samples if density is None else _told(samples, density)
+        return samples if density is None else _with_population(samples, density)
 
     def likeliest(self) -> IntArray:
         """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
-        own = as_kernel_prior(self.for_all)
+        kernel_prior = as_kernel_prior(self.for_all)
 
         def frozen(chain: Chain) -> Chain:
             sweeps = _COLD_STAGES * self.plan.sweeps
-            return chain.under(own).walked(sweeps, self.clock, _COLD)[0]
+            return chain.under(kernel_prior).walked(sweeps, self.clock, _COLD)[0]
 
         ended = run_all([partial(frozen, chain) for chain in self.chains])
         heights = [chain.log_posterior for chain in ended]
@@ -139,7 +139,7 @@ def run_posterior(
     seed: int,
     part: tuple[float, float] = (0.0, 1.0),
     at: IntArray | None = None,
-) -> Found:
+) -> ChainRun:
     """Cool chains, let them learn what rows are like, and draw samples.
 
     ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
@@ -147,19 +147,19 @@ def run_posterior(
     """
     walk = _Walk(plan, clock, part)
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
-    own = None if prior is None else as_kernel_prior(prior)
-    chains = walk.cooled([Chain.started(target, own, int(s), at) for s in seeds])
+    kernel_prior = None if prior is None else as_kernel_prior(prior)
+    chains = walk.cooled([Chain.started(target, kernel_prior, int(s), at) for s in seeds])
     for _ in range(plan.fits):
         if clock.stopped:
             break
         chains, found = walk.drawn(chains, plan.between)
         if isinstance(prior, TreePrior):
             prior = fitted(target, found)
-            own = as_kernel_prior(prior)
-            chains = [chain.under(own) for chain in chains]
-    settled = not clock.stopped and plan.sweeps >= plan.least_sweeps
+            kernel_prior = as_kernel_prior(prior)
+            chains = [chain.under(kernel_prior) for chain in chains]
+    converged = not clock.stopped and plan.sweeps >= plan.least_sweeps
     chains, found = walk.drawn(chains, plan.samples, plan.stage)
-    return Found(target, plan, clock, chains, found, prior, settled)
+    return ChainRun(target, plan, clock, chains, found, prior, converged)
 
 
 @dataclass(eq=False)
@@ -184,7 +184,7 @@ class _Walk:
                     MISSING_ROW_PENALTY - plan.low_penalty
                 )
                 chain, _ = chain.walked(plan.sweeps, self.clock, temperature, missing_row_penalty)
-                self._tell("looking for likely rows")
+                self._report("looking for likely rows")
             return chain
 
         return run_all([partial(cooled, chain) for chain in chains])
@@ -200,15 +200,15 @@ class _Walk:
                 if k and self.clock.stopped:
                     break
                 chain, _ = chain.walked(self.plan.sweeps, self.clock)
-                height = chain.log_likelihood if chain.given is None else chain.log_posterior
+                height = chain.log_likelihood if chain.fixed_prior is None else chain.log_posterior
                 out.append((chain.state.atoms, c, height))
-                self._tell(what)
+                self._report(what)
             return chain, out
 
         ended = run_all([partial(drawn, c) for c in range(len(chains))])
-        return [chain for chain, _ in ended], [d for _, own in ended for d in own]
+        return [chain for chain, _ in ended], [d for _, datasets in ended for d in datasets]
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self.done += 1
         way = self.done / (self.plan.stages * self.plan.chains)
         self.clock.tell(what, float(np.interp(way, (0.0, 1.0), self.part)))
@@ -233,7 +233,7 @@ def together(
     atoms = np.array([a for a, _, _ in drawn])
     numbered = (atoms + target.values.atom_start[:-1]).ravel()
     marginal = np.bincount(numbered, minlength=target.values.n_atoms) / len(drawn)
-    values = target.values.placed(target.geometry.release, marginal)
+    values = target.values.with_tails(target.geometry.release, marginal)
     chain, height = np.array([c for _, c, _ in drawn]), np.array([h for _, _, h in drawn])
     return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 
@@ -247,7 +247,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     """
     if density is None:
         return None
-    if not target.ground.listed:
+    if not target.grid.listed:
         n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {short(n)} points: too many to list")
     points = np.arange(density.geometry.n_points)
@@ -255,15 +255,15 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
     return np.column_stack([density.log_prior(points, c) for c in classes])
 
 
-def _told(samples: Samples, density: Density) -> Samples:
+def _with_population(samples: Samples, density: Density) -> Samples:
     """Take the values of each atom as probable as the population has them, in these rows."""
     values = samples.values
     rows = np.unique(samples.atoms.reshape(-1, samples.atoms.shape[2]), axis=0)
     atoms = rows.astype(np.int64) + values.atom_start[:-1]
     within, total = density.within(atoms), 1e-9 * samples.value_prior
     for a in range(atoms.shape[1]):
-        own = np.arange(values.start[a], values.start[a + 1])
-        held = values.atom_of[own][None, :] == atoms[:, a, None]
-        total[own] += np.where(held, within[:, own], 0.0).sum(axis=0)
+        columns = np.arange(values.start[a], values.start[a + 1])
+        held = values.atom_of[columns][None, :] == atoms[:, a, None]
+        total[columns] += np.where(held, within[:, columns], 0.0).sum(axis=0)
     per_atom = np.bincount(values.atom_of, total, minlength=values.n_atoms)
     return replace(samples, value_prior=np.asarray(total / per_atom[values.atom_of]))

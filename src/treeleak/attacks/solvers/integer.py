@@ -45,7 +45,7 @@ class Bounds:
     """An equation that cannot be met, or -1."""
 
     @property
-    def settled(self) -> bool:
+    def determined(self) -> bool:
         """Whether one histogram is left."""
         return self.broken < 0 and bool(np.array_equal(self.lower, self.upper))
 
@@ -75,8 +75,8 @@ class IntegerProblem:
     @cached_property
     def equations(self) -> list[tuple[IntArray, int]]:
         """Distinct equations over the free cells: positions in :attr:`free`, and their sum."""
-        settled = np.where(self.bounds.lower == self.bounds.upper, self.bounds.lower, 0)
-        left = -self.system.residual(settled)
+        fixed = np.where(self.bounds.lower == self.bounds.upper, self.bounds.lower, 0)
+        left = -self.system.residual(fixed)
         seen: set[tuple[bytes, int]] = set()
         out: list[tuple[IntArray, int]] = []
         for t in range(self.system.signature.shape[1]):
@@ -112,8 +112,8 @@ class IntegerProblem:
             factor[:rank, :rank], scaled[:rank], lower=True
         )
         off = np.abs(follows - scaled[rank:]) > _FOLLOWS * scale[order[rank:]]
-        kept = np.append(order[:rank], order[rank:][off])
-        return [self.equations[i] for i in np.sort(kept)]
+        selected = np.append(order[:rank], order[rank:][off])
+        return [self.equations[i] for i in np.sort(selected)]
 
     @property
     def n_terms(self) -> int:

@@ -18,7 +18,7 @@ from treeleak.attacks.solvers.cp_sat import Model
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Apart:
             return [self.first + int(allowed.argmax())]
         return [~(self.first + i) for i in np.flatnonzero(~allowed).tolist()]
 
-    def keep(self, model: Model, own: Sequence[Any], allowed: BoolArray) -> None:
+    def keep(self, model: Model, literals: Sequence[Any], allowed: BoolArray) -> None:
         """Keep a row to ``allowed`` atoms, whichever these are."""
-        model.add_bool_and([~own[i] for i in np.flatnonzero(~allowed).tolist()])
+        model.add_bool_and([~literals[i] for i in np.flatnonzero(~allowed).tolist()])
 
-    def chosen(self, solver: Any, own: Sequence[Any]) -> int:
+    def chosen(self, solver: Any, literals: Sequence[Any]) -> int:
         """Read the atom of a row in a solution."""
-        made = (i for i, lit in enumerate(own) if lit is not None)
-        return next((i for i in made if solver.boolean_value(own[i])), 0)
+        made = (i for i, lit in enumerate(literals) if lit is not None)
+        return next((i for i in made if solver.boolean_value(literals[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,17 @@ class Ascending:
         """Make the literals of one row; None where those of an atom are not ``needed``."""
         n = self.n_numbers - 1
         if needed is None:
-            kept = list(range(n))
+            atoms = list(range(n))
         else:
-            kept = np.flatnonzero(
+            atoms = np.flatnonzero(
                 needed[: n * (1 + self.missing)].reshape(-1, n).any(axis=0)
             ).tolist()
-        most = _ascending(model, n, kept)
+        most = _ascending(model, n, atoms)
         if not self.missing:
             return most
         gone = model.new_bool_var("")
-        either = _ascending(model, n, kept)
-        for i, j in ((most[k], either[k]) for k in kept):
+        either = _ascending(model, n, atoms)
+        for i, j in ((most[k], either[k]) for k in atoms):
             model.add_implication(gone, ~i)
             model.add_implication(gone, j)
             model.add_implication(i, j)
@@ -130,28 +130,28 @@ class Ascending:
             out.append(~gone)
         return out
 
-    def keep(self, model: Model, own: Sequence[Any], allowed: BoolArray) -> None:
+    def keep(self, model: Model, literals: Sequence[Any], allowed: BoolArray) -> None:
         """Keep a row to ``allowed`` atoms, whichever these are."""
         inside = np.concatenate([[True], allowed[: self.n_numbers], [True]])
         first = np.flatnonzero(inside[:-1] & ~inside[1:]).tolist()
         after = np.flatnonzero(~inside[:-1] & inside[1:]).tolist()
         for i, j in zip(first, after, strict=True):
             # Below atom i, or above atom j - 1, or missing.
-            ways = [own[i - 1]] if i else []
+            ways = [literals[i - 1]] if i else []
             if j < self.n_numbers:
-                ways.append(~own[j - 1])
+                ways.append(~literals[j - 1])
             elif self.missing:
-                ways.append(own[-1])
+                ways.append(literals[-1])
             model.add_bool_or(ways)
         if self.missing and not allowed[-1]:
-            model.add_bool_and([~own[-1]])
+            model.add_bool_and([~literals[-1]])
 
-    def chosen(self, solver: Any, own: Sequence[Any]) -> int:
+    def chosen(self, solver: Any, literals: Sequence[Any]) -> int:
         """Read the atom of a row in a solution: the middle one, where literals leave several."""
-        if self.missing and solver.boolean_value(own[-1]):
+        if self.missing and solver.boolean_value(literals[-1]):
             return self.n_numbers
         low, high = 0, self.n_numbers - 1
-        for i, literal in enumerate(own[:high]):
+        for i, literal in enumerate(literals[:high]):
             if literal is not None and solver.boolean_value(literal):
                 high = i
                 break
@@ -162,7 +162,7 @@ class Ascending:
 Encoding = Apart | Ascending
 
 
-def encodings_of(values: Values) -> tuple[Encoding, ...]:
+def encodings_of(values: ValueIndex) -> tuple[Encoding, ...]:
     """Choose the literals of each attribute."""
     out: list[Encoding] = []
     first = 0
@@ -182,12 +182,12 @@ def one_of(model: Model, n: int) -> list[Any]:
     return literals
 
 
-def _ascending(model: Model, n: int, kept: Sequence[int]) -> list[Any]:
+def _ascending(model: Model, n: int, atoms: Sequence[int]) -> list[Any]:
     """Make some of n literals, each of which implies those behind it."""
     out: list[Any] = [None] * n
-    for i in kept:
+    for i in atoms:
         out[i] = model.new_bool_var("")
-    for i, j in pairwise(kept):
+    for i, j in pairwise(atoms):
         model.add_implication(out[i], out[j])
     return out
 

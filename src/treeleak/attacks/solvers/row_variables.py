@@ -14,7 +14,7 @@ from treeleak.attacks.solvers.literals import Encoding, one_of
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.values import Values
+from treeleak.partition.value_index import ValueIndex
 from treeleak.release.tree import Tree
 
 
@@ -40,9 +40,9 @@ def paths_of(geometry: Geometry, encodings: Sequence[Encoding]) -> list[list[int
             left_open[tree.left[v]] = left_open[v] | {a: before & left}
             left_open[tree.right[v]] = left_open[v] | {a: before & ~left}
         for v in tree.leaves:
-            kept = left_open[v]
-            dead = any(not allowed.any() for allowed in kept.values())
-            demands = [] if dead else [encodings[a].demands(kept[a]) for a in kept]
+            on_path = left_open[v]
+            dead = any(not allowed.any() for allowed in on_path.values())
+            demands = [] if dead else [encodings[a].demands(on_path[a]) for a in on_path]
             out.append(None if dead else list(chain.from_iterable(demands)))
     return out
 
@@ -62,7 +62,7 @@ class RowVariables:
     def of(
         cls,
         model: Model,
-        values: Values,
+        values: ValueIndex,
         encodings: Sequence[Encoding],
         label: int | None = None,
         allowed: BoolArray | None = None,
@@ -75,12 +75,14 @@ class RowVariables:
         start = values.atom_start
         ends = [(e.first, e.first + e.n_literals) for e in encodings]
         some = [None if needed is None else needed[begin:end] for begin, end in ends]
-        x = [(e, e.made(model, own)) for e, own in zip(encodings, some, strict=True)]
+        x = [
+            (e, e.made(model, atom_needed)) for e, atom_needed in zip(encodings, some, strict=True)
+        ]
         z = one_of(model, int(start[-1] - start[-2])) if label is None else []
         open_classes = list(range(int(start[-1] - start[-2]))) if label is None else [label]
         if allowed is not None:
-            for (encoding, own), low, high in zip(x, start[:-2], start[1:-1], strict=True):
-                encoding.keep(model, own, allowed[low:high])
+            for (encoding, atom_needed), low, high in zip(x, start[:-2], start[1:-1], strict=True):
+                encoding.keep(model, atom_needed, allowed[low:high])
             if z:
                 model.add_bool_and([~z[c] for c in open_classes if not allowed[start[-2] + c]])
             open_classes = [c for c in open_classes if allowed[start[-2] + c]]
@@ -94,8 +96,11 @@ class RowVariables:
         """Atom of each attribute in a solution, and the class."""
         fixed = self.open_classes[0] if self.open_classes else 0
         label = (i for i, lit in enumerate(self.classes) if solver.boolean_value(lit))
-        return [*(encoding.chosen(solver, own) for encoding, own in self.atoms), next(label, fixed)]
+        return [
+            *(encoding.chosen(solver, literals) for encoding, literals in self.atoms),
+            next(label, fixed),
+        ]
 
     @cached_property
     def _literals(self) -> list[Any]:
-        return [lit for _, own in self.atoms for lit in own]
+        return [lit for _, literals in self.atoms for lit in literals]

@@ -10,9 +10,9 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.encoding import encoded_pair
-from treeleak.metrics.likeness import usual_of_group
-from treeleak.metrics.margin import margin
+from treeleak.metrics.knn_baselines import usual_of_group
 from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.paired_t_test import paired_t_test
 from treeleak.schema import Schema
 
 N_SHUFFLES = 199
@@ -77,7 +77,7 @@ def measure_in_order(
         error=float(own.mean()),
         usual=float(usual.mean()),
         others=float(shuffled.mean()),
-        nearer_than_usual=margin(own, usual),
+        nearer_than_usual=paired_t_test(own, usual),
         nearer_than_others=(1 + as_near) / (1 + N_SHUFFLES),
     )
 

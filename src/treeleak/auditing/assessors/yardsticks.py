@@ -19,9 +19,9 @@ from treeleak.core.private import dataclass
 from treeleak.formats.said import Knows
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
-from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others
-from treeleak.metrics.margin import margin
+from treeleak.metrics.knn_baselines import LIKE, middle_of, mixed_from, nearest_others
 from treeleak.metrics.matching import MATCH_LIMIT
+from treeleak.metrics.paired_t_test import paired_t_test
 from treeleak.metrics.scores import Scores
 from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
@@ -69,7 +69,7 @@ class Yardstick(Described):
     """Standard deviation of its error from draw to draw."""
     nearer: float
     """Probability of so large a margin in the error, were there none
-    (:func:`~treeleak.metrics.margin.margin`)."""
+    (:func:`~treeleak.metrics.paired_t_test.paired_t_test`)."""
     more_rows: float
     """The same for the share of rows in which every value is right."""
 
@@ -145,8 +145,8 @@ def _held(tried: Tried, errors: FloatArray, misses: FloatArray) -> Yardstick:
         tried.knows,
         g.scores,
         sd,
-        margin(errors, g.row_errors, more * sd, n),
-        margin(misses, g.row_misses, more * sd_of_misses, n),
+        paired_t_test(errors, g.row_errors, more * sd, n),
+        paired_t_test(misses, g.row_misses, more * sd_of_misses, n),
     )
 
 

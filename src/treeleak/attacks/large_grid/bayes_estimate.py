@@ -1,0 +1,242 @@
+"""From rows that meet the counts to the one dataset that is handed over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
+from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
+from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.medians import medians
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
+from treeleak.attacks.large_grid.walk_kernels import WalkSettings
+from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.sure import MOST_SURE
+from treeleak.partition.value_index import ValueIndex
+
+_SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
+_NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
+"""How rows walk where they meet every count, and from the Bayes estimate to where they do."""
+_FITS, _PER_FIT, _BETWEEN = 5, 6, 5
+"""How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
+_SAMPLES, _APART = 40, 6
+"""Datasets drawn by each walker after that, and sweeps between them."""
+_STRENGTH = 6.0
+"""Log prior per column's worth of expected distance, when the Bayes estimate is approached."""
+_NEAREST = 400
+"""Sweeps in which a dataset near the Bayes estimate must meet the counts."""
+_UNWEIGHED = 0.5
+"""What is said of values where nothing was weighed."""
+_DOUBT = 1.0
+"""Samples' worth of doubt in the share of a single one."""
+_MOST_SHARES, _LATE = 2**27, 2**20
+"""Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
+time is up, when more would take longer than a step may go on."""
+
+
+def estimate_rows(
+    found: WalkResult,
+    values: ValueIndex,
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
+) -> tuple[Rows, float] | None:
+    """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
+
+    Where thresholds say more than counts, it is the dataset that suits both best. Says how far it
+    is from the training set. None where that takes too large tables, or too long.
+    """
+    if found.misfit and constraints.n_rows:
+        return _missing(found, values, constraints, clock, stage)
+    if _too_many(constraints, values, _MOST_SHARES):
+        return None
+    # Where rows have places, thresholds have their say in the end.
+    if constraints.exchangeable:
+        between = estimate_between_thresholds(found, values, constraints, clock, stage)
+        if between is not None:
+            return between
+    samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
+    if constraints.n_rows:
+        samples += _drawn(found, constraints, values, clock, stage)
+    if clock.stopped and _too_many(constraints, values, _LATE):
+        return None
+    share, aligned = _shares(samples, values, found, constraints, clock)
+    atoms, cost = aligned[0], values.expected_cost(share)
+    if len(samples) > 1:
+        atoms = _nearest(atoms, cost, values, constraints, clock, stage)
+    chosen = values.cheapest(atoms, cost)
+    sure = _sure(chosen, share, aligned, values)
+    proved = np.zeros(len(chosen), dtype=bool)
+    rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
+    return rows, values.mean_cost(chosen, cost)
+
+
+def estimate_between_thresholds(
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
+) -> tuple[Rows, float] | None:
+    """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
+
+    Says how far it is from the others. None where thresholds say no more than counts, or time is
+    short.
+    """
+    if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
+        return None
+    constraint = MidpointConstraints.of(constraints, values)
+    if constraint is None:
+        return None
+    samples = drawn_between(constraint, found.walkers, constraints, clock, stage)
+    if not samples or (clock.stopped and _too_many(constraints, values, _LATE)):
+        return None
+    # The values of atoms that no count tells apart.
+    values = constraint.values
+    share, aligned = _shares(samples, values, found, constraints, clock)
+    cost = values.expected_cost(share)
+    chosen = values.cheapest(aligned[0], cost)
+    sure = _sure(chosen, share, aligned, values)
+    misfit = constraint.misfit(aligned[0], constraints)
+    rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
+    return rows, values.mean_cost(chosen, cost)
+
+
+def _too_many(constraints: RowConstraints, values: ValueIndex, most: int) -> bool:
+    pairs = int(np.square(np.diff(values.start)).sum())
+    return max(constraints.n_rows * values.n_values, pairs) > most
+
+
+def _shares(
+    samples: list[IntArray],
+    values: ValueIndex,
+    found: WalkResult,
+    constraints: RowConstraints,
+    clock: Clock,
+) -> tuple[FloatArray, list[IntArray]]:
+    """Shares of datasets in which rows have each value, and the datasets with rows in order."""
+    marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
+    prior = values.prior(marginal / len(samples))
+    group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
+    return aligned_shares(values, samples, prior, group, stopped=lambda: clock.stopped)
+
+
+def _sure(
+    chosen: IntArray, share: FloatArray, aligned: list[IntArray], values: ValueIndex
+) -> FloatArray:
+    """Say how probable values are that so many datasets have: as probable as one more has them.
+
+    Each dataset in turn is held against the others (Good and Turing): of a value that j of the
+    other n - 1 have, the held one has it with the probability (j + 1) N_j+1 / ((j + 1) N_j+1 +
+    (n - j) N_j), where N_j values of rows are in j of all.
+    """
+    likely, n = np.take_along_axis(share, chosen, axis=1), len(aligned)
+    if n == 1:
+        # An interval is listed as one value and holds many: it is never certain.
+        return confidence(likely, n, _DOUBT, np.maximum(np.diff(values.start), 2))
+    row, atom, others = np.arange(len(chosen)), values.atom_of[chosen], np.arange(n)
+    times, hits, misses = np.zeros(chosen.shape), *np.zeros((2, chosen.shape[1], n))
+    for a, (begin, end) in enumerate(pairwise(values.atom_start)):
+        seen = np.zeros((len(chosen), end - begin), dtype=np.int64)
+        for one in aligned:
+            seen[row, one[:, a] - begin] += 1
+        there = np.bincount(seen.ravel(), minlength=n + 1)
+        hits[a], misses[a] = (others + 1) * there[1:], (n - others) * there[:-1]
+        times[:, a] = seen[row, atom[:, a] - begin]
+    # Columns of few rows say little of themselves.
+    usual = (hits.sum(axis=0) + 0.5) / (hits.sum(axis=0) + misses.sum(axis=0) + 1.0)
+    again = (hits + usual) / (hits + misses + 1.0)
+    once_more = np.column_stack(
+        [
+            np.interp(column_times * (n - 1) / n, others, odds)
+            for column_times, odds in zip(times.T, logit(again), strict=True)
+        ]
+    )
+    inside = likely * n / np.maximum(times, 1.0)
+    return np.asarray(np.minimum(expit(once_more) * inside, MOST_SURE))
+
+
+def _missing(
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
+) -> tuple[Rows, float]:
+    """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
+    start = values.atom_start[:-1]
+    walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
+    constraint = None if clock.stopped else MidpointConstraints.of(constraints, values)
+    if constraint is not None:
+        closer = nearer(constraint, found.walkers, constraints, clock, stage)
+        # How far atoms are apart is known of those of the geometry only.
+        walks = [constraint.atoms(atoms) + start for atoms in closer] or walks
+    numbers = medians(walks, constraints, values)
+    atoms = numbers.rows - start
+    misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
+    rows, far = by_two_walks(walks, numbers.rows, misfit, values, constraints.exchangeable)
+    sure = np.where(np.isnan(numbers.sure), rows.confidence, numbers.sure)
+    return replace(rows, confidence=sure, within=numbers.within), far
+
+
+def _drawn(
+    found: WalkResult, constraints: RowConstraints, values: ValueIndex, clock: Clock, stage: str
+) -> list[IntArray]:
+    """Let the rows walk on under what they are found to be like, and note where they are."""
+    walkers = [walker.forgetful() for walker in found.walkers]
+    labels = [w.rows.label.astype(np.int64) for w in walkers]
+    drawn: list[NDArray[np.int32]] = []
+    for k in range(_FITS + _SAMPLES):
+        if clock.stopped:
+            break
+        fitting = k < _FITS
+        if k and k <= _FITS:
+            likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
+            walkers = taught(walkers, likes)
+            drawn = []
+        for _ in range(_PER_FIT if fitting else 1):
+            if drawn and clock.stopped:
+                break
+            sweeps = _BETWEEN if fitting else _APART
+            walkers = all_walked(walkers, sweeps, _SAMPLE)
+            drawn += [w.atoms for w in walkers]
+        clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+    both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
+    return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
+
+
+def _nearest(
+    atoms: IntArray,
+    cost: FloatArray,
+    values: ValueIndex,
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
+) -> IntArray:
+    """Go from the Bayes estimate to a dataset that meets the counts, if that is near."""
+    atom_cost = np.minimum.reduceat(cost, values.first, axis=1)
+    n_atoms = values.atom_start[-2]
+    estimate = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
+    estimate = np.where(constraints.held < 0, estimate, constraints.held)
+    label = atoms[:, -1:] - values.atom_start[-2]
+    walker = Walker.started(constraints, 0, np.hstack([estimate, label]).astype(np.int32))
+    walker = replace(walker, likes=near(constraints, atom_cost[:, :n_atoms], _STRENGTH))
+    done = 0
+    while walker.misfit and done < _NEAREST and not clock.stopped:
+        walker, sweeps = walker.walked(_NEAREST // 20, _NEAR)
+        done += sweeps
+        clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
+    if walker.misfit:
+        return atoms
+    there = walker.rows.best.astype(np.int64) + values.atom_start[:-1]
+    ways = [float(np.take_along_axis(atom_cost, a, axis=1).sum()) for a in (atoms, there)]
+    return there if ways[1] < ways[0] else atoms
+
+
+def unweighed(atoms: IntArray, misfit: int, values: ValueIndex) -> Rows:
+    """Rows where there are too many values to weigh them against each other."""
+    chosen = values.first[atoms]
+    proved = np.zeros(len(atoms), dtype=bool)
+    return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)

@@ -1,0 +1,216 @@
+"""Rows of a regression from counts and from sums of targets, where counts alone leave some open.
+
+Targets are not known, but a model was trained to come near them: each lies not far below or above
+what it predicts for the row, and is a mean of these two ends. So a row counts as so much of a row
+with the lower one and so much of one with the higher: two columns for each cell, and the same least
+squares as for two classes. The nearer the ends, the sooner is it clear which rows there are; ends
+that are too near for some target leave sums that nothing meets, and the next try takes wider ones.
+Numbers of rows are whole, parts of them are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.exact.annealing_runs import N_WORLDS
+from treeleak.attacks.exact.run import exact, of_cells
+from treeleak.attacks.loss_sums.columns import Columns
+from treeleak.attacks.loss_sums.counts_alone import by_counts
+from treeleak.attacks.loss_sums.integral import whole_groups
+from treeleak.attacks.loss_sums.kernels import compile_all
+from treeleak.attacks.loss_sums.labels import ClassConstraints
+from treeleak.attacks.loss_sums.least_squares import fit
+from treeleak.attacks.loss_sums.run import enumerated, written
+from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, ColumnSet
+from treeleak.attacks.targets import solve
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.evidence import ExactTotals
+from treeleak.evidence.class_counts_from_gradients import UNTOLD
+from treeleak.evidence.target_sums import squared_statements, target_sums
+from treeleak.partition import Geometry, GridTooLarge, Partition
+from treeleak.partition.value_index import values_in
+from treeleak.side_information.side_information import NOTHING, SideInformation
+
+_COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
+"""Share of the time for counts alone, before sums, and of what is then left for sums."""
+_LEAST_SQUARES_SHARE = 0.9
+"""Share of the time for counts alone by least squares, where walks were too short."""
+_BEYOND = (0.05, 0.2, 0.6, 2.0)
+"""How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
+_WHOLE = 5.0
+"""Seconds for whole numbers near a point that meets all sums."""
+_MET = 1e-3
+"""How far off a sum may be, weighed, where it is taken to be met by real numbers of rows."""
+
+
+def regression(
+    evidence: ExactTotals,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
+) -> Answer:
+    """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
+
+    An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
+    unless sums of targets tell more, or walks do not come to datasets that meet all counts.
+    """
+    if not side_info.nothing:
+        return exact(evidence, geometry, clock, seed, side_info)
+    ensemble = geometry.release.ensemble
+    fitting = None if ensemble is None else ensemble.fitting
+    summed = fitting is not None and fitting.loss == "squared"
+    try:
+        partition = enumerated(evidence, geometry, clock, columns_per_cell=2 if summed else 1)
+    except (OutOfTime, GridTooLarge):
+        partition = None
+    if partition is None or evidence.contradiction() is not None:
+        return exact(evidence, geometry, clock, seed, side_info)
+    values = values_in(geometry)
+    if not (summed or partition.alive.all()):
+        return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
+    part = clock.part(_COUNTS_SHARE * clock.left)
+    first = of_cells(evidence, partition, values, part, seed)
+    if first.status in ("unique", "infeasible") or clock.stopped:
+        return first
+    with clock.cut_short():
+        if summed:
+            return _by_sums(evidence, partition, first, clock, seed)
+        return first if _walked(first) else _otherwise(evidence, partition, first, clock, seed)
+    return first
+
+
+def _walked(answer: Answer) -> bool:
+    """Whether there was time for as many worlds as there should be, and rows meet all counts."""
+    few = any(rows.worlds is None or len(rows.worlds) < N_WORLDS for rows in answer.rows)
+    return answer.status != "unknown" and not few
+
+
+def _otherwise(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
+    part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
+    if (found := by_counts(evidence, partition, first.values, part, seed)) is not None:
+        rows = tuple(_with_proofs(system_rows, first.rows) for system_rows in found.rows)
+        return replace(found, rows=rows)
+    if clock.stopped:
+        return first
+    return min(first, of_cells(evidence, partition, first.values, clock, seed), key=_missed)
+
+
+def _by_sums(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows with sums of targets; ``first`` is what counts alone say."""
+    m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
+    if m is not None:
+        return _answered(evidence, partition, m, first, clock, seed)
+    if _walked(first) or clock.stopped:
+        return first
+    return _otherwise(evidence, partition, first, clock, seed)
+
+
+def _missed(answer: Answer) -> float:
+    return sum(rows.misfit for rows in answer.rows) if answer.rows else np.inf
+
+
+def _answered(
+    evidence: ExactTotals, partition: Partition, m: IntArray, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Write rows of cells; ``first`` is what counts alone say."""
+    geometry = partition.geometry
+    cells = np.flatnonzero(m)
+    leaf, held = partition.signature[cells], m[cells]
+    none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
+    constraints = ClassConstraints(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
+    column_set = ColumnSet(Columns.of(geometry, evidence.statements(), leaf, held), cells)
+    found = CellFit(
+        cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set
+    )
+    rows = written(found, False, partition, first.values, clock, seed)
+    rows = _with_proofs(rows, first.rows)
+    return replace(first, status="feasible", rows=(rows,))
+
+
+def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
+    """Find whole numbers of rows of cells that meet all counts and sums."""
+    geometry, n = partition.geometry, partition.n_cells
+    clock.once(compile_all)
+    leaf = np.tile(partition.signature, (2, 1))
+    tried: set[bytes] = set()
+    good: list[IntArray] = []
+
+    def accept(chosen: IntArray, x: FloatArray) -> bool:
+        m = np.rint(np.bincount(chosen % n, x, n)).astype(np.int64)
+        if m.sum() == evidence.n_rows and (m >= 0).all() and m.tobytes() not in tried:
+            tried.add(m.tobytes())
+            if _meet(evidence, partition, m):
+                good.append(m)
+        return bool(good)
+
+    for k, beyond in enumerate(_BEYOND):
+        statements = squared_statements(geometry, beyond)
+        if statements is None:
+            return None
+        columns = Columns.of(geometry, statements, leaf, np.repeat([0, 1], n))
+        size = float(np.abs(columns.right).sum())
+
+        def report(residual: FloatArray, size: float = size) -> None:
+            off = float(np.abs(residual).sum())
+            clock.tell("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
+
+        last = k + 1 == len(_BEYOND)
+        part = clock.part((0.9 if last else 0.5) * clock.left)
+        ended = fit(columns, part, accept, report)
+        if not good and np.abs(ended.residual).max() < _MET:
+            # The sums are met, and rows of some cells might as well be in others, in part.
+            x = whole_groups(columns, ended.chosen, ended.x, ended.chosen % n, clock.part(_WHOLE))
+            if x is not None:
+                accept(ended.chosen, x)
+        if good or clock.stopped:
+            break
+    return good[0] if good else None
+
+
+def _meet(evidence: ExactTotals, partition: Partition, m: IntArray) -> bool:
+    """Whether so many rows of each cell meet all counts, and all sums of targets."""
+    cells = np.flatnonzero(m)
+    leaf = partition.signature[cells].astype(np.int64)
+    held = np.bincount(leaf.ravel(), np.repeat(m[cells], leaf.shape[1]), len(evidence.n))
+    if not np.array_equal(held, evidence.n):
+        return False
+    row = np.repeat(np.arange(len(cells)), m[cells])
+    release = partition.geometry.release
+    sums = target_sums(release, leaf[row], None, np.ones(len(row), dtype=bool))
+    if sums is None:
+        return False
+    ones = csr_array((np.ones(len(row)), (np.arange(len(row)), row)))
+    about = np.bincount(row, sums.predicted) / m[cells]
+    wide = np.full(len(cells), np.inf)
+    times = (sums.times @ ones).tocsr()
+    return solve(times, sums.right, sums.off, -wide, wide, about, sums.spread).met
+
+
+def _with_proofs(rows: Rows, before: tuple[Rows, ...]) -> Rows:
+    """Keep what counts alone prove: all rows that meet them have these among them."""
+    sure = {}
+    left: Counter[bytes] = Counter()
+    for known in before:
+        for k in np.flatnonzero(known.proved).tolist():
+            key = known.values[k].tobytes()
+            sure[key] = known.confidence[k]
+            left[key] += 1
+    proved, confidence = rows.proved.copy(), rows.confidence.copy()
+    for k, values in enumerate(rows.values):
+        key = values.tobytes()
+        if left[key]:
+            left[key] -= 1
+            proved[k], confidence[k] = True, np.maximum(confidence[k], sure[key])
+    return replace(rows, proved=proved, confidence=confidence)

@@ -1,0 +1,127 @@
+"""Values of numbers inside the intervals in which rows lie, and how far off they are there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.private import dataclass
+from treeleak.core.sure import MOST_SURE
+from treeleak.partition import Geometry
+from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
+from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
+from treeleak.reconstruction.point_values import on_grids, point_values
+from treeleak.reconstruction.tail_extrapolation import beyond
+from treeleak.schema import Numeric, Ordinal, Schema
+from treeleak.side_information.earlier_release import Releases
+from treeleak.side_information.known_tables import Filled, KnownTables
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Rows with the likeliest values of intervals."""
+
+    table: FloatArray
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_rows, n_features). The values, and the ends of their intervals."""
+    sure: FloatArray
+    """Shape (n_rows, n_features). Probability of each value, of a number that of its interval."""
+    off: FloatArray
+    """Shape (n_rows, n_features). How far values typically are from others of their interval, as a
+    share of the range."""
+    ranges: FloatArray
+    """Shape (n_features,). Those ranges; NaN in columns that have no interval."""
+    midpoints_met: float | None
+    midpoints_fit: bool
+    """As :class:`~treeleak.reconstruction.point_values.PointValues` has them."""
+
+    def far(self, expected: float | None, confidence: pd.DataFrame, schema: Schema) -> float | None:
+        """Mean distance per value from the training set; None where confidences say all of it.
+
+        ``expected``: by the attack, of the points of intervals. ``confidence``: of the columns
+        counted.
+        """
+        n = confidence.shape[1]
+        if not len(self.table) or np.isnan(self.ranges[:n]).all():
+            return expected
+        if expected is not None:
+            return expected + float(self.off[:, :n].mean())
+        return far_by_confidence(confidence, schema, self.table, self.off, self.ranges[:n])
+
+
+def numbers_in(
+    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
+) -> Numbers:
+    """Choose values inside the intervals of rows.
+
+    Where other rows bound them, there; beyond the outermost thresholds, where so many rows reach;
+    else in the middle. Then to where equations of thresholds hold.
+    """
+    found = _narrowed(whole, geometry, both, known, seconds / 2)
+    table = whole.table if found is None else found.table
+    low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
+    numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
+    for part in geometry.parts:
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            column = part.columns[0]
+            low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
+            numbers[column], integers[column] = True, isinstance(part.attribute, Ordinal)
+            interval[column] = part.intervals
+    low[known.known], high[known.known] = table[known.known], table[known.known]
+    if found is None:
+        in_rules = np.isin(both.whole.feature_names, _in_rules(geometry.schema))
+        table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~in_rules)
+    chosen = point_values(
+        both.whole, table, low, high, numbers, whole=integers, draws=both.all_draws,
+        rows_separated=both.hidden is None, seconds=seconds,
+    )  # fmt: skip
+    sure, met = whole.sure, chosen.midpoints_met
+    if found is not None and met is not None:
+        # As far as other thresholds are met, so are those that the intervals follow from, if the
+        # row is in these leaves.
+        sure = np.maximum(sure, np.minimum(met * found.chance * whole.within, MOST_SURE))
+    ranges = ranges_of(geometry.parts, chosen.table, interval)
+    inside = inside_intervals(
+        chosen.table, *on_grids(both.whole, chosen.table, low, high, chosen.grids)
+    )
+    there = np.abs(chosen.table - table) <= typical
+    off = np.nan_to_num(np.where(there, typical, inside) / ranges)
+    return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
+
+
+def _in_rules(schema: Schema) -> list[str]:
+    """Columns that rules hold together: a value that is moved may break one."""
+    return [name for rule in schema.rules for name in rule.columns]
+
+
+def _narrowed(
+    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
+) -> Narrowed | None:
+    """Move numbers to the intervals that thresholds leave of them, where draws are known.
+
+    Without draws, every tree saw every row.
+    """
+    release, draws, table = both.whole, both.all_draws, whole.table
+    if both.hidden is not None or release.thresholds_are != "midpoints":
+        return None
+    if draws is None:
+        draws = np.ones((len(release.trees), len(table)), dtype=np.uint8)
+    elif len(draws) != len(release.trees):
+        return None
+    low, high = np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf)
+    open_, integers = np.zeros(table.shape, dtype=bool), np.zeros(table.shape[1], dtype=bool)
+    in_rules = _in_rules(geometry.schema)
+    for part in geometry.parts:
+        attribute = part.attribute
+        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name not in in_rules:
+            column = part.columns[0]
+            open_[:, column] = ~np.isnan(table[:, column])
+            low[column], high[column] = attribute.low, attribute.high
+            integers[column] = isinstance(attribute, Ordinal)
+    open_ &= ~known.known
+    if not open_.any():
+        return None
+    numbers = Movable(open_, low, high, integers)
+    return narrowed(release, table, whole.label, numbers, draws, seconds)
