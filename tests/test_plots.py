@@ -157,5 +157,7 @@ def test_what_cannot_be_drawn_is_said(audited):
 
 def test_what_takes_long_to_import_waits_for_whoever_needs_it():
     slow = {"matplotlib", "scipy.stats", "sklearn"}
-    code = f"import sys, treeleak.cli, treeleak.report.plots; assert not {slow} & sys.modules.keys()"
+    code = (
+        f"import sys, treeleak.cli, treeleak.report.plots; assert not {slow} & sys.modules.keys()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -58,16 +58,16 @@ class Question:
 
 def _figure(key: str, audit: Audit, reader: Reader | None) -> dict[str, Any]:
     limit = LIMITS[key]
-    told: dict[str, Any] = {"key": key, "what": limit.what, "found": None, "reason": ""}
+    entry: dict[str, Any] = {"key": key, "what": limit.what, "found": None, "reason": ""}
     try:
         figure = limit.figure(audit)
     except NotCovered as why:
-        return told | {"reason": message_of(why).told(reader)}
+        return entry | {"reason": message_of(why).told(reader)}
     if math.isnan(figure):
-        return told | {"reason": "there is no such figure"}
+        return entry | {"reason": "there is no such figure"}
     if reader is not None and key in OF_FEW:
-        return told | {"reason": ELSEWHERE}
-    return told | {"found": limit.said(figure)}
+        return entry | {"reason": ELSEWHERE}
+    return entry | {"found": limit.said(figure)}
 
 
 QUESTIONS: tuple[Question, ...] = (

@@ -99,9 +99,9 @@ class Ruling:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
         open_ = sum(check.state == "not assessed" for check in self.checks)
         bad = sum(check.state == "violated" for check in self.checks)
-        said = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
-        said += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
-        return f"Does not meet the policy {self.policy.name!r}: {', '.join(said)}."
+        parts = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
+        parts += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the ruling (formats/audit.schema.json)."""
@@ -233,16 +233,16 @@ def _reviewed(review: datetime.date, audit: Audit) -> Check:
 
 
 def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
-    asked = limit.said(bound)
+    demand = limit.said(bound)
     if limit.kind != "flag":
-        asked = f"at {'least' if limit.least else 'most'} {asked}"
+        demand = f"at {'least' if limit.least else 'most'} {demand}"
     try:
         figure = limit.figure(audit)
         if math.isnan(figure):
             raise NotCovered(own_words("there is no such figure"))
     except NotCovered as why:
-        return Check(key, limit.what, asked, str(why), "not assessed")
+        return Check(key, limit.what, demand, str(why), "not assessed")
     met = figure >= bound if limit.least else figure <= bound
     if met and isinstance(figure, Provisional):
-        return Check(key, limit.what, asked, figure.why, "not assessed")
-    return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")
+        return Check(key, limit.what, demand, figure.why, "not assessed")
+    return Check(key, limit.what, demand, limit.said(figure), "met" if met else "violated")

@@ -272,12 +272,12 @@ def inference_of(column: str) -> Limit:
     return Limit(f"risk of attribute inference of {column!r}", risk)
 
 
-def forbidden(kinds: frozenset[str], name: str) -> Limit:
+def forbidden(materials: frozenset[str], name: str) -> Limit:
     """Forbid kinds of parts in the file."""
 
     def number(audit: Audit) -> float:
-        own = {(e.where, e.what) for e in _inventory(audit) if e.mark != "harmless"}
-        return len([what for _, what in own if what in kinds])
+        entries = {(e.where, e.what) for e in _inventory(audit) if e.mark != "harmless"}
+        return len([what for _, what in entries if what in materials])
 
     return Limit(f"parts of the file: {name}", number, "number")
 

@@ -49,8 +49,8 @@ class Attacker:
             _check_text(f"attacker.{name}", getattr(self, name))
 
     def __str__(self) -> str:
-        told = (self.who, self.knowledge and f"knows {self.knowledge}", self.access)
-        return "; ".join(text for text in told if text)
+        parts = (self.who, self.knowledge and f"knows {self.knowledge}", self.access)
+        return "; ".join(text for text in parts if text)
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class Policy:
     def stated(self) -> dict[str, str]:
         """Attacker, recipient, purpose and date of review, as far as the policy states them."""
         day = "" if self.review is None else self.review.isoformat()
-        said = {
+        texts = {
             "attacker": str(self.attacker), "recipient": self.recipient, "purpose": self.purpose,
             "review": day,
         }  # fmt: skip
-        return {key: text for key, text in said.items() if text}
+        return {key: text for key, text in texts.items() if text}
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -165,9 +165,9 @@ def _policy(document: dict[str, Any], stem: str) -> Policy:
     _check_keys(document, known)
     document.setdefault("name", stem)
     if isinstance(limits := document.get("limits"), dict):
-        if isinstance(own := limits.get("inference"), dict):
-            of_all = {"inference": own.pop(OTHERS)} if OTHERS in own else {}
-            document["inference_of"] = own
+        if isinstance(inference := limits.get("inference"), dict):
+            of_all = {"inference": inference.pop(OTHERS)} if OTHERS in inference else {}
+            document["inference_of"] = inference
             del limits["inference"]
             limits.update(of_all)
         if "forbidden_parts" in limits:

@@ -150,8 +150,8 @@ class Found:
     @property
     def rows_given(self) -> bool:
         """Whether training rows were given, be they the model's or not."""
-        given = self.truth is not None or self.mismatch is not None
-        return given or bool(self.reason("measurement"))
+        compared = self.truth is not None or self.mismatch is not None
+        return compared or bool(self.reason("measurement"))
 
     @cached_property
     def domains(self) -> Domains | None:
@@ -230,18 +230,18 @@ class Audit(Found):
     def _headline(self, reader: Reader | None) -> str:
         """Say the verdict in one sentence, as a reader may read it."""
         decided = next((f for f in self.findings if f.verdict == self.verdict), None)
-        said = "" if decided is None else decided.told(reader)
+        summary = "" if decided is None else decided.told(reader)
         # The greatest harm that was measured comes first, whatever decided.
         if (m := self.measurement) is not None and decided is not None:
             rows, how = m.came_back
             if rows and decided.code not in _LEADING and self.reconstruction is not None:
                 n = self.reconstruction.n_rows
                 lead = wording.CAME_BACK(rows=Of(rows, n), how=how)
-                said = f"{lead.told(reader)} {said}"
+                summary = f"{lead.told(reader)} {summary}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
-        if not said and reasons:
-            said = wording.NOT_RUN(why=reasons[0]).told(reader)
-        verdict = f"{self.verdict.capitalize()}. {said}".rstrip()
+        if not summary and reasons:
+            summary = wording.NOT_RUN(why=reasons[0]).told(reader)
+        verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()
         return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 
     def to_dict(
@@ -283,9 +283,9 @@ class Audit(Found):
     def _written(self, threshold: int | None) -> dict[str, Any]:
         if threshold is None:
             return self._document(None)
-        kept = self._kept(threshold)
-        reader = Reader(threshold, kept.named - kept.hidden)
-        return releasable(self._document(reader), kept, reader)
+        suppression = self._kept(threshold)
+        reader = Reader(threshold, suppression.named - suppression.hidden)
+        return releasable(self._document(reader), suppression, reader)
 
     def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
         """List the figures of the audit, one per line.
@@ -304,11 +304,13 @@ class Audit(Found):
         document = self.document(edition)
         lines = [("verdict", "verdict", self.verdict)]
         for part in _FIGURES:
-            told = document[part] or {}
-            kept = (
-                told if isinstance(told, list) else {k: v for k, v in told.items() if k != "rows"}
+            content = document[part] or {}
+            figures = (
+                content
+                if isinstance(content, list)
+                else {k: v for k, v in content.items() if k != "rows"}
             )
-            lines += [(part, name, value) for name, value in figures_of(kept)]
+            lines += [(part, name, value) for name, value in figures_of(figures)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
 
     def _kept(self, threshold: int) -> Kept:
@@ -451,8 +453,8 @@ class Audit(Found):
 
 def _reason(part: str, why: str, reader: Reader | None) -> dict[str, Any]:
     """Describe why a part was not assessed."""
-    said = message_of(why)
-    return {"part": part, "reason": said.told(reader), **said.described(reader)}
+    message = message_of(why)
+    return {"part": part, "reason": message.told(reader), **message.described(reader)}
 
 
 def _check_edition(edition: str) -> None:
@@ -461,5 +463,5 @@ def _check_edition(edition: str) -> None:
 
 
 def _described(part: Any) -> dict[str, Any] | None:
-    told: dict[str, Any] | None = None if part is None else part.to_dict()
-    return told
+    document: dict[str, Any] | None = None if part is None else part.to_dict()
+    return document

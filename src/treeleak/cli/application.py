@@ -98,11 +98,11 @@ def in_bounds(clock: Clock, finish: Callable[[], int] | None = None) -> Iterator
         yield
 
 
-def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
+def commands(description: str, epilog: str, completion: bool = True) -> typer.Typer:
     """Make an application whose errors are one line and an exit status.
 
-    ``told``: what it is for. ``epilog``: what stands below its options. ``completion``: whether
-    shells can be told to complete what is typed.
+    ``description``: what it is for. ``epilog``: what stands below its options. ``completion``:
+    whether shells can be told to complete what is typed.
     """
     return typer.Typer(
         cls=_Group,
@@ -112,7 +112,7 @@ def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
         rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
         pretty_exceptions_enable=False,
         pretty_exceptions_show_locals=False,
-        help=told,
+        help=description,
         epilog=epilog,
     )
 

@@ -258,7 +258,7 @@ class Clock:
             if within and (late or whole.seconds > whole.limit + rest + _MOST_SPARED):
                 raise TimeUp(self.said)
 
-        before, begun = signal.signal(signal.SIGALRM, ring), now()
+        before, start = signal.signal(signal.SIGALRM, ring), now()
         first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
         outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
         try:
@@ -267,7 +267,7 @@ class Clock:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             if outer:
-                left = max(outer - (now() - begun), 0.001)
+                left = max(outer - (now() - start), 0.001)
                 signal.setitimer(signal.ITIMER_REAL, left, interval)
 
     @contextmanager

@@ -135,19 +135,19 @@ def own_words(text: str, code: str = "in_words") -> Message:
 
 def message_of(text: str | Exception) -> Message:
     """Take a message as it is, that of an error too; any other text is foreign."""
-    said = text.args[0] if isinstance(text, Exception) and text.args else text
-    return said if isinstance(said, Message) else FOREIGN(text=str(said))
+    content = text.args[0] if isinstance(text, Exception) and text.args else text
+    return content if isinstance(content, Message) else FOREIGN(text=str(content))
 
 
-def sentences(*said: str) -> str:
+def sentences(*texts: str) -> str:
     """Join sentences."""
-    return " ".join(text for text in said if text)
+    return " ".join(text for text in texts if text)
 
 
 def _written(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> str:
-    said = "".join(_pieces(kind, values, reader))
+    text = "".join(_pieces(kind, values, reader))
     # A number at the beginning of a sentence may have become a word.
-    return said if reader is None else _FEWER.sub(r"\1Fewer than", said)
+    return text if reader is None else _FEWER.sub(r"\1Fewer than", text)
 
 
 def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Iterator[str]:
@@ -209,8 +209,8 @@ def _columns(
 
 
 def _column(value: Any, reader: Reader | None) -> str:
-    told = reader is None or value in reader.columns
-    return f"column {plain(str(value))!r}" if told else "a column"
+    visible = reader is None or value in reader.columns
+    return f"column {plain(str(value))!r}" if visible else "a column"
 
 
 def _for_owner(instead: str) -> Callable[[Any, Reader | None], str]:

@@ -55,8 +55,8 @@ class Leak(Described):
         rebuilt, m = found.reconstruction, found.measurement
         why = found.mismatch or found.reason("reconstruction") or None
         if why is None and found.verdict == OPEN:
-            said = (f.told(Reader(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
-            why = next(said, None)
+            reasons = (f.told(Reader(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
+            why = next(reasons, None)
         wrong = None if rebuilt is None else rebuilt.expected_error
         return cls(
             verdict=found.verdict,
@@ -151,14 +151,14 @@ class Hardened:
     @property
     def advice(self) -> tuple[str, ...]:
         """What each step saved of this very file, where that was measured, and what is left."""
-        told = [s for s in self.states if s.attacked and s.leak.exact_rows is not None]
-        shares = (f"{s.step} {percent(s.leak.exact_rows or 0.0)}" for s in told)
+        attacked = [s for s in self.states if s.attacked and s.leak.exact_rows is not None]
+        shares = (f"{s.step} {percent(s.leak.exact_rows or 0.0)}" for s in attacked)
         saved = (
             "Measured on this file, training rows rebuilt after each step, on every value "
             f"that splits distinguish: {', '.join(shares)}."
         )
         left = (text for text in self.audit.advice if not text.startswith(HARDEN))
-        return (*[saved] * (len(told) > 1), *left)
+        return (*[saved] * (len(attacked) > 1), *left)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the result (formats/hardened.schema.json); no row is in it."""

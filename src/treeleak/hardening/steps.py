@@ -157,8 +157,8 @@ def _merged(levels: int) -> Callable[[FloatArray], FloatArray]:
         whole = units + shares.shape[1] / 2
         level = shares * whole - 0.5
         done = ((np.abs(level - np.rint(level)) < 1e-9) & (level > -1e-9)).all(axis=1)
-        own = np.where(done[:, None], np.rint(level), _in_units(shares, units))
-        return np.asarray((own + 0.5) / whole)
+        counts = np.where(done[:, None], np.rint(level), _in_units(shares, units))
+        return np.asarray((counts + 0.5) / whole)
 
     return change
 

@@ -36,7 +36,7 @@ def of_rows(release: Release, n_rows: int | None) -> Release:
     trees = []
     for tree in release.trees:
         held = {name: getattr(tree, name) for name in ("counts", "totals")}
-        more = {name: own * factor for name, own in held.items() if own is not None}
+        more = {name: weights * factor for name, weights in held.items() if weights is not None}
         trees.append(tree.with_counts(None, **more))
     notes = (*release.notes, TIMES(rows=n_rows, factor=factor))
     number = None if release.n_rows is None else n_rows

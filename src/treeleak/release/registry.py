@@ -224,8 +224,10 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
     if function is None:
         plain = stored.get("value") if stored.type.startswith(("builtins.", "numpy.")) else stored
         kind = kind_of_value(plain, _ADAPTERS.keys())
-        said = NO_TREES(what=f"{origin}{stored.type}", kind=WHAT_IT_IS(kind=kind) if kind else "")
-        raise NotCovered(said.with_instead(NO_KNOWN_TREES))
+        message = NO_TREES(
+            what=f"{origin}{stored.type}", kind=WHAT_IT_IS(kind=kind) if kind else ""
+        )
+        raise NotCovered(message.with_instead(NO_KNOWN_TREES))
     try:
         release = function(stored)
         return release if release.sources else replace(release, sources=(stored,))

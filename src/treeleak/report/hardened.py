@@ -46,8 +46,8 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
         else "Error: the attack's own estimate; give the training rows (--train) to measure it.",
         style="dim",
     )
-    for what, said in _remarks(result):
-        yield Text.assemble((what, "bold"), f": {said.rstrip('.')}.")
+    for what, sentence in _remarks(result):
+        yield Text.assemble((what, "bold"), f": {sentence.rstrip('.')}.")
 
 
 def _line(state: State, measured: bool) -> list[str | Text]:

@@ -53,8 +53,8 @@ def render_piece(audit: Audit) -> str:
     sheet = sheet_of(audit)
     charts = list(_charts(sheet))[:CHARTS]
     # Two audits in one notebook must not share ids.
-    told = json.dumps(asdict(sheet), default=sorted).encode()
-    key = f"treeleak-{hashlib.sha256(told).hexdigest()[:12]}"
+    serialised = json.dumps(asdict(sheet), default=sorted).encode()
+    key = f"treeleak-{hashlib.sha256(serialised).hexdigest()[:12]}"
     style = _own(_file("piece.css"))
     return _drawn("piece.html", sheet=sheet, style=style, charts=charts, key=key)
 

@@ -108,8 +108,8 @@ def _bars(chart: Bars) -> tuple[int, Markup]:
     for bar in _shown(chart):
         lines = _lines(bar.label)
         out += _label(lines, y + 13)
-        said = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
-        out.append(_at_end(said, y + 13))
+        values = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
+        out.append(_at_end(values, y + 13))
         y += LINE + BELOW * (len(lines) - 1)
         for k, (_, tone) in enumerate(chart.series):
             value = bar.values[k]

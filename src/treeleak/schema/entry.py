@@ -11,8 +11,8 @@ from treeleak.core.declared import kinds, written
 from treeleak.formats import schema as declared
 
 _DECLARED: dict[str, type[Struct]] = {
-    str(own.__struct_config__.tag): own
-    for own in (*kinds(declared.Attribute), *kinds(declared.Rule))
+    str(struct.__struct_config__.tag): struct
+    for struct in (*kinds(declared.Attribute), *kinds(declared.Rule))
 }
 
 

@@ -105,7 +105,7 @@ def _behind_noise(
     if release.n_rows is not None and len(table) != release.n_rows:
         raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
     try:
-        check_row_count(release, len(table), said=f"these are {len(table)} rows")
+        check_row_count(release, len(table), source=f"these are {len(table)} rows")
     except BadInput as error:
         raise Mismatch(str(error)) from None
     left = noise_left(release, table.to_numpy(), label)

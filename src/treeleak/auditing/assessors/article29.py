@@ -139,12 +139,12 @@ def _singling_out(
     control: pd.DataFrame | None,
     rng: np.random.Generator,
 ) -> Risk | None:
-    own = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
-    if own.empty or not release.tested:
+    reconstructed = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
+    if reconstructed.empty or not release.tested:
         return None
-    predicates, rows = _places(own, release), _places(true, release)
+    predicates, rows = _places(reconstructed, release), _places(true, release)
     seed = int(rng.integers(2**31))
-    random = _places(random_rows(true, rebuilt.schema, len(own), seed), release)
+    random = _places(random_rows(true, rebuilt.schema, len(reconstructed), seed), release)
     others = None
     # Fewer rows are singled out more or less easily, whoever they are.
     if control is not None and len(control) >= len(true):
@@ -161,7 +161,7 @@ def _places(X: pd.DataFrame, release: Release) -> IntArray:
     for x, cuts, sets in tests:
         if cuts.size or sets:
             places.append(np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x)))
-        places += [np.isin(x, own).astype(np.int64) for own in sets]
+        places += [np.isin(x, known_set).astype(np.int64) for known_set in sets]
     return np.column_stack(places)
 
 
@@ -182,13 +182,17 @@ def _inference(
     control: pd.DataFrame | None,
     rng: np.random.Generator,
 ) -> Inference:
-    schema, own = rebuilt.schema, _rows_of(rebuilt)
+    schema, reconstructed = rebuilt.schema, _rows_of(rebuilt)
     # In what no tree tests, rebuilt rows are guesses: to compare them there would mislead.
     free = set(rebuilt.free_columns)
     known = [a for a in schema.attributes if a is not target and not set(a.columns) <= free]
-    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
+    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(reconstructed))
     people = at_most(tried, n, rng)
-    tables = [own, people] if control is None else [own, people, at_most(control, n, rng)]
+    tables = (
+        [reconstructed, people]
+        if control is None
+        else [reconstructed, people, at_most(control, n, rng)]
+    )
     rows, *persons = _known(known, tables, true)
     values, *truths = (_value(target, X) for X in tables)
     near = 0.0

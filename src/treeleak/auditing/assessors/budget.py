@@ -81,8 +81,8 @@ class Budget(Described):
         return self.cost > self.stated * (1 + 1e-9)
 
     def __str__(self) -> str:
-        said = self._of_cost()
-        return said if self.scale is None else f"{said} {self.scale}."
+        cost = self._of_cost()
+        return cost if self.scale is None else f"{cost} {self.scale}."
 
     def _of_cost(self) -> str:
         stated = "no epsilon" if self.stated is None else f"epsilon = {self.stated:.4g}"

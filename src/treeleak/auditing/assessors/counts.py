@@ -126,8 +126,8 @@ def count_other(other: OtherModel, threshold: int = THRESHOLD) -> Counts:
 
 
 def _together(counts: Sequence[Counts]) -> Counts:
-    unit = "draws" if any(own.unit == "draws" for own in counts) else "rows"
-    table = pd.concat([own.trees.astype(object) for own in counts], ignore_index=True)
+    unit = "draws" if any(part.unit == "draws" for part in counts) else "rows"
+    table = pd.concat([part.trees.astype(object) for part in counts], ignore_index=True)
     return counts[0] if len(counts) == 1 else replace(counts[0], unit=unit, trees=table)
 
 

@@ -50,15 +50,15 @@ def find_noise(release: Release, X: Any, y: Any) -> NoiseFound:
         trees = left.exact or equal_trees(release)
         bare = as_counted(release, trees) if trees else release
         return NoiseFound(_said(by_file, "the counts"), left.scale, bare)
-    doubt = left.doubt
-    if doubt is None or doubt.how == "larger":
+    misfit = left.doubt
+    if misfit is None or misfit.how == "larger":
         # Rows that differ by more may just not be the training rows.
         return NoiseFound(None, left.scale, release)
     what = "the difference between these counts and those of the training rows"
     if isinstance(release.noise, LabelNoise):
         what = "the leaves of the training rows"
     bare = as_counted(release, left.exact) if left.exact else release
-    return NoiseFound(_said(doubt, what), left.scale, bare)
+    return NoiseFound(_said(misfit, what), left.scale, bare)
 
 
 def _left(release: Release, X: Any, y: Any) -> NoiseLeft:
@@ -72,8 +72,8 @@ def _left(release: Release, X: Any, y: Any) -> NoiseLeft:
     return noise_left(release, table.to_numpy(), None if labels is None else label)
 
 
-def _said(doubt: Doubt, what: str) -> str:
+def _said(misfit: Doubt, what: str) -> str:
     return (
-        f"{_NOT_THERE[doubt.how]}. By {what}: {doubt.why}; by chance, that happens less than once "
-        "in a million times"
+        f"{_NOT_THERE[misfit.how]}. By {what}: {misfit.why}; by chance, that happens less than "
+        "once in a million times"
     )

@@ -155,15 +155,15 @@ def _groups(case: Case) -> tuple[Groups, ...]:
     sizes = np.bincount(cells)
     if len(release.trees) == 1:
         return (_line("leaf", of, sizes, by_class, threshold),)
-    own = _line("cell", of, sizes, by_class, threshold)
+    by_leaf = _line("cell", of, sizes, by_class, threshold)
     answers = answers_of(release, leaves)
     if answers is None:
-        return (own,)
+        return (by_leaf,)
     shares, group = np.unique(np.round(answers, _DIGITS), axis=0, return_inverse=True)
     sizes = np.bincount(group.reshape(-1))
     # What the model answers need not be what the rows are: that is what others see.
     expected = np.where(np.isclose(shares, 0.0), 0.0, shares) * sizes[:, None]
-    return (_line("answer", of, sizes, expected, threshold), own)
+    return (_line("answer", of, sizes, expected, threshold), by_leaf)
 
 
 def _rows(case: Case) -> tuple[str, pd.DataFrame, IntArray | None] | None:
@@ -212,10 +212,10 @@ def answers_of(release: Release, leaves: IntArray) -> FloatArray | None:
     if release.ensemble is not None or release.noise is not None or len(release.classes) < 2:
         return None
     total = np.zeros((len(leaves), release.n_classes))
-    for tree, own in zip(release.trees, leaves.T, strict=True):
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if tree.counts is None or release.counts_are not in ("rows", "draws", "weights"):
             return None
-        counts = tree.counts[own].astype(float)
+        counts = tree.counts[leaf].astype(float)
         total += counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     return total / len(release.trees)
 

@@ -157,14 +157,14 @@ class Uncertainty(Described):
 
 def of_trees(case: Case) -> Case:
     """State the residual uncertainty for one tree, as a part of an audit; for several, nothing."""
-    release, given, truth = case.found.release, case.given, case.found.truth
+    release, request, truth = case.found.release, case.given, case.found.truth
     if release is None or len(release.trees) != 1:
         return case
     X: pd.DataFrame | None = None if truth is None else truth.X
-    if _uncounted(release) and given.X is not None:
-        X = in_model_columns(release, given.X)[0]
-    y = given.y if X is not None and release.classes else None
-    return case.plus(uncertainty=left_by_tree(release, given.schema, X, y))
+    if _uncounted(release) and request.X is not None:
+        X = in_model_columns(release, request.X)[0]
+    y = request.y if X is not None and release.classes else None
+    return case.plus(uncertainty=left_by_tree(release, request.schema, X, y))
 
 
 def of_rules(case: Case) -> Case:
@@ -287,8 +287,8 @@ def _left(
     last = np.cumsum(support)
     places = [round(q / 100 * (data.n_rows - 1)) for q in QUANTILES if data.n_rows]
     at = np.searchsorted(last, places, side="right")
-    alike = bits == bits[:1]
-    told, small = bits == 0, support < THRESHOLD
+    exposed_equally = bits == bits[:1]
+    determined, small = bits == 0, support < THRESHOLD
     numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
     if numeric:
         notes = [*notes, wording.STEPS(steps=NUMERIC_STEPS, columns=numeric)]
@@ -304,10 +304,10 @@ def _left(
         mean_bits=float(bits @ support) / data.n_rows if some else None,
         quantiles=dict(zip(QUANTILES, data.shares[order][at].tolist(), strict=False)),
         exposed=tuple(_exposed(data, int(g)) for g in order[:MOST_EXPOSED]),
-        as_exposed=int(alike.sum()),
-        rows_as_exposed=int(support[alike].sum()),
-        told=int(support[told].sum()),
-        told_in_small=int(support[told & small].sum()),
+        as_exposed=int(exposed_equally.sum()),
+        rows_as_exposed=int(support[exposed_equally].sum()),
+        told=int(support[determined].sum()),
+        told_in_small=int(support[determined & small].sum()),
         schema=schema,
         exact=exact,
         notes=tuple(notes),

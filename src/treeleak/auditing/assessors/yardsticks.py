@@ -80,22 +80,25 @@ def try_all(
     release: Release,
     control: pd.DataFrame | None,
     seed: int,
-    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+    partly_known: tuple[pd.DataFrame, pd.DataFrame] | None = None,
     domains: Domains | None = None,
 ) -> tuple[Tried, ...]:
     """Hold every yardstick against the true rows that needs no attack.
 
     ``release``: taken for its thresholds. ``control``: rows of the same population. Where there are
     enough, they take the place of tables made from the true rows, which know these better than
-    anybody could. ``given`` ((DataFrame, DataFrame of bool)): rows, in the order of the true ones,
-    of which some values are given, and which. ``domains``: what guesses are written in.
+    anybody could. ``partly_known`` ((DataFrame, DataFrame of bool)): rows, in the order of the
+    true ones, of which some values are given, and which. ``domains``: what guesses are written
+    in.
     """
     bounded, write = bounded_schema(schema, true), None if domains is None else domains.nearest
-    draws = _MANY if given is None else _FEW
-    found = [Tried("random", "schema", random_guesses(true, schema, draws, seed, given, write))]
+    draws = _MANY if partly_known is None else _FEW
+    found = [
+        Tried("random", "schema", random_guesses(true, schema, draws, seed, partly_known, write))
+    ]
 
     def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
-        guesses = measured_guesses(make, true, schema, draws, seed, given)
+        guesses = measured_guesses(make, true, schema, draws, seed, partly_known)
         found.append(Tried(name, knows, guesses))
 
     def at_cuts(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -104,11 +107,11 @@ def try_all(
 
     if cuts := _cuts(bounded, release):
         tried("thresholds", "model", at_cuts)
-    if control is not None and given is None and len(control) >= ENOUGH * len(true):
-        own = control[list(true.columns)]
+    if control is not None and partly_known is None and len(control) >= ENOUGH * len(true):
+        people = control[list(true.columns)]
 
         def drawn(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-            return own.iloc[rng.permutation(len(own))[: len(sample)]].reset_index(drop=True)
+            return people.iloc[rng.permutation(len(people))[: len(sample)]].reset_index(drop=True)
 
         tried("population", "people", drawn)
     elif len(true) > 1:
@@ -158,7 +161,7 @@ def _cuts(schema: Schema, release: Release) -> dict[str, FloatArray]:
         if isinstance(attribute, (Numeric, Ordinal)) and attribute.name in at:
             k = at[attribute.name]
             cuts = [t.threshold[(t.feature == k) & ~t.is_leaf] for t in release.trees]
-            cuts = [own[~np.isnan(own)] for own in cuts]
-            if len(own := np.sort(np.concatenate(cuts))):
-                found[attribute.name] = own
+            cuts = [points[~np.isnan(points)] for points in cuts]
+            if len(points := np.sort(np.concatenate(cuts))):
+                found[attribute.name] = points
     return found

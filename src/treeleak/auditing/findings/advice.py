@@ -183,8 +183,8 @@ def _text(key: str, found: Found) -> str:
         return MORE_CONTROL.format(needed=test.needed, better=test.better)
     if release is None:
         return text
-    own = release.origin.lower().startswith(_HARDENED)
-    if key == "counts" and own:
+    was_hardened = release.origin.lower().startswith(_HARDENED)
+    if key == "counts" and was_hardened:
         text = HARDEN
     if key == "leaves":
         named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))

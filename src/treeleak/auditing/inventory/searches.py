@@ -87,9 +87,9 @@ def _searched(results: Mapping[str, Any], owner: StoredObject) -> bool:
     rows: list[dict[str, Any]] = [{} for _ in tried]
     for name, column in columns.items():
         if name.startswith("param_"):
-            for row, own in zip(rows, column or (), strict=True):
-                if own is not _MASKED:
-                    row[name.removeprefix("param_")] = own
+            for row, value in zip(rows, column or (), strict=True):
+                if value is not _MASKED:
+                    row[name.removeprefix("param_")] = value
     if any(
         not isinstance(t, Mapping) or _told(t) != _told(r) for t, r in zip(tried, rows, strict=True)
     ):
@@ -128,22 +128,27 @@ def _selected(value: Mapping[str, Any], owner: StoredObject) -> bool:
     """
     n = n_columns(owner)
     arrays = {str(k): numbers_in(v) for k, v in value.items()}
-    kept = arrays.pop("n_features", None)
-    if kept is None or kept.ndim != 1 or len(kept) > n or any(a is None for a in arrays.values()):
+    sizes = arrays.pop("n_features", None)
+    if (
+        sizes is None
+        or sizes.ndim != 1
+        or len(sizes) > n
+        or any(a is None for a in arrays.values())
+    ):
         return False
     rankings = {k: a for k, a in arrays.items() if a is not None and k.endswith("_ranking")}
     for name, ranks in rankings.items():
         support = arrays.get(name.replace("_ranking", "_support"))
-        if ranks.shape != (len(kept), n) or support is None or support.shape != ranks.shape:
+        if ranks.shape != (len(sizes), n) or support is None or support.shape != ranks.shape:
             return False
-        steps = np.arange(len(kept))[:, None]
+        steps = np.arange(len(sizes))[:, None]
         if (ranks != np.maximum(ranks[0] - steps, 1)).any() or (support != (ranks == 1)).any():
             return False
-        if (support.sum(axis=1) != kept).any():
+        if (support.sum(axis=1) != sizes).any():
             return False
     scores = [a for k, a in arrays.items() if not _OF_SELECTION.fullmatch(k)]
     named = all(_OF_SEARCH.fullmatch(k) and len(k) <= MAX_NAME for k in arrays)
-    return named and all(a is not None and a.shape == kept.shape for a in scores)
+    return named and all(a is not None and a.shape == sizes.shape for a in scores)
 
 
 _MASKED = object()

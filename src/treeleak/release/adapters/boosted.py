@@ -72,8 +72,8 @@ def whole_numbers(
 def finite(quantity: Quantity, values: NDArray[Any], present: BoolArray | None = None) -> Any:
     """Make a statistic of the numbers that are finite, and present."""
     here = np.isfinite(values) if present is None else present & np.isfinite(values)
-    kept = np.where(here, values, 0.0).astype(float)
-    return NodeStatistic(quantity, kept, None if here.all() else here)
+    masked = np.where(here, values, 0.0).astype(float)
+    return NodeStatistic(quantity, masked, None if here.all() else here)
 
 
 def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None = None) -> int:

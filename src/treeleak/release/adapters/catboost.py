@@ -192,8 +192,8 @@ def _told(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
     if outputs in (1, n_classes):
         value = np.zeros((shape.n_nodes, outputs))
         value[tree.leaves] = tree.values * scale
-        told = value[:, 0] if outputs == 1 else value
-        statistics.append(NodeStatistic(VALUE, told, shape.is_leaf.copy()))
+        outputs_of_leaves = value[:, 0] if outputs == 1 else value
+        statistics.append(NodeStatistic(VALUE, outputs_of_leaves, shape.is_leaf.copy()))
     return Tree(
         shape.feature, shape.threshold, shape.left, shape.right, shape.missing_left,
         Statistics(tuple(statistics)), categories=shape.categories,
@@ -210,31 +210,35 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     missing, as_true, values = set(), set(), {}
     for kind in ("float", "categorical", "text", "embedding"):
         listed = info.get(f"{kind}_features") or []
-        if not isinstance(listed, list) or not all(isinstance(own, Mapping) for own in listed):
+        if not isinstance(listed, list) or not all(
+            isinstance(column, Mapping) for column in listed
+        ):
             raise BadModel(f"{kind}_features is not a list of columns")
-        for own in listed:
-            flat, index = own.get("flat_feature_index"), own.get("feature_index")
+        for column in listed:
+            flat, index = column.get("flat_feature_index"), column.get("feature_index")
             if (
                 not is_whole(flat, 0, MOST_COLUMNS)
                 or flat in named
                 or not is_whole(index, 0, MOST_COLUMNS)
             ):
                 raise BadModel(f"{kind}_features: column {flat!r:.20} appears twice, or nowhere")
-            named[flat] = str(own.get("feature_id", ""))
+            named[flat] = str(column.get("feature_id", ""))
             if kind in place:
                 place[kind][index] = flat
-            if own.get("has_nans") is True:
+            if column.get("has_nans") is True:
                 missing.add(flat)
-            if own.get("nan_value_treatment") == "AsTrue":
+            if column.get("nan_value_treatment") == "AsTrue":
                 as_true.add(flat)
-            if kind == "categorical" and isinstance(own.get("values"), list):
-                values[flat] = tuple(own["values"])
+            if kind == "categorical" and isinstance(column.get("values"), list):
+                values[flat] = tuple(column["values"])
     n = max(named, default=-1) + 1
     texts = [named.get(i) or None for i in range(n)]
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
     levels = {
-        names[flat]: (*(f"hash {x}" for x in own), "another") for flat, own in values.items() if own
+        names[flat]: (*(f"hash {x}" for x in column), "another")
+        for flat, column in values.items()
+        if column
     }
     return Columns(
         names, place["float"], place["categorical"], frozenset(as_true), values, levels,
@@ -242,14 +246,14 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     ), notes  # fmt: skip
 
 
-def _params(said: Any) -> Mapping[str, Any]:
+def _params(params: Any) -> Mapping[str, Any]:
     """Take the parameters of the training: an object, or the text of one."""
-    if isinstance(said, str) and len(said) < MOST_TEXT:
+    if isinstance(params, str) and len(params) < MOST_TEXT:
         try:
-            said = json.loads(said)
+            params = json.loads(params)
         except (ValueError, RecursionError):
             return {}
-    return said if isinstance(said, Mapping) else {}
+    return params if isinstance(params, Mapping) else {}
 
 
 def _inside(data: Any, *keys: str) -> Any:
@@ -259,8 +263,8 @@ def _inside(data: Any, *keys: str) -> Any:
 
 
 def _classes(params: Any, outputs: int) -> tuple[Any, ...]:
-    said = _params(params)
-    names = said.get("class_names") or said.get("class_to_label") or ()
+    parsed = _params(params)
+    names = parsed.get("class_names") or parsed.get("class_to_label") or ()
     plain = isinstance(names, list) and all(
         isinstance(x, (str, bool)) or is_finite(x) for x in names
     )
@@ -275,5 +279,5 @@ def _version(text: str) -> str:
     """Find the version in what CatBoost says of how it was built."""
     word = text.partition("release ")[2].partition(".")
     rest = word[2].partition(" ")[0]
-    said = f"{word[0]}.{rest}".rstrip(".").replace("\n", "")
-    return f" {said:.20}" if said[:1].isdigit() else ""
+    version = f"{word[0]}.{rest}".rstrip(".").replace("\n", "")
+    return f" {version:.20}" if version[:1].isdigit() else ""

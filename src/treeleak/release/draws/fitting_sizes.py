@@ -39,22 +39,22 @@ def drawn_alike(
         If no number of rows fits, or several do.
     """
     roots = np.array([-1 if t.totals is None else int(t.totals[0]) for t in release.trees])
-    told = roots >= 0
-    if not told.any():
+    has_root = roots >= 0
+    if not has_root.any():
         raise NotCovered(own_words("how many rows each tree drew is not known"))
     n_rounds = int(rounds[-1]) + 1
     fit: list[NDArray[np.uint8]] = []
-    for n_rows in _candidates(release, roots[told], share):
+    for n_rows in _candidates(release, roots[has_root], share):
         if len(fit) == 2:
             break
         check_size(len(roots) * n_rows, n_rows)
-        early, first = told & (rounds < _FIRST), min(_FIRST, n_rounds)
+        early, first = has_root & (rounds < _FIRST), min(_FIRST, n_rounds)
         # Almost every wrong number shows in the first rounds.
         size = masks(n_rows, first).sum(axis=1) if sizes is None else sizes(n_rows, first)
         if not np.array_equal(size[rounds[early]], roots[early]):
             continue
         drawn = masks(n_rows, n_rounds)
-        if np.array_equal(drawn.sum(axis=1)[rounds[told]], roots[told]):
+        if np.array_equal(drawn.sum(axis=1)[rounds[has_root]], roots[has_root]):
             fit.append(drawn)
     if not fit:
         raise NotCovered(

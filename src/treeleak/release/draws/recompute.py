@@ -120,7 +120,7 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
 
 def _n_draws(release: Release, sampling: Bootstrap) -> int:
     """Find the number of draws per tree, on which all that the release says must agree."""
-    said = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
+    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
     for t, tree in enumerate(release.trees):
         total = None
         if release.counts_are == "draws" and tree.counts is not None:
@@ -128,13 +128,13 @@ def _n_draws(release: Release, sampling: Bootstrap) -> int:
         elif release.counts_are in ("draws", "none") and tree.totals is not None:
             total = tree.totals[0]
         if total is not None:
-            said.setdefault(int(total), f"tree {t}")
-    if not said:
+            sources.setdefault(int(total), f"tree {t}")
+    if not sources:
         raise NotCovered(own_words("the model does not say how many rows each tree drew"))
-    if len(said) > 1:
-        first, second, *_ = (f"{n} in {where}" for n, where in said.items())
+    if len(sources) > 1:
+        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
         raise NotCovered(f"the numbers of draws differ: {first}, {second}")
-    return next(iter(said))
+    return next(iter(sources))
 
 
 def _columns(n_columns: int, n_drawn: int, replaced: bool) -> tuple[IntArray, bool]:

@@ -96,8 +96,8 @@ def _masks(release: Release, seed: int, n_rows: int, n_draws: int) -> NDArray[np
     for first in range(0, len(release.trees), outputs):
         # Row i is taken with the probability that one of those still to be taken has.
         chance, taken = rng.uniform(size=n_rows), 0
-        for i, own in enumerate(chance * (n_rows - np.arange(n_rows))):
-            if own < n_draws - taken:
+        for i, threshold in enumerate(chance * (n_rows - np.arange(n_rows))):
+            if threshold < n_draws - taken:
                 counts[first : first + outputs, i] = 1
                 taken += 1
         for _ in range(outputs):

@@ -58,9 +58,9 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
             )
         ) from why
 
-    own = _Trainer(xgboost, known[1], float(known[2]), seed)
+    trainer = _Trainer(xgboost, known[1], float(known[2]), seed)
     rounds = np.arange(len(release.trees))
-    counts = drawn_alike(release, own.share, rounds, own.masks, own.sizes)
+    counts = drawn_alike(release, trainer.share, rounds, trainer.masks, trainer.sizes)
     return Draws(counts, "the model's seed in the file", seed, checked=True)
 
 

@@ -57,28 +57,33 @@ def doubt_noise(
     small values tell. ``summed``: each value is the sum of so many noises.
     """
     table = NoiseTable.of_sum(noise, summed)
-    trees = [own.ravel() for own in off if own.size]
+    trees = [noise_values.ravel() for noise_values in off if noise_values.size]
     if not trees:
         return None
     groups = [(np.concatenate(trees), LEVEL / 2)]
     if len(trees) > 1:
-        groups += [(own, LEVEL / 2 / len(trees)) for own in trees]
+        groups += [(noise_values, LEVEL / 2 / len(trees)) for noise_values in trees]
     else:
         groups = [(trees[0], LEVEL)]
-    for own, level in groups:
+    for noise_values, level in groups:
         least = math.log(level)
-        if centred and excess_bound(table, float(own.sum()), [(1.0, len(own))]) < least:
+        if (
+            centred
+            and excess_bound(table, float(noise_values.sum()), [(1.0, len(noise_values))]) < least
+        ):
             return Doubt("larger", "their sum is too far from 0")
-        larger, smaller = _size_bounds(table, own)
+        larger, smaller = _size_bounds(table, noise_values)
         if centred and larger < least:
             return Doubt("larger", "they are too large")
         if smaller < least:
             return Doubt("smaller", "they are too small")
-        if _too_many_zeros(table, own, level):
+        if _too_many_zeros(table, noise_values, level):
             return Doubt("smaller", "too many of them are 0")
-        if centred and _lies_elsewhere(table, own, level):
+        if centred and _lies_elsewhere(table, noise_values, level):
             return Doubt("other", "they lie elsewhere")
-    if centred and _too_even(noise, [(float(own.sum()), summed * own.size) for own in trees]):
+    if centred and _too_even(
+        noise, [(float(noise_values.sum()), summed * noise_values.size) for noise_values in trees]
+    ):
         return Doubt("smaller", "in each tree they add up to nearly 0")
     if centred and _repeated(table, trees):
         return Doubt("other", "trees repeat those of others")
@@ -93,9 +98,11 @@ def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -
     """
     if not noise.whole and _whole_by_chance(NoiseTable.of(noise), counts) < LEVEL:
         return Doubt("other", "they are whole numbers, and the noise is not")
-    if doubt := doubt_noise(noise, counts, centred=False):
-        return replace(doubt, why=f"{doubt.why}, whatever was counted")
-    sums = [(float(own.sum()), own.size) for own in counts if own.size]
+    if misfit := doubt_noise(noise, counts, centred=False):
+        return replace(misfit, why=f"{misfit.why}, whatever was counted")
+    sums = [
+        (float(tree_counts.sum()), tree_counts.size) for tree_counts in counts if tree_counts.size
+    ]
     if not agree or len(sums) < 2:
         return None
     pairs = [(a - b, m + n) for (a, m), (b, n) in zip(sums[::2], sums[1::2], strict=False)]
@@ -126,7 +133,7 @@ def _too_many_zeros(table: NoiseTable, y: FloatArray, level: float) -> bool:
 
 def _whole_by_chance(table: NoiseTable, counts: Sequence[FloatArray]) -> float:
     """How often as many counts would be whole if they were written with one decimal."""
-    y = np.concatenate([own.ravel() for own in counts])
+    y = np.concatenate([tree_counts.ravel() for tree_counts in counts])
     whole = int((y == np.round(y)).sum())
     at = np.arange(math.ceil(40 * table.sd) + 1)
     density = np.exp(-table.surprise(at))
@@ -187,18 +194,21 @@ def _repeated(table: NoiseTable, trees: Sequence[FloatArray]) -> bool:
 
 
 def doubt_labels(
-    noise: LabelNoise, held: Sequence[FloatArray], told: Sequence[FloatArray], alone: bool = True
+    noise: LabelNoise,
+    held: Sequence[FloatArray],
+    labelled: Sequence[FloatArray],
+    alone: bool = True,
 ) -> Doubt | None:
     """Test whether leaves name classes as a law has it, by Chernoff's bound on either side.
 
     Counted are the leaves that name their largest class, or, if they name all that they hold, the
     classes that go unseen.
 
-    ``held``: rows of each class in each leaf, tree by tree. ``told``: 1 where the leaf names the
-    class. ``alone``: whether each tree saw these very rows; else only some of them, and which is
-    not known.
+    ``held``: rows of each class in each leaf, tree by tree. ``labelled``: 1 where the leaf
+    names the class. ``alone``: whether each tree saw these very rows; else only some of them, and
+    which is not known.
     """
-    rows, named = np.concatenate(held), np.concatenate(told) > 0
+    rows, named = np.concatenate(held), np.concatenate(labelled) > 0
     if noise.rule == "present":
         if (named & (rows == 0)).any():
             return Doubt("larger", "they name classes without a row in them")
@@ -280,8 +290,8 @@ class Scale:
 
 def scale_of_noise(noise: CountNoise, off: Sequence[ArrayLike]) -> Scale | None:
     """Find how large noise is; None of no values, or of a law without a scale."""
-    values = [np.abs(np.ravel(own)) for own in off]
-    if not values or not sum(own.size for own in values):
+    values = [np.abs(np.ravel(noise_values)) for noise_values in off]
+    if not values or not sum(noise_values.size for noise_values in values):
         return None
     y, number = np.unique(np.concatenate(values), return_counts=True)
     if not isinstance(noise, (DiscreteLaplace, Laplace, Gaussian)):
@@ -296,12 +306,12 @@ def scale_of_noise(noise: CountNoise, off: Sequence[ArrayLike]) -> Scale | None:
 
 
 def scale_of_labels(
-    noise: LabelNoise, held: Sequence[FloatArray], told: Sequence[FloatArray]
+    noise: LabelNoise, held: Sequence[FloatArray], labelled: Sequence[FloatArray]
 ) -> Scale | None:
     """Find how large the scale behind the names of leaves is; None of rules without one."""
     if noise.rule not in ("exponential", "permute-and-flip") or not held:
         return None
-    rows, counts = np.concatenate(held), np.concatenate(told)
+    rows, counts = np.concatenate(held), np.concatenate(labelled)
     _, first, number = np.unique(
         np.column_stack([rows, counts]), axis=0, return_index=True, return_counts=True
     )

@@ -66,10 +66,10 @@ def model_from_cbm(data: bytes) -> StoredObject:
     if find_spec("catboost") is None:
         raise NotCovered(NEEDED)
     with private_folder() as folder:
-        given, made = folder / "model.cbm", folder / "model.json"
-        given.write_bytes(data)
+        source, made = folder / "model.cbm", folder / "model.json"
+        source.write_bytes(data)
         try:
-            why = refused_by(WORKER, given, made, SECONDS, OMP_NUM_THREADS="1", HOME=str(folder))
+            why = refused_by(WORKER, source, made, SECONDS, OMP_NUM_THREADS="1", HOME=str(folder))
         except TimeoutError as error:
             raise BadModel(f"CatBoost did not read it within {SECONDS} seconds") from error
         if why:

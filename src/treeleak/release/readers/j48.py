@@ -117,7 +117,7 @@ def read_j48(text: str) -> Release:
         )
     before, after = text[: headings[0].start()], text[headings[0].end() :].split("\n")
     root, rest = _nested(after, text.count("\n", 0, headings[0].end()) + 1)
-    given = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
+    declared = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
     tree = _Tree(root)
 
     sizes = dict(_SIZES.findall("\n".join(rest)))
@@ -128,14 +128,14 @@ def read_j48(text: str) -> Release:
     labels, rows, wrong = zip(
         *((b.label, b.rows, b.wrong) for b in tree.leaves.values()), strict=True
     )
-    classes = given or tuple(dict.fromkeys(labels))
+    classes = declared or tuple(dict.fromkeys(labels))
     if strange := set(labels) - set(classes):
         raise BadModel(f"{min(strange)!r:.80} is not one of the classes {listed(classes[:10])}")
     by_class = len(classes) == 2 or not any(wrong)
     long = [t for t in dict.fromkeys(tree.thresholds) if len(t.partition(".")[2]) == 6]
     rounded = f"WEKA prints 6 digits, so these thresholds may be rounded: {listed(long)}."
     notes = {TESTED_ONLY: True, UNCHECKED: not sizes, rounded: bool(long), TOTALS: not by_class,
-             TWO: by_class and any(wrong) and not given}  # fmt: skip
+             TWO: by_class and any(wrong) and not declared}  # fmt: skip
     held_back = _WITH_ROWS_HELD_BACK.search(before) is not None
     around = [*before.split("\n"), *rest]
     return Release(

@@ -103,12 +103,12 @@ def _in_words(place: Place) -> str:
     """Number rules and their conditions from 1."""
     match place:
         case "rules", int(rule), "if", int(condition), *more:
-            said = [f"rule {rule + 1}", f"condition {condition + 1}", in_words(more)]
+            parts = [f"rule {rule + 1}", f"condition {condition + 1}", in_words(more)]
         case "rules", int(rule), *more:
-            said = [f"rule {rule + 1}", in_words(more)]
+            parts = [f"rule {rule + 1}", in_words(more)]
         case _:
-            said = [in_words(place)]
-    return ": ".join(filter(None, said))
+            parts = [in_words(place)]
+    return ": ".join(filter(None, parts))
 
 
 def _said(rule: DecisionRule) -> dict[str, Any]:
@@ -117,14 +117,14 @@ def _said(rule: DecisionRule) -> dict[str, Any]:
 
 
 def _described(condition: Condition) -> declared.Condition:
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if condition.values is not None:
         values = tuple(map(_plain, condition.values))
-        told = {"one": values[0]} if len(values) == 1 else {"several": values}
+        fields = {"one": values[0]} if len(values) == 1 else {"several": values}
     else:
         ends = {key: _plain(getattr(condition, key)) for key in ("above", "upto")}
-        told = {key: end for key, end in ends.items() if math.isfinite(end)}
-    return declared.Condition(column=condition.column, negated=condition.negated, **told)
+        fields = {key: end for key, end in ends.items() if math.isfinite(end)}
+    return declared.Condition(column=condition.column, negated=condition.negated, **fields)
 
 
 def _plain(value: Any) -> Any:
@@ -148,9 +148,9 @@ def _conditions(rule: declared.Rule, where: str) -> tuple[Condition, ...]:
 
 
 def _condition(found: declared.Condition) -> Condition:
-    own = told(found)
-    ends = {key: own.pop(key) for key in ("above", "upto") if key in own}
-    if ("one" in own) + ("several" in own) + bool(ends) != 1:
+    fields = told(found)
+    ends = {key: fields.pop(key) for key in ("above", "upto") if key in fields}
+    if ("one" in fields) + ("several" in fields) + bool(ends) != 1:
         raise BadModel(f'the condition on {found.column!r:.80} needs "is", "in", or bounds')
-    values = (own["one"],) if "one" in own else own.get("several")
+    values = (fields["one"],) if "one" in fields else fields.get("several")
     return Condition(found.column, values, negated=found.negated, **ends)

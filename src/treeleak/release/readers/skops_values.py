@@ -208,8 +208,10 @@ def _dict(archive: Archive, node: Node, depth: int) -> dict[Any, Any]:
     listed = node.get("key_types", Fields({"content": []}))
     archive.leftovers += odd_fields(listed, str(listed.get("__loader__", "")), root=False)
     types = listed.get("content", [])
-    for own in types:
-        archive.leftovers += odd_fields(own, str(own.get("__loader__")), root=False, as_key=True)
+    for type_node in types:
+        archive.leftovers += odd_fields(
+            type_node, str(type_node.get("__loader__")), root=False, as_key=True
+        )
     names = [str(t.get("__class__")) for t in types]
     if len(types) != len(content):
         names = ["str"] * len(content)

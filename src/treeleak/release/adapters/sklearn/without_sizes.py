@@ -67,8 +67,8 @@ def without_sizes(
         found = counts_from_shares(shapes, shares, training.total if drawn else None)
     if found is None:
         shares = _above_least(shapes, shares)
-        told = _told_by_leaves(trees, shapes, shares)
-        if told == "majority":
+        how_known = _told_by_leaves(trees, shapes, shares)
+        if how_known == "majority":
             named = [
                 leaf_classes(share, n.is_leaf) for n, share in zip(shapes, shares, strict=True)
             ]

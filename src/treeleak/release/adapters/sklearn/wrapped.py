@@ -46,8 +46,8 @@ def _wrapped(stored: StoredObject) -> Release:
                 notes.append(LAST_STEP)
         elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
             inner = _only_model(model)
-            said = INSIDE(inner=f"the {inner.name}", outer=model.name)
-            notes.append(said.with_instead(INSIDE(inner="one", outer=model.name)))
+            note = INSIDE(inner=f"the {inner.name}", outer=model.name)
+            notes.append(note.with_instead(INSIDE(inner="one", outer=model.name)))
         else:
             break
         model = inner

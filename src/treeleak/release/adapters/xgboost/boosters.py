@@ -266,29 +266,32 @@ def _with_rows(
         why = SCALED(weight=weight) if scaled else OTHER_LOSS.format(f"{model.objective:.40}")
         return trees, why, ()
     every = model.objective in EACH_ROW_ONE
-    own = [t for t in range(len(trees)) if every or rounds[t] == 0]
-    each = [units[trees[t].output or 0] for t in own]
-    sums = [trees[t].statistics.get(HESSIAN) for t in own]
+    counted_trees = [t for t in range(len(trees)) if every or rounds[t] == 0]
+    each = [units[trees[t].output or 0] for t in counted_trees]
+    sums = [trees[t].statistics.get(HESSIAN) for t in counted_trees]
     notes: tuple[str, ...] = ()
     counts: Sequence[NodeStatistic | None]
     covered: str | None = None if every or not rounds.any() else FIRST_ONLY
     if any(entry is None for entry in sums):
-        restored = restored_rows([trees[t] for t in own], each)
+        restored = restored_rows([trees[t] for t in counted_trees], each)
         if restored is None:
             return trees, COUNTLESS, ()
         counts, notes = restored, (RESTORED,)
         if open_ := sum(
-            0 if own.present is None else int((~own.present).sum()) for own in restored
+            0 if counted_trees.present is None else int((~counted_trees.present).sum())
+            for counted_trees in restored
         ):
-            covered = PARTLY.format(open_, sum(len(own.values) for own in restored))
+            covered = PARTLY.format(
+                open_, sum(len(counted_trees.values) for counted_trees in restored)
+            )
     else:
         exact = 0.0 if every else RELATIVE
         counts = [
             _counted(entry, unit, exact, trees[t])
-            for entry, unit, t in zip(sums, each, own, strict=True)
+            for entry, unit, t in zip(sums, each, counted_trees, strict=True)
         ]
     out = list(trees)
-    for t, rows in zip(own, counts, strict=True):
+    for t, rows in zip(counted_trees, counts, strict=True):
         if rows is None:
             return trees, WEIGHTED, ()
         out[t] = replace(trees[t], statistics=Statistics((rows, *trees[t].statistics)))
@@ -370,10 +373,10 @@ def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     cats = model.booster.get("cats")
     columns = cats.get("enc") if isinstance(cats, Mapping) else None
     out = {}
-    for name, own in zip(names, columns if isinstance(columns, list) else (), strict=False):
-        if not isinstance(own, Mapping) or "values" not in own:
+    for name, column in zip(names, columns if isinstance(columns, list) else (), strict=False):
+        if not isinstance(column, Mapping) or "values" not in column:
             continue
-        values, offsets = own["values"], own.get("offsets")
+        values, offsets = column["values"], column.get("offsets")
         texts: Sequence[str] | None = None
         if not isinstance(values, np.ndarray) or values.ndim != 1:
             continue
