@@ -14,8 +14,8 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput
-from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.private import dataclass
+from treeleak.core.types import Labels, Place, Rows
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import versions, written

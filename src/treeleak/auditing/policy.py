@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.inventory.kinds import KINDS, kinds_of
+from treeleak.auditing.inventory.part_families import KINDS, parts_of_family
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
@@ -70,7 +70,7 @@ class Policy:
         all of them.
     forbidden_parts : tuple of str
         Kinds of parts that may not be in the file: of
-        :data:`~treeleak.auditing.inventory.kinds.KINDS`, or as the inventory names them.
+        :data:`~treeleak.auditing.inventory.part_families.KINDS`, or as the inventory names them.
     allow_possible_leak : bool
         Whether a model may pass whose verdict is "possible leak".
     attacker : Attacker
@@ -125,8 +125,8 @@ class Policy:
         if isinstance(parts, str) or not isinstance(parts, Sequence):
             raise BadInput(f"limits.forbidden_parts: must be a list of kinds, not {parts!r:.40}")
         for kind in parts:
-            if not isinstance(kind, str) or not kinds_of(kind):
-                known = (*KINDS, *sorted(kinds_of()))
+            if not isinstance(kind, str) or not parts_of_family(kind):
+                known = (*KINDS, *sorted(parts_of_family()))
                 raise BadInput(f"limits.forbidden_parts: {_unknown(kind, known, KINDS)}")
         object.__setattr__(self, "forbidden_parts", tuple(parts))
         object.__setattr__(self, "limits", MappingProxyType(dict(self.limits)))

@@ -13,7 +13,7 @@ from treeleak.core.listed import listed
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
-    from treeleak.auditing.case import Given
+    from treeleak.auditing.case import AuditRequest
 
 READERS: Mapping[str, str] = {
     "releasable": "people who receive the model or decide about it: the report holds no row, no "
@@ -67,7 +67,7 @@ def hashed(files: Mapping[str, Path | None]) -> dict[str, InputFile]:
     return found
 
 
-def threat_model(request: Given) -> str:
+def threat_model(request: AuditRequest) -> str:
     """Say in one sentence whom the attacks stand for, by what they were given."""
     schema = "the possible values of a row" if request.schema is not None else ""
     known = [schema] * bool(schema)

@@ -21,10 +21,10 @@ from treeleak.core.errors import BadInput, BadModel, cause
 from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.release import Release
-from treeleak.release.foreign import kind_of_folder
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.pickled import read_pickled_values
+from treeleak.release.unsupported_formats import kind_of_folder
 from treeleak.schema import Attribute, Binary, OneHot, Schema
 
 DESCRIPTION = "target.yaml"

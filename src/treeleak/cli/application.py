@@ -16,10 +16,10 @@ from typer.core import TyperGroup
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
 from treeleak.core.clock import PAUSE, Clock
-from treeleak.core.ending import Terminated, at_work, end_now, ended_in_time, terminable
 from treeleak.core.errors import TimeUp, TreeleakError
 from treeleak.core.memory import TooLarge, bounded
 from treeleak.core.plain import plain
+from treeleak.core.signals import Terminated, at_work, end_now, ended_in_time, terminable
 
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -126,7 +126,7 @@ app = commands(
 
 def run_commands(chosen: typer.Typer) -> None:
     """Run a command line; what nobody foresaw is shown in full."""
-    PAUSE.compiling = _told_once
+    PAUSE.compiling = _shown_once
     try:
         with terminable():
             chosen()
@@ -156,7 +156,7 @@ def _unforeseen() -> int:
 
 
 @cache
-def _told_once() -> None:
+def _shown_once() -> None:
     say(
         "treeleak: compiling, once: about 80 s of processor time in all, which count for no time "
         "limit (treeleak warm-up does it beforehand)"

@@ -136,7 +136,7 @@ def audit(
         rule = None if policy is None else treeleak.read_policy(policy)
         tables = Tables(model, known, label, trust_pickle)
         if target is not None:
-            rows, labels, others, known = told_by(target, tables, known, quiet)
+            rows, labels, others, known = inputs_of_target(target, tables, known, quiet)
         else:
             rows, labels = training_rows(tables, train, beside.tables)
             if train is not None and rows is not None:
@@ -292,7 +292,7 @@ def target_at(model: Path, trust_pickle: bool, **tables: Path | str | None) -> T
     return target
 
 
-def told_by(
+def inputs_of_target(
     target: Target, tables: Tables, known: Schema | None, quiet: bool
 ) -> tuple[Any, Any, Any, Schema | None]:
     """Give a folder's training rows, labels, other rows and schema, and say what was left aside."""

@@ -84,7 +84,7 @@ def console(stderr: bool = False) -> Console:
     """Where reports and progress go: plain text with NO_COLOR, and where nobody watches."""
     from rich.console import Console
 
-    from treeleak.report.plainly import guard
+    from treeleak.report.safe_console import guard
 
     plain_only = bool(os.environ.get("NO_COLOR"))
     return guard(

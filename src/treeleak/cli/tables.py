@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treeleak.core.errors import BadInput, BadSchema, Mismatch, NotCovered, TreeleakError, cause
-from treeleak.core.listed import meant
+from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from treeleak.release import Release, RuleList
-    from treeleak.release.registry import Opened
+    from treeleak.release.registry import ModelFile
     from treeleak.schema import Schema
 
 SHOWN = 5
@@ -62,11 +62,11 @@ class Tables:
         return table
 
     @cached_property
-    def opened(self) -> Opened:
+    def opened(self) -> ModelFile:
         """The file of the model, read once for all that needs it."""
-        from treeleak.release.registry import Opened
+        from treeleak.release.registry import ModelFile
 
-        return Opened.read(self.model, self.trust_pickle)
+        return ModelFile.read(self.model, self.trust_pickle)
 
     @cached_property
     def content(self) -> Release | RuleList:
@@ -184,7 +184,7 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
         raise BadInput(f"{path}: its values are separated by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-    hint = meant(label, names) or f"; its columns are {few}{more}"
+    hint = did_you_mean(label, names) or f"; its columns are {few}{more}"
     raise BadInput(f"{path}: no column {label!r} for the labels (--label){hint}")
 
 
@@ -237,7 +237,7 @@ class Beside:
             if other and (label is not None or path.suffix.lower() == ".json"):
                 raise BadInput(
                     f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
-                    f"labels, which --label names{meant(other[0], names)}"
+                    f"labels, which --label names{did_you_mean(other[0], names)}"
                 )
             # Attacks take labels of known rows, and no targets.
             if label in arguments[key] and label not in names and not tables.content.classes:

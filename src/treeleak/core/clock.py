@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TypeVar
 
 from treeleak.core.errors import BadInput, TimeUp
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ _LONGEST = 1e8
 _MOST_SPARED = 1.0
 """Seconds, at most, by which breaking off is put off beyond the limit of the whole."""
 
-TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
+TIME_UP = MessageTemplate("time_limit_reached", "the time limit of {seconds} s was reached")
 
 wall: Callable[[], float] = time.perf_counter
 """Seconds since some moment."""

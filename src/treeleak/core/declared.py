@@ -33,7 +33,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import meant, unknown_keys
+from treeleak.core.listed import did_you_mean, unknown_keys
 
 LARGEST = 1.7976931348623157e308
 """The largest float; what lies beyond, and what is no number, fails every comparison with it."""
@@ -67,12 +67,12 @@ class Published(Declared, frozen=True):
     """What else the JSON Schema says, of structs by name."""
 
 
-def says(what: str, **more: Any) -> Meta:
+def described_as(what: str, **more: Any) -> Meta:
     """Say in the JSON Schema what a field is."""
     return Meta(description=what, **more)
 
 
-def written(document: Struct) -> dict[str, Any]:
+def to_builtins(document: Struct) -> dict[str, Any]:
     """Write a document in objects, lists, texts and numbers that JSON can hold.
 
     Lists are taken as they are, tuples may hold further objects.
@@ -106,7 +106,7 @@ def _is_made(field: FieldInfo) -> bool:
 def plain(part: Any) -> Any:
     """Describe a struct, a dataclass, several of them, a text or a number as JSON can hold it."""
     if isinstance(part, Struct):
-        return written(part)
+        return to_builtins(part)
     if is_dataclass(part):
         return {item.name: plain(getattr(part, item.name)) for item in fields(part)}
     if isinstance(part, Mapping):
@@ -116,7 +116,7 @@ def plain(part: Any) -> Any:
     return part.item() if isinstance(part, np.generic) else part
 
 
-def told(document: Struct) -> dict[str, Any]:
+def set_fields(document: Struct) -> dict[str, Any]:
     """List the fields that a document says something of."""
     items = ((name, getattr(document, name)) for name in document.__struct_fields__)
     return {name: value for name, value in items if value is not UNSET and value is not None}
@@ -204,7 +204,7 @@ def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> s
         return f"{where} is empty"
     hinted = ""
     if get_origin(hint) is Literal and isinstance(value, str):
-        hinted = meant(value[:80], map(str, get_args(hint)))
+        hinted = did_you_mean(value[:80], map(str, get_args(hint)))
     return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}{hinted}"
 
 
@@ -219,11 +219,11 @@ def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any
         names = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
         return get_type_hints(struct, include_extras=True)[names[name]], inner, name
     if number:
-        items = next(h for h in kinds(hint) if get_origin(h) in (list, tuple, frozenset))
+        items = next(h for h in union_members(hint) if get_origin(h) in (list, tuple, frozenset))
         args = get_args(items)
         several = get_origin(items) is tuple and args[-1] is not ...
         return args[int(number) if several else 0], value[int(number)], int(number)
-    items = get_args(next(h for h in kinds(hint) if get_origin(h) is dict))[1]
+    items = get_args(next(h for h in union_members(hint) if get_origin(h) is dict))[1]
     for key, names in value.items():
         try:
             msgspec.convert(names, items)
@@ -232,13 +232,13 @@ def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any
     raise AssertionError("nothing is wrong with any value")
 
 
-def kinds(hint: Any) -> Iterator[Any]:
+def union_members(hint: Any) -> Iterator[Any]:
     """Go through what a value may be, without its bounds."""
     if get_origin(hint) is Annotated:
-        yield from kinds(get_args(hint)[0])
+        yield from union_members(get_args(hint)[0])
     elif get_origin(hint) in (Union, UnionType):
         for option in get_args(hint):
-            yield from kinds(option)
+            yield from union_members(option)
     else:
         yield hint
 
@@ -246,7 +246,9 @@ def kinds(hint: Any) -> Iterator[Any]:
 def _struct(hint: Any, value: Any) -> type[Struct]:
     """Choose the struct that an object is, by its tag where there are several."""
     structs = [
-        option for option in kinds(hint) if isinstance(option, type) and issubclass(option, Struct)
+        option
+        for option in union_members(hint)
+        if isinstance(option, type) and issubclass(option, Struct)
     ]
     with suppress(TypeError, KeyError, StopIteration):
         return next(s for s in structs if s.__struct_config__.tag == value[_tag_field(s)])
@@ -259,7 +261,9 @@ def _tag_field(struct: type[Struct]) -> str:
 
 def _tags(hint: Any) -> Any:
     structs = (
-        struct for struct in kinds(hint) if isinstance(struct, type) and issubclass(struct, Struct)
+        struct
+        for struct in union_members(hint)
+        if isinstance(struct, type) and issubclass(struct, Struct)
     )
     return Literal[tuple(struct.__struct_config__.tag for struct in structs)]
 
@@ -284,8 +288,8 @@ def _due(hint: Any) -> str:
 
 
 def _one_of(hints: Sequence[Any]) -> str:
-    real = any(float in kinds(option) for option in hints)
-    whole = next((option for option in hints if real and int in kinds(option)), None)
+    real = any(float in union_members(option) for option in hints)
+    whole = next((option for option in hints if real and int in union_members(option)), None)
     *first, last = dict.fromkeys(_due(option) for option in hints if option is not whole)
     text = f"{', '.join(first)} or {last}" if first else last
     if whole is None or whole is int:

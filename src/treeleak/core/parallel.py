@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from treeleak.core.ending import JOB
+from treeleak.core.signals import JOB
 
 T = TypeVar("T")
 

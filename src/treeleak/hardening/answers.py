@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
@@ -25,7 +25,7 @@ _MISSING = 0.1
 
 
 @dataclass(frozen=True)
-class Answers(Described):
+class Answers(Serialisable):
     """Predictions of the original and of the hardened file on the same rows."""
 
     rows: int

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
@@ -49,7 +49,7 @@ FEW_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Point(Described):
+class Point(Serialisable):
     """What one setting decides.
 
     Attributes
@@ -70,7 +70,7 @@ class Point(Described):
 
 
 @dataclass(frozen=True)
-class Checked(Described):
+class Checked(Serialisable):
     """What is known of a model before it is trained.
 
     Attributes

@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.auditing import Audit, audit
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp
-from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Verdict
+from treeleak.core.types import Labels, Place, Rows
+from treeleak.formats.literals import Verdict
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.release import Model, to_release
 from treeleak.schema import Schema
@@ -38,7 +38,7 @@ _INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
-class Alternative(Described):
+class Alternative(Serialisable):
     """One way to train."""
 
     what: str
@@ -89,7 +89,7 @@ class Alternative(Described):
 
 
 @dataclass(frozen=True)
-class Retraining(Described):
+class Retraining(Serialisable):
     """Ways to train the same model.
 
     Attributes

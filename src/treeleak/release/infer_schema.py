@@ -14,14 +14,14 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
-from treeleak.release.column_kinds import (
+from treeleak.release.column_types import (
+    at_midpoints,
     from_categories,
     from_ends,
     from_thresholds,
     from_values,
-    halfway,
     hold,
 )
 from treeleak.release.release import Release
@@ -29,27 +29,29 @@ from treeleak.release.rule_list import RuleList
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 
 __all__ = [
+    "binary_if_unused",
     "check_schema",
     "infer_rule_schema",
     "infer_schema",
     "match_levels",
+    "notes_from_file",
     "read_columns",
     "suggest_rule_schema",
     "suggest_schema",
-    "told_by_file",
-    "untested_binary",
 ]
 
-ENDS = Kind(
+ENDS = MessageTemplate(
     "ends_in_the_file",
     "the file holds the least and the greatest value of {columns:number} columns: they end there",
 )
-ANY_OTHER = Kind(
+ANY_OTHER = MessageTemplate(
     "code_of_any_other",
     "{column:column}: {code:value} stands for any category that no tree names",
 )
-TRANSFORMERS = Kind("told_by_transformers", "from the fitted transformers before the model: {told}")
-TAKEN_AS_BINARY = Kind(
+TRANSFORMERS = MessageTemplate(
+    "told_by_transformers", "from the fitted transformers before the model: {told}"
+)
+TAKEN_AS_BINARY = MessageTemplate(
     "taken_as_binary",
     "The model never tests {n:number} columns. treeleak takes them as 0/1, like all columns that "
     "the model tests: {columns:quoted}.",
@@ -168,7 +170,7 @@ def suggest_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> tuple
     """
     schema = infer_rule_schema(rules, X)
     tested = [c.column for rule in rules.rules for c in rule.conditions]
-    return schema, [] if X is not None else untested_binary(schema, tested)
+    return schema, [] if X is not None else binary_if_unused(schema, tested)
 
 
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
@@ -202,11 +204,11 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         notes.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    others = [] if values is not None else told_of_categories(schema, release)
-    return schema, [*told_by_file(schema, release), *others, *notes]
+    others = [] if values is not None else notes_on_categories(schema, release)
+    return schema, [*notes_from_file(schema, release), *others, *notes]
 
 
-def told_by_file(schema: Schema, release: Release) -> list[str]:
+def notes_from_file(schema: Schema, release: Release) -> list[str]:
     """Say which parts of an inferred schema the file tells outright.
 
     Returns a remark on transformers before the model, and one on the ends of columns, or none.
@@ -214,10 +216,10 @@ def told_by_file(schema: Schema, release: Release) -> list[str]:
     bounds = {a.name: a.bounds for a in schema.attributes if not isinstance(a, OneHot)}
     n_from_ranges = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
     ends = [ENDS(columns=n_from_ranges)] if n_from_ranges else []
-    return [*_told_by_transformers(schema, release), *ends]
+    return [*_notes_on_transformers(schema, release), *ends]
 
 
-def told_of_categories(schema: Schema, release: Release) -> list[str]:
+def notes_on_categories(schema: Schema, release: Release) -> list[str]:
     """Say which code of a schema that was inferred without rows stands for any other."""
     sets = zip(release.feature_names, release.category_sets, strict=True)
     coded = {c for c, category_sets in sets if category_sets and c not in release.levels}
@@ -228,7 +230,7 @@ def told_of_categories(schema: Schema, release: Release) -> list[str]:
     ]
 
 
-def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
+def _notes_on_transformers(schema: Schema, release: Release) -> list[str]:
     attributes = [] if release.inputs is None else release.inputs.attributes()
     columns = {a.columns for a in attributes}
     taken = [a for a in schema.attributes if a.columns in columns]
@@ -241,7 +243,7 @@ def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
     return [TRANSFORMERS(told=found)] if found else []
 
 
-def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
+def binary_if_unused(schema: Schema, tested: Iterable[str]) -> list[str]:
     """Say which columns were taken for binary only because those that the model tests are.
 
     ``schema``: inferred from a model alone. ``tested``: columns that the model tests. Returns one
@@ -267,7 +269,7 @@ def _judge(
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
     for column, borders in release.borders.items():
         cuts[column] = np.union1d(cuts[column], borders)
-    halves = {column: halfway(thresholds_of) for column, thresholds_of in cuts.items()}
+    halves = {column: at_midpoints(thresholds_of) for column, thresholds_of in cuts.items()}
     tested = [t for t in halves.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
     inputs_by_name = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.adapters.sklearn.without_sizes import RESTORED
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap
 
-TIMES = Kind(
+TIMES = MessageTemplate(
     "least_counts_times",
     "Of {rows:number} training rows, each count is {factor:number} times that least number.",
 )

@@ -12,7 +12,7 @@ from scipy.special import gammaln, rel_entr
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.release import Release
@@ -109,7 +109,7 @@ def count_rows(
         )
     if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
         raise NotCovered(
-            own_words(
+            static_message(
                 "labels of leaves do not show how many training rows there were; give their number "
                 "(n_rows, --n-rows)"
             )
@@ -135,7 +135,7 @@ def count_rows(
     between = int(rows[ends[0]]), int(rows[min(ends[1], len(rows) - 1)])
     if between[1] > 0.9 * _MOST:
         raise NotCovered(
-            own_words(
+            static_message(
                 "the numbers of distinct rows do not show how many training rows there were; give "
                 "their number (n_rows, --n-rows)"
             )
@@ -179,7 +179,7 @@ def rows_behind_noise(
     """
     noise = release.noise
     if not isinstance(noise, CountNoise):
-        raise NotCovered(own_words("the release says nothing of noise on its counts"))
+        raise NotCovered(static_message("the release says nothing of noise on its counts"))
     sums, numbers = _noisy_sums(release, reachable)
     reach, step, laws = sum_laws(noise, set(numbers))
     low, high = between

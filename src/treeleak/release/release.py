@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
@@ -33,7 +33,7 @@ from treeleak.release.tree import LEAF, Tree
 if TYPE_CHECKING:
     import pandas as pd
 
-NO_COLUMNS = own_words(
+NO_COLUMNS = static_message(
     "the model tests no column, and its file names none: what a row could be is not known",
     "release_no_columns",
 )

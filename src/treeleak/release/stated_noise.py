@@ -15,12 +15,12 @@ import numpy as np
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.noise.doubt import (
-    Doubt,
+from treeleak.release.noise.goodness_of_fit import (
+    Misfit,
     Scale,
-    doubt_counts,
-    doubt_labels,
-    doubt_noise,
+    count_misfit,
+    label_misfit,
+    noise_misfit,
     scale_of_labels,
     scale_of_noise,
 )
@@ -37,7 +37,7 @@ class NoiseLeft:
 
     compared: bool = False
     """Whether the release tells enough to compare."""
-    doubt: Doubt | None = None
+    doubt: Misfit | None = None
     """Why that is not noise of the stated law."""
     scale: Scale | None = None
     """How large it is."""
@@ -90,11 +90,11 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
         )
 
 
-def doubt_file(release: Release) -> Doubt | None:
+def stated_noise_misfit(release: Release) -> Misfit | None:
     """Doubt the stated noise by the counts alone."""
     if not isinstance(release.noise, CountNoise):
         return None
-    return doubt_counts(release.noise, _leaves(release), release.sampling.kind != "disjoint")
+    return count_misfit(release.noise, _leaves(release), release.sampling.kind != "disjoint")
 
 
 def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> NoiseLeft:
@@ -112,7 +112,7 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
         if label is None or (kind == "bootstrap" and noise.rule != "present"):
             return NoiseLeft()
         # A tree splits the rows that it drew, so no leaf saw none: fewer classes go unseen.
-        misfit = doubt_labels(noise, held, labelled, alone=kind == "all")
+        misfit = label_misfit(noise, held, labelled, alone=kind == "all")
         return NoiseLeft(
             True, misfit, scale_of_labels(noise, held, labelled) if kind == "all" else None
         )
@@ -126,11 +126,11 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
         off = [difference - mine for difference, mine in zip(labelled, held, strict=True)]
         exact = tuple(t for t, difference in enumerate(off) if not difference.any())
         scale = scale_of_noise(noise, off) if summed == 1 else None
-        return NoiseLeft(True, doubt_noise(noise, off, summed=summed), scale, exact)
+        return NoiseLeft(True, noise_misfit(noise, off, summed=summed), scale, exact)
     if isinstance(release.sampling, Bootstrap) and len(rows):
         times = (release.sampling.n_draws or len(rows)) / len(rows)
         off = [difference - times * mine for difference, mine in zip(labelled, held, strict=True)]
-        return NoiseLeft(True, doubt_noise(noise, off, centred=False, summed=summed))
+        return NoiseLeft(True, noise_misfit(noise, off, centred=False, summed=summed))
     return NoiseLeft()
 
 

@@ -10,7 +10,7 @@ from treeleak._version import __version__
 from treeleak.core.percent import percent
 from treeleak.report.blocks import Tone
 from treeleak.report.facts import NONE
-from treeleak.report.page import _drawn, _file, _hash, _own
+from treeleak.report.page import _drawn, _file, _hash, _trusted
 from treeleak.report.sections import TONES
 
 COLUMNS = ("Model", "Verdict", "Rows exact", "Rows proved", "Values wrong", "Expected wrong")
@@ -34,8 +34,8 @@ def render_index(entries: Sequence[Mapping[str, Any]], internal: bool) -> str:
         columns=COLUMNS,
         headline=headline(entries),
         internal=internal,
-        style=_own(style),
-        script=_own(script),
+        style=_trusted(style),
+        script=_trusted(script),
         policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
         version=__version__,
     )

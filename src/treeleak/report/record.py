@@ -42,7 +42,7 @@ def frameworks(found: Doc) -> Section:
     """Which figures speak to which question of those who judge anonymity."""
     rows = []
     for question in found["frameworks"]:
-        figures = [_said(f) for f in question["figures"]]
+        figures = [_sentence(f) for f in question["figures"]]
         answer = " ".join(figures) or "No figure of this audit helps to answer it."
         rows.append((question["source"], question["asks"], answer, question["beyond"]))
     columns = ("Framework", "Question, in our words", "Figures", "Also consider")
@@ -54,7 +54,7 @@ def frameworks(found: Doc) -> Section:
     return Section.of("frameworks", "For those who judge anonymity", [about, table])
 
 
-def _said(figure: Doc) -> str:
+def _sentence(figure: Doc) -> str:
     what = capital(figure["what"])
     if figure["found"] is None:
         return f"{what}: not assessed ({figure['reason']})."

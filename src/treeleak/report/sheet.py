@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator
 
 from treeleak.auditing import Audit
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.advice import of_the_audit
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
 from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
-from treeleak.formats.said import Edition
+from treeleak.formats.literals import Edition
 from treeleak.report import facts, membership, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone

@@ -11,15 +11,15 @@ from rich.panel import Panel
 from rich.table import Table
 
 from treeleak.auditing import Audit, Counts, Ruling
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.formats.said import Edition
+from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc
-from treeleak.report.plainly import Text, escape, plainly
+from treeleak.report.safe_console import Text, escape, safe_console
 from treeleak.report.tables import bullets, figures, part, table
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
@@ -43,7 +43,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     edition: Edition = "internal" if include_rows else "releasable"
     document = audit.document(edition)
     style = STYLE.get(audit.verdict, "bold")
-    with plainly(console):
+    with safe_console(console):
         console.print(Panel(Text(document["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
             console.print(_ruling(audit.ruling, document["ruling"], facts.severe(document)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadSchema
-from treeleak.core.listed import meant
+from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
 from treeleak.schema import schema_file
 from treeleak.schema.attributes import Attribute, Binary, OneHot
@@ -127,7 +127,7 @@ class Schema:
         """
         model, columns = set(feature_names), set(self.columns)
         if unknown := [c for c in self.columns if c not in model]:
-            hint = meant(unknown[0], [c for c in feature_names if c not in columns])
+            hint = did_you_mean(unknown[0], [c for c in feature_names if c not in columns])
             raise BadSchema(f"the schema names columns that the model lacks: {unknown[:5]}{hint}")
         if absent := [c for c in feature_names if c not in columns]:
             raise BadSchema(f"the model has columns that the schema lacks: {absent[:5]}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from treeleak.core.declared import Place, in_words, told
+from treeleak.core.declared import Place, in_words, set_fields
 from treeleak.core.declared import read as document
 from treeleak.core.errors import BadSchema, cause
 from treeleak.core.plain import plain
@@ -58,8 +58,8 @@ def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
 
     found = document(declared.Schema, data, BadSchema, in_place)
     return (
-        [_ATTRIBUTES[_kind(item)](**told(item)) for item in found.attribute],
-        [_RULES[_kind(item)](**told(item)) for item in found.rule],
+        [_ATTRIBUTES[_kind(item)](**set_fields(item)) for item in found.attribute],
+        [_RULES[_kind(item)](**set_fields(item)) for item in found.rule],
     )
 
 

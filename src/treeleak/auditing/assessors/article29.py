@@ -10,10 +10,10 @@ import pandas as pd
 
 from treeleak.auditing.assessors.linking import FEWEST_PEOPLE, linked
 from treeleak.auditing.assessors.people import attribute_of, labels_of
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
 from treeleak.metrics.encoding import column_range
@@ -38,10 +38,10 @@ NEAR = 0.05
 MOST_PAIRS = 100_000_000
 """Pairs of people and rebuilt rows that are compared for one column."""
 
-NO_ROWS = own_words(
+NO_ROWS = static_message(
     "there are no rebuilt rows that could be compared with the training rows", "article29_no_rows"
 )
-FEW_TO_SINGLE_OUT = own_words(
+FEW_TO_SINGLE_OUT = static_message(
     "Singling out was not tried on the control rows, because there are fewer of them than "
     "training rows. The number of rows alone changes how easy singling out is.",
     "article29_few_to_single_out",
@@ -73,7 +73,7 @@ class Inference:
 
 
 @dataclass(frozen=True)
-class Article29(Described):
+class Article29(Serialisable):
     """The risks that the Article 29 Working Party judges anonymisation by (opinion 05/2014).
 
     Attributes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.percent import percent
-from treeleak.release.noise.doubt import Scale
+from treeleak.release.noise.goodness_of_fit import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.release import Release
 
@@ -28,7 +28,7 @@ _UNBOUNDED = {
 
 
 @dataclass(frozen=True)
-class Budget(Described):
+class Budget(Serialisable):
     """Privacy budget of a model whose counts carry noise.
 
     It is the epsilon of pure differential privacy, for tables of which one has one row more. It

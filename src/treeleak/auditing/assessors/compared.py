@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.assessors.baselines import (
+    BaselineComparison,
+    BaselineRun,
+    compare,
+    run_baselines,
+)
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
-from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Guesses, Individual, Significance, individual_errors, significance
@@ -47,7 +52,7 @@ class Pairs:
     misses: FloatArray
     """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
     their range."""
-    tried: tuple[Tried, ...]
+    tried: tuple[BaselineRun, ...]
     """Yardsticks, measured; first random guesses; none while they have not been tried."""
 
     @property
@@ -90,7 +95,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Compared(Described):
+class Compared(Serialisable):
     """Rebuilt rows held against the training rows."""
 
     error: float
@@ -100,7 +105,7 @@ class Compared(Described):
     individual: Individual
     significance: Significance | None
     in_order: InOrder | None
-    yardsticks: tuple[Yardstick, ...]
+    yardsticks: tuple[BaselineComparison, ...]
     left_out: int
     """Columns left out because no tree tests them."""
     pairs: Pairs = field(repr=False, compare=False)
@@ -116,7 +121,7 @@ def compared(tables: Tables, numbers: IntArray, seed: int) -> Compared:
     wrong = ~right_values(matching.distance * ~provided, columns, schema.attributes).all(axis=1)
     misses = np.empty(len(true))
     misses[matching.true_row] = np.where(provided.all(axis=1), np.nan, wrong)
-    group = alike(true)
+    group = equal_rows(true)
     counts = np.bincount(group)[group] < THRESHOLD
     errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
     return Compared(
@@ -148,7 +153,7 @@ def beside_baselines(
         beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
     if before is None or not before.tried:
         domains = tables.domains
-        tried = try_all(true, schema, release, tables.control, seed, beside, domains)
+        tried = run_baselines(true, schema, release, tables.control, seed, beside, domains)
     else:
         tried = tuple(t for t in before.tried if t.name != "shape")
     nearer = in_order = None
@@ -161,11 +166,11 @@ def beside_baselines(
     return {
         "significance": nearer,
         "in_order": in_order,
-        "yardsticks": held_against(tried, pairs.tested, pairs.misses),
+        "yardsticks": compare(tried, pairs.tested, pairs.misses),
         "pairs": replace(pairs, tried=tried),
     }
 
 
-def alike(X: pd.DataFrame) -> IntArray:
+def equal_rows(X: pd.DataFrame) -> IntArray:
     """Number the rows so that equal ones have one number."""
     return np.asarray(X.groupby(list(X.columns), dropna=False).ngroup(), dtype=np.int64)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
+from treeleak.auditing.assessors.decision_rule import decide
 from treeleak.auditing.assessors.measurement import (
     Measurement,
     Side,
@@ -17,12 +18,11 @@ from treeleak.auditing.assessors.measurement import (
     with_baselines,
     with_shape,
 )
-from treeleak.auditing.assessors.rows_given import THE_SAME, check_given, too_like
+from treeleak.auditing.assessors.provided_rows import THE_SAME, check_provided_rows, too_like
 from treeleak.auditing.assessors.shape import guesses_from_shape
-from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.draws.seeds import known_draws
@@ -36,15 +36,15 @@ from treeleak.verification.training_rows import (
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
 
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
-IMPOSSIBLE_ROWS = Kind(
+IMPOSSIBLE_ROWS = MessageTemplate(
     "rows_not_possible",
     "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
 )
-NOT_GUESSED_ROWS = Kind(
+NOT_GUESSED_ROWS = MessageTemplate(
     "rows_not_among_guessed",
     "No schema was given, and {rows:people} training rows have values that the thresholds do not "
     "suggest. {but}Give a schema: treeleak schema MODEL --train FILE writes one.",
@@ -81,7 +81,7 @@ def match(case: Case) -> Case:
     try:
         truth = _matched(case)
         if rebuilt is not None:
-            check_given(rebuilt, truth.X)
+            check_provided_rows(rebuilt, truth.X)
     except NotCovered as error:
         if isinstance(error, TimeUp):
             raise
@@ -155,7 +155,7 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
     """
     if case.release.noise is not None:
         return True
-    standing = standing_of(m)
+    standing = decide(m)
     return case.clock.left > 1 and standing.tells == "perhaps" and "values" in standing.ways
 
 
@@ -236,7 +236,7 @@ def _of_sizes(case: Case) -> list[Message]:
     return messages
 
 
-def _of_impossible(found: Found) -> Message:
+def _of_impossible(found: AuditResults) -> Message:
     if found.schema_given:
         return IMPOSSIBLE_ROWS(rows=found.impossible)
     but = "Such values cannot come back, though all that splits distinguish can. "

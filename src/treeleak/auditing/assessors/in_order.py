@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
@@ -20,7 +20,7 @@ _MOST_PEOPLE = 6_000
 
 
 @dataclass(frozen=True)
-class InOrder(Described):
+class InOrder(Serialisable):
     """Row k held against person k."""
 
     error: float

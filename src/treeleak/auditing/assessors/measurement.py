@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.auditing.assessors.baselines import BaselineComparison, BaselineRun, compare
 from treeleak.auditing.assessors.compared import (
     Compared,
     Pairs,
     Tables,
-    alike,
     beside_baselines,
     compared,
+    equal_rows,
 )
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
-from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Individual, Significance, exact_row_share, same_size
@@ -47,7 +47,7 @@ _NOT_EVERY = ("targets", "isolated_rows", "on_tested")
 
 
 @dataclass(frozen=True)
-class Measurement(Described):
+class Measurement(Serialisable):
     """A reconstruction against the true rows.
 
     Attributes
@@ -82,7 +82,7 @@ class Measurement(Described):
         nothing, or was not found out.
     scores : Scores or None
         How far the rebuilt rows are off, categories and numbers apart.
-    yardsticks : tuple of Yardstick
+    yardsticks : tuple of BaselineComparison
         The rebuilt rows held against guesses of those who know less than the counts of leaves.
     targets : float or None
         Of a regression: the share of the training rows whose target was rebuilt beside them, to
@@ -113,7 +113,7 @@ class Measurement(Described):
     significance: Significance | None = None
     shape: Shape | None = None
     scores: Scores | None = None
-    yardsticks: tuple[Yardstick, ...] = ()
+    yardsticks: tuple[BaselineComparison, ...] = ()
     in_order: InOrder | None = None
     targets: float | None = None
     isolated_rows: float | None = None
@@ -241,7 +241,7 @@ def errors_of(
     if (part := side.tested) is not None:
         on_tested = compared(part, side.numbers, seed)
     fully_provided = np.asarray(provided.all(axis=1))
-    rebuilt, true = _not_given(rebuilt, true, fully_provided, reconstruction.ordered)
+    rebuilt, true = _without_provided(rebuilt, true, fully_provided, reconstruction.ordered)
     rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
     exact_in_order = located_in_order = error_in_order = None
     if reconstruction.ordered:
@@ -314,9 +314,11 @@ def with_shape(
     return replace(found, on_tested=replace(part, **_one_more(part.pairs, part.yardsticks, run)))
 
 
-def _one_more(pairs: Pairs, yardsticks: tuple[Yardstick, ...], tried: Tried) -> dict[str, Any]:
+def _one_more(
+    pairs: Pairs, yardsticks: tuple[BaselineComparison, ...], tried: BaselineRun
+) -> dict[str, Any]:
     """Hold rebuilt rows against one more yardstick."""
-    held = held_against([tried], pairs.tested, pairs.misses)
+    held = compare([tried], pairs.tested, pairs.misses)
     more = replace(pairs, tried=(*pairs.tried, tried))
     return {"yardsticks": (*yardsticks, *held), "pairs": more}
 
@@ -336,7 +338,7 @@ def _targets(
     if reconstruction.ordered:
         return right_targets(estimates, known) / n
     # Of people who are alike, nobody says whose row a rebuilt one is.
-    return right_targets(estimates[pairs.rebuilt], known[pairs.true], alike(X)[pairs.true]) / n
+    return right_targets(estimates[pairs.rebuilt], known[pairs.true], equal_rows(X)[pairs.true]) / n
 
 
 def _classes(release: Release, labels: Any, n_rows: int) -> IntArray:
@@ -367,7 +369,7 @@ def _as_many(
     )
 
 
-def _not_given(
+def _without_provided(
     rebuilt: pd.DataFrame, true: pd.DataFrame, provided: BoolArray, ordered: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Leave out the rows that were given, with one true row for each."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.rows_given import THE_SAME, too_like
-from treeleak.auditing.described import Described
+from treeleak.auditing.assessors.provided_rows import THE_SAME, too_like
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import distances
 from treeleak.metrics.membership import (
@@ -38,16 +38,16 @@ MOST_MEMBERS, MOST_OTHERS = 10_000, 30_000
 MOST_WORK = 1_000_000_000
 """Leaves that are compared to find the nearest rebuilt rows."""
 
-NO_ROWS = own_words("no rows were rebuilt", "membership_no_rows")
-TOO_FEW = Kind(
+NO_ROWS = static_message("no rows were rebuilt", "membership_no_rows")
+TOO_FEW = MessageTemplate(
     "membership_too_few",
     "it needs {fewest:number} training rows and control rows or more, not {rows:people}",
 )
-GIVEN = own_words(
+GIVEN = static_message(
     "parts of the training rows were given, so a comparison with other people would not be fair",
     "membership_given",
 )
-POPULATION_THE_SAME = own_words(
+POPULATION_THE_SAME = static_message(
     "the rows of the population are too similar to the training rows to be other samples of it (by "
     "chance less than once in a thousand times): do they contain training rows?",
     "membership_population_the_same",
@@ -64,7 +64,7 @@ CONTROL, SAMPLE = "control rows", "rows of the population, which this attack did
 
 
 @dataclass(frozen=True)
-class Membership(Described):
+class Membership(Serialisable):
     """How well scores of rows, from the rebuilt table, tell training rows from control rows.
 
     Attributes

@@ -18,7 +18,7 @@ from treeleak.release.release import class_numbers
 from treeleak.schema import Attribute, Categorical, OneHot, Schema
 
 if TYPE_CHECKING:
-    from treeleak.auditing.case import Given
+    from treeleak.auditing.case import AuditRequest
 
 CLASS = "class"
 """What groups by label are called."""
@@ -71,7 +71,7 @@ def attribute_of(name: str, schema: Schema, release: Release | None) -> Attribut
 
 
 def groups_of(
-    truth: pd.DataFrame, request: Given, release: Release, schema: Schema
+    truth: pd.DataFrame, request: AuditRequest, release: Release, schema: Schema
 ) -> dict[str, pd.Series[Any]]:
     """Sort training rows into groups: by class, then by each column that is wanted.
 

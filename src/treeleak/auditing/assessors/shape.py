@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.attacks.posterior.prior_only import SILENT
-from treeleak.auditing.assessors.yardsticks import Tried
-from treeleak.auditing.described import Described
+from treeleak.auditing.assessors.baselines import BaselineRun
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -38,7 +38,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Shape(Described):
+class Shape(Serialisable):
     """Guesses from the shape of the trees alone, against the training rows.
 
     Attributes
@@ -119,7 +119,7 @@ def _silent(release: Release) -> Release:
 
 def tried_shape(
     guesses: Sequence[Reconstruction], true: pd.DataFrame, schema: Schema, seed: int
-) -> Tried | None:
+) -> BaselineRun | None:
     """Measure guesses in the schema's columns; where they have fewer rows, against as many of the
     training rows.
 
@@ -139,4 +139,4 @@ def tried_shape(
             rows, known = (t.iloc[at].reset_index(drop=True) for t in (rows, known))
         chosen = np.arange(n) if len(rows) == n else np.sort(rng.permutation(n)[: len(rows)])
         tally.add(rows, chosen, known)
-    return Tried("shape", "model", tally.guesses())
+    return BaselineRun("shape", "model", tally.guesses())

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.said import By
+from treeleak.formats.literals import By
 from treeleak.release.release import Release
 from treeleak.release.statistics import VALUE
 from treeleak.release.tree import Tree
@@ -36,7 +36,7 @@ _CELLS = 200_000_000
 
 
 @dataclass(frozen=True)
-class Groups(Described):
+class Groups(Serialisable):
     """Groups of training rows.
 
     Attributes
@@ -71,7 +71,7 @@ class Groups(Described):
 
 
 @dataclass(frozen=True)
-class Structure(Described):
+class Structure(Serialisable):
     """What the size of a model and of its groups of rows says.
 
     Attributes

@@ -12,12 +12,12 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Message, message_of
 from treeleak.core.private import dataclass
 from treeleak.release import Release, RuleList
-from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untested_binary
+from treeleak.release.infer_schema import binary_if_unused, infer_rule_schema, infer_schema
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.uncertainty.space import NUMERIC_STEPS
@@ -67,7 +67,7 @@ class Exposed:
 
 
 @dataclass(frozen=True)
-class Uncertainty(Described):
+class Uncertainty(Serialisable):
     """Residual uncertainty of the training rows of one tree or one rule list.
 
     Attributes
@@ -201,7 +201,7 @@ def left_by_tree(
     notes = [n for n in data.notes if n not in release.notes]
     if schema is None and X is None:
         columns = zip(release.feature_names, release.thresholds, strict=True)
-        notes += untested_binary(known, [c for c, cuts in columns if cuts.size])
+        notes += binary_if_unused(known, [c for c, cuts in columns if cuts.size])
     noisy = release.noise is not None
     left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])
     if X is None:
@@ -232,7 +232,7 @@ def left_by_rules(
     data = from_rule_list(rules, known, *((X, y) if filled else ()))
     notes: list[str] = [FILLED] * filled
     if schema is None and X is None:
-        notes += untested_binary(known, [c.column for r in rules.rules for c in r.conditions])
+        notes += binary_if_unused(known, [c.column for r in rules.rules for c in r.conditions])
     left = _left(data, "rules", source, not filled, notes)
     return left if X is None else replace(left, contains=_allowed(data, X))
 

@@ -35,7 +35,7 @@ class TooHard(Exception):
     """The search did not come to an end: nothing is known, and the answer has to be no."""
 
 
-def told_together(
+def jointly_safe(
     sets: BoolArray, units: Sequence[int | None], threshold: int, counted: BoolArray | None = None
 ) -> BoolArray:
     """Choose the figures that may be told, so that none of fewer people than the threshold follows.

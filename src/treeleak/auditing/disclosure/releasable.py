@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
-from treeleak.core.message import ELSEWHERE, Message, Reader, message_of
+from treeleak.core.message import ELSEWHERE, Audience, Message, message_of
 from treeleak.core.percent import hundredths
 from treeleak.core.private import dataclass
 
@@ -22,8 +22,8 @@ _MISMATCH = "the model did not count these rows"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What of columns and groups may be told: see :mod:`treeleak.auditing.disclosure.kept`."""
+class Suppression:
+    """Columns and groups that may be told (:mod:`treeleak.auditing.disclosure.suppression`)."""
 
     groups: tuple[bool, ...] = ()
     """Whether each group of the exposure may be told."""
@@ -35,7 +35,9 @@ class Kept:
     """Columns that are known to be fit to be named in a sentence."""
 
 
-def releasable(document: Mapping[str, Any], suppression: Kept, reader: Reader) -> dict[str, Any]:
+def releasable(
+    document: Mapping[str, Any], suppression: Suppression, reader: Audience
+) -> dict[str, Any]:
     """Take out of an audit's document what may tell of single people.
 
     ``document``: without rows, and with the findings as the reader may read them. ``suppression``:
@@ -211,7 +213,7 @@ def _article29(part: dict[str, Any], hidden: Collection[str], threshold: int) ->
     return part | {"inference": published}
 
 
-def _ruling(part: dict[str, Any], hidden: Collection[str], reader: Reader) -> dict[str, Any]:
+def _ruling(part: dict[str, Any], hidden: Collection[str], reader: Audience) -> dict[str, Any]:
     """Leave what was found, but for what few rows have, and what of reasons is for the owner."""
     threshold = reader.threshold
     checks = []
@@ -245,7 +247,7 @@ def _rows(part: dict[str, Any], sides: bool) -> dict[str, Any]:
     return shown if sides else shown | dict.fromkeys(("inliers", "outliers"), none)
 
 
-def _exposure(part: dict[str, Any], suppression: Kept, threshold: int) -> dict[str, Any]:
+def _exposure(part: dict[str, Any], suppression: Suppression, threshold: int) -> dict[str, Any]:
     """Leave columns and groups that tell of enough rows."""
     columns = [c for c in part["columns"] if c["column"] not in suppression.hidden]
     groups: list[dict[str, Any]] = []

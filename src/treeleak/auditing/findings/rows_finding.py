@@ -9,23 +9,23 @@ from typing import TypeVar
 import numpy as np
 
 from treeleak.auditing import wording
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
-from treeleak.auditing.assessors.standing import (
+from treeleak.auditing.assessors.decision_rule import (
     LEVEL,
     MATERIAL,
-    Standing,
-    standing_of,
+    Decision,
+    decide,
     strongest,
     test_of,
 )
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.measurement import Measurement, came_back
+from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.score_words import in_full, in_short
-from treeleak.core.message import Message, Of
-from treeleak.formats.said import Verdict
+from treeleak.core.message import FigureWithSupport, Message
+from treeleak.formats.literals import Verdict
 from treeleak.metrics.margin import FEWEST_PEOPLE
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
@@ -48,8 +48,8 @@ def of_rows(
 
     Leak shown if the rows are unique (under the schema), and not all of them alike to ten others;
     if they prove a row that shares its place with no other row; or if, measured against the
-    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.standing`). Rows that
-    were given do not count.
+    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.decision_rule`). Rows
+    that were given do not count.
 
     Possible leak if they are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population.
@@ -186,7 +186,7 @@ def _perhaps(m: Measurement) -> Message:
 
 
 def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]) -> Finding:
-    standing, test = standing_of(m), test_of(m)
+    standing, test = decide(m), test_of(m)
     messages = list(_scores(rebuilt, m))
     if (part := m.on_tested) is not None:
         scores = "" if part.scores is None else in_short(part.scores)
@@ -246,24 +246,24 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     rows, how = came_back(m.exact_rows, m.located_rows, None)
     in_order = m.exact_in_order if how == "exactly" else m.located_in_order
     if m.targets is not None and m.targets >= rows:
-        yield wording.TARGETS(rows=Of(m.targets, n))
+        yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
     yield wording.COMPARED(
         scores=_error(m),
         of_the_rest=", of what was not given" * bool(rebuilt.given.any()),
-        rows=Of(rows, n),
+        rows=FigureWithSupport(rows, n),
         not_given=" that were not given" * bool(rebuilt.given.all(axis=1).any()),
         how=how,
-        order="" if in_order is None else wording.IN_ORDER(rows=Of(in_order, n)),
+        order="" if in_order is None else wording.IN_ORDER(rows=FigureWithSupport(in_order, n)),
     )
     if m.targets is not None and m.targets < rows:
-        yield wording.TARGETS(rows=Of(m.targets, n))
+        yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
 
 
 def _error(m: Measurement) -> Message:
     return wording.WRONG(wrong=m.error) if m.scores is None else in_full(m.scores)
 
 
-def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Message]:
+def _in_places(m: Measurement, standing: Decision, labelled: bool) -> list[Message]:
     """Say what the rows tell in their own places, where that is part of the verdict."""
     order = m.judged.in_order
     if order is None or "places" not in standing.ways:
@@ -284,7 +284,7 @@ def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Messa
 def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
     """Judge what was made with less to go by: a remark, unless that is a leak already."""
     text = wording.VARIANT(what=what.capitalize(), scores=_error(m), rows=m.exact_rows)
-    standing = standing_of(m, LEVEL / 10)
+    standing = decide(m, LEVEL / 10)
     if standing.tells != "people":
         return _finding(None, text)
     return _finding(LEAK, text, evidence=_rule(standing.ways[0], rebuilt), fix=_MEASURED_FIX)
@@ -316,7 +316,7 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_provided: bool) -> F
 
 def _expects(rebuilt: Reconstruction) -> Message | str:
     wrong = rebuilt.expected_error
-    return wording.EXPECTS(wrong=Of(wrong, rebuilt.n_rows)) if wrong else ""
+    return wording.EXPECTS(wrong=FigureWithSupport(wrong, rebuilt.n_rows)) if wrong else ""
 
 
 def _time(rebuilt: Reconstruction) -> tuple[str, ...]:

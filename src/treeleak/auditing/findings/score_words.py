@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from treeleak.auditing import wording
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.metrics.scores import Numbers, Scores
 
 
 def in_full(scores: Scores) -> Message:
     """Say how far rows are off, as the beginning of a sentence."""
     templates = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF
-    return _said(scores, *templates)
+    return _sentence(scores, *templates)
 
 
 def in_short(scores: Scores) -> Message:
@@ -21,10 +21,16 @@ def in_short(scores: Scores) -> Message:
     templates = (
         wording.ERROR_SHORT, wording.WRONG_SHORT, wording.OFF_SHORT, wording.WRONG_AND_OFF_SHORT,
     )  # fmt: skip
-    return _said(scores, *templates)
+    return _sentence(scores, *templates)
 
 
-def _said(scores: Scores, error: Kind, wrong: Kind, off: Kind, both: Kind) -> Message:
+def _sentence(
+    scores: Scores,
+    error: MessageTemplate,
+    wrong: MessageTemplate,
+    off: MessageTemplate,
+    both: MessageTemplate,
+) -> Message:
     numbers, of_categories = scores.numbers, {"wrong": scores.categories}
     if numbers is None:
         return error(error=scores.error) if scores.categories is None else wrong(**of_categories)

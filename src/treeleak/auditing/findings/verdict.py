@@ -16,19 +16,21 @@ from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.errors import NotCovered
 from treeleak.core.listed import listed
 from treeleak.core.message import Message, message_of
-from treeleak.formats.said import Verdict
+from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
 
 
 MOST_PARTS = 3
 """Parts that one finding names."""
 
 
-def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
+def find(
+    found: AuditResults, singled_out: int = 0, unfinished: bool = False
+) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -118,7 +120,7 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
     return found
 
 
-def _of_people(found: Found) -> list[Finding]:
+def _of_people(found: AuditResults) -> list[Finding]:
     """Say which parts hold values of single rows, by their number."""
     listed_by = [(entry, entry.held) for entry in found.inventory if entry.held is not None]
     if not listed_by or found.people is None:
@@ -137,7 +139,7 @@ def _of_people(found: Found) -> list[Finding]:
     return [Finding("inventory", OPEN, tuple(messages), fix=("values",))]
 
 
-def _of_others(found: Found) -> list[Finding]:
+def _of_others(found: AuditResults) -> list[Finding]:
     others = found.others
     if not others:
         return []
@@ -180,7 +182,7 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
     return found
 
 
-def _of_targets(found: Found) -> list[Finding]:
+def _of_targets(found: AuditResults) -> list[Finding]:
     """Say what can be read of a model of several targets, whose rows are not rebuilt."""
     release, counts = found.release, found.counts
     if release is None or counts is None or release.not_covered != SEVERAL_TARGETS:

@@ -181,7 +181,7 @@ def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     )
 
 
-def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+def category_count(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Count the categories."""
     if isinstance(value, str):
         value = json.loads(value)

@@ -34,7 +34,7 @@ from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.auditing.inventory.values_of_people import Held, values_of_people
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Mark
+from treeleak.formats.literals import Mark
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.readers.rule_file import rules_to_dict
 from treeleak.release.release import Release

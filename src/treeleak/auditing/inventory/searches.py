@@ -91,13 +91,14 @@ def _searched(results: Mapping[str, Any], owner: StoredObject) -> bool:
                 if value is not _MASKED:
                     row[name.removeprefix("param_")] = value
     if any(
-        not isinstance(t, Mapping) or _told(t) != _told(r) for t, r in zip(tried, rows, strict=True)
+        not isinstance(t, Mapping) or _canonical(t) != _canonical(r)
+        for t, r in zip(tried, rows, strict=True)
     ):
         return False
     grid, rounds = owner.get("param_grid"), columns.get("iter")
     if grid is not None and rounds is None:
-        return [_told(t) for t in tried] == _choices(grid, len(tried))
-    if rounds is not None and not _halved([_told(t) for t in tried], rounds, grid):
+        return [_canonical(t) for t in tried] == _choices(grid, len(tried))
+    if rounds is not None and not _halved([_canonical(t) for t in tried], rounds, grid):
         return False
     known = set(map(repr, pieces((grid, owner.get("param_distributions"))).scalars))
     texts = [s for t in tried for s in pieces(t).scalars if isinstance(s, str)]
@@ -174,14 +175,14 @@ def _column(value: Any) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def _told(value: Any) -> Any:
+def _canonical(value: Any) -> Any:
     """Tell equal settings from others; objects by what they hold."""
     if isinstance(value, StoredObject):
-        return value.type, _told(dict(value.state)), _told(value.args)
+        return value.type, _canonical(dict(value.state)), _canonical(value.args)
     if isinstance(value, Mapping):
-        return sorted((str(k), repr(_told(v))) for k, v in value.items())
+        return sorted((str(k), repr(_canonical(v))) for k, v in value.items())
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_told(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
+        return [_canonical(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -197,5 +198,7 @@ def _choices(grid: Any, most: int) -> list[Any] | None:
             or math.prod(map(len, lists)) > most
         ):
             return None
-        found += [_told(dict(zip(sorted(one), c, strict=True))) for c in itertools.product(*lists)]
+        found += [
+            _canonical(dict(zip(sorted(one), c, strict=True))) for c in itertools.product(*lists)
+        ]
     return found

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
@@ -41,22 +41,22 @@ NAMES = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker"
 WITH_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll", "Focal")
 MOST_TEXT = 2**24
 
-WEIGHTED = own_words(
+WEIGHTED = static_message(
     "the CatBoost model was trained with weights of rows or classes: its leaves hold sums of "
     "weights, not numbers of rows",
     "catboost_weighted",
 )
-COUNTLESS = own_words(
+COUNTLESS = static_message(
     "the CatBoost file holds no numbers of rows (leaf_weights)", "catboost_countless"
 )
-UNEQUAL = own_words(
+UNEQUAL = static_message(
     "the trees of the CatBoost model count different numbers of rows", "catboost_unequal"
 )
-SEVERAL = Kind(
+SEVERAL = MessageTemplate(
     "several_targets",
     "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
 )
-HASHED = Kind(
+HASHED = MessageTemplate(
     "categories_hashed", "Categories are known by hashes of their texts, in {columns:all_quoted}."
 )
 
@@ -122,7 +122,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         notes = (*notes, HASHED(columns=sorted(columns.levels)[:5]))
     version = str(info.get("catboost_version_info", ""))
     return Release(
-        trees=tuple(_told(tree, quantity, scale, len(classes)) for tree in trees),
+        trees=tuple(_with_leaf_values(tree, quantity, scale, len(classes)) for tree in trees),
         feature_names=columns.names,
         classes=classes,
         sampling=AllRows(),
@@ -177,7 +177,7 @@ def _unit(trees: Sequence[Grown], weighted: bool) -> tuple[Any, str | None]:
     return ROWS, UNEQUAL if len({float(w.sum()) for w in sums}) > 1 else None
 
 
-def _told(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
+def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
     """Put the numbers of a tree's leaves at its nodes."""
     statistics = []
     shape = tree.shape

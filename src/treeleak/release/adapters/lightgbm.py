@@ -86,7 +86,7 @@ MISSING = {"none": 0, "zero": 1, "nan": 2}
 @adapter("lightgbm", "Booster")
 def _booster(stored: StoredObject) -> Release:
     """Read a model, and say where predictions stop before its last round."""
-    release = replace(_release(_opened(stored)), sources=(stored,))
+    release = replace(_release(_parsed(stored)), sources=(stored,))
     best = stored.get("best_iteration")
     outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
     if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
@@ -111,7 +111,7 @@ def _estimator(stored: StoredObject) -> Release:
     return replace(release, notes=notes, origin=origin)
 
 
-def _opened(stored: StoredObject) -> StoredObject:
+def _parsed(stored: StoredObject) -> StoredObject:
     """Read the text that an object keeps of itself."""
     if "trees" in stored.state:
         return stored

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.release import Release
@@ -29,7 +29,9 @@ MAX_ENTRIES = 2**31
 MAX_ROWS = 10_000_000
 
 
-NOT_RECOMPUTED = Kind("draws_not_recomputed", "the draws cannot be recomputed: {why:foreign}")
+NOT_RECOMPUTED = MessageTemplate(
+    "draws_not_recomputed", "the draws cannot be recomputed: {why:foreign}"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class Rule:
 def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
     """Every way to draw that the release leaves open, the likeliest first."""
     if not release.trees:
-        raise NotCovered(own_words("a model without trees"))
+        raise NotCovered(static_message("a model without trees"))
     known = re.fullmatch(r"scikit-learn .* (forest|bagging)", sampling.rule)
     if sampling.rule and not known:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
@@ -96,7 +98,7 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
         low, high = sampling.rows_between
         n_rows = low if low == high else None
     if n_rows == 0 or n_draws == 0:
-        raise NotCovered(own_words("the model says that no rows were drawn"))
+        raise NotCovered(static_message("the model says that no rows were drawn"))
     if weights is not None and len(weights) != n_rows:
         raise NotCovered(f"the model has {n_rows} rows, and weights of {len(weights)}")
 
@@ -130,7 +132,7 @@ def _n_draws(release: Release, sampling: Bootstrap) -> int:
         if total is not None:
             sources.setdefault(int(total), f"tree {t}")
     if not sources:
-        raise NotCovered(own_words("the model does not say how many rows each tree drew"))
+        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
     if len(sources) > 1:
         first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
         raise NotCovered(f"the numbers of draws differ: {first}, {second}")

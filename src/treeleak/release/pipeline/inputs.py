@@ -13,12 +13,12 @@ import pandas as pd
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot
 
-LOST = Kind("columns_lost", "lost before the model saw them: {columns:all_quoted}")
-IMPUTED = Kind(
+LOST = MessageTemplate("columns_lost", "lost before the model saw them: {columns:all_quoted}")
+IMPUTED = MessageTemplate(
     "values_filled_in",
     "missing values were filled in before the model saw them, and look like any others: "
     "{columns:all_quoted}",

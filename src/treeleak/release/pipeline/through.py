@@ -15,7 +15,7 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.pipeline.inputs import (
     MISSING,
     Code,
@@ -29,14 +29,14 @@ from treeleak.release.pipeline.inputs import (
 if TYPE_CHECKING:
     from treeleak.release.release import Release
 
-PUT_THROUGH = Kind(
+PUT_THROUGH = MessageTemplate(
     "rows_put_through", "treeleak applied the pipeline's fitted steps to the {what}."
 )
-UNNAMED_INPUT = Kind(
+UNNAMED_INPUT = MessageTemplate(
     "input_taken_in_order",
     "The pipeline has no column names: the columns of the {what} were taken in order.",
 )
-UNSEEN = Kind(
+UNSEEN = MessageTemplate(
     "categories_unseen",
     "{rows:people} of the {what} have a category that the pipeline's encoders do not know: it "
     "counts as none of those that they know.",
@@ -96,7 +96,7 @@ def put_through(
     fits_model, raw = _fits(at, release.feature_names), _fits(by_input, names)
     if not raw:
         if not fits_model and isinstance(X, pd.DataFrame):
-            _check_meant({str(c) for c in X.columns}, names, release.feature_names, what)
+            _check_intended({str(c) for c in X.columns}, names, release.feature_names, what)
         return X, ()
     try:
         found, notes = _through(release, inputs, by_input, names, what, unseen)
@@ -130,7 +130,7 @@ def _fits(X: Any, names: tuple[str, ...]) -> bool:
     return set(names) <= {str(c) for c in X.columns}
 
 
-def _check_meant(
+def _check_intended(
     columns: set[str], names: tuple[str, ...], of_model: tuple[str, ...], what: str
 ) -> None:
     """Refuse rows of which most columns are those of the input, naming those that they lack."""

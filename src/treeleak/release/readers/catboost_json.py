@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
+from treeleak.core.signals import private_folder
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
-from treeleak.release.readers.own_process import Worker, refused_by
+from treeleak.release.readers.isolated_process import Worker, refused_by
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
@@ -24,7 +24,7 @@ MODEL = "catboost.core.CatBoost"
 MAGIC = b"CBM1"
 SECONDS = 600
 WORKER = Worker(Path(__file__).with_name("cbm_worker.py"), 8 << 30, 64 << 20, 60, 4)
-NEEDED = own_words(
+NEEDED = static_message(
     "CatBoost's binary models (cbm) are read with the help of CatBoost: "
     "python -m pip install 'treeleak[catboost]'; or save the model as JSON: "
     'save_model("model.json", format="json")',

@@ -18,7 +18,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.listed import listed
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import shows_no_value
 from treeleak.core.text_files import read_text
 from treeleak.release import bounds
@@ -31,23 +31,23 @@ from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
 
 MAX_DEPTH = 1000
-HELD_BACK = own_words(
+HELD_BACK = static_message(
     "reduced-error pruning: the leaves count only the rows that grew the tree", "j48_held_back"
 )
-TOTALS = own_words(
+TOTALS = static_message(
     "J48 says how many rows of a leaf are not of its class, but not of which class they are: with "
     "more than two classes only the rows of each leaf are known.",
     "j48_totals",
 )
-TWO = own_words(
+TWO = static_message(
     "The classes are those that leaves name. If there is another one, the counts by class are "
     "wrong. WEKA's whole output would show it.",
     "j48_two",
 )
-TESTED_ONLY = own_words(
+TESTED_ONLY = static_message(
     "Columns that the tree does not test are not in its text, nor in any figure.", "j48_tested_only"
 )
-UNCHECKED = own_words(
+UNCHECKED = static_message(
     "The text ends with the tree: nothing shows whether lines are missing.", "weka_report_unchecked"
 )
 _HEADING = re.compile(r"^J48 (?:un)?pruned tree[ \t]*$", re.MULTILINE)

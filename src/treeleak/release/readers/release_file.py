@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.declared import Place, in_words, plain, read, told
+from treeleak.core.declared import Place, in_words, plain, read, set_fields
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.formats import release as declared
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import label, located, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.foreign import HOW_TO_SAVE, kind_of_json
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.readers.release_nodes import (
     Counted,
@@ -39,6 +38,7 @@ from treeleak.release.sampling import (
     UnknownSampling,
 )
 from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
+from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_json
 
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 2
@@ -205,9 +205,9 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
 
 
 def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
-    where, fields = "sampling: ", told(found)
+    where, fields = "sampling: ", set_fields(found)
     if isinstance(found, declared.AllRows) and found.held_back is not None:
-        fields["held_back"] = HeldBack(**told(found.held_back))
+        fields["held_back"] = HeldBack(**set_fields(found.held_back))
     sampling = _SAMPLINGS[str(found.__struct_config__.tag)](**fields)
     if isinstance(sampling, (Bootstrap, Subsample)):
         ends, seeds = sampling.rows_between, sampling.tree_seeds
@@ -219,7 +219,7 @@ def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
 
 
 def _ensemble(found: declared.Ensemble) -> Ensemble:
-    fitting = None if found.fitting is None else Fitting(**told(found.fitting))
+    fitting = None if found.fitting is None else Fitting(**set_fields(found.fitting))
     with located("ensemble: "):
         return Ensemble(found.objective, found.base_scores, found.learning_rate, fitting)
 
@@ -252,4 +252,4 @@ def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
 def _noise(found: declared.Noise) -> CountNoise | LabelNoise:
     if isinstance(found, declared.LabelNoise) and found.rule != "majority" and found.scale < 1e-9:
         raise BadModel(f"noise: scale is {found.scale!r:.40}, must be from 1e-09 to 1e+09")
-    return _LAWS[str(found.__struct_config__.tag)](**told(found))
+    return _LAWS[str(found.__struct_config__.tag)](**set_fields(found))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import UNSET
 
-from treeleak.core.declared import Place, in_words, read, told, written
+from treeleak.core.declared import Place, in_words, read, set_fields, to_builtins
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.formats import rules as declared
@@ -54,7 +54,7 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
 
     Raises BadInput if a class label is neither text nor a finite number nor a truth value.
     """
-    return written(
+    return to_builtins(
         declared.Rules(
             format=FORMAT,
             version=FORMAT_VERSION,
@@ -64,10 +64,12 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
             ordered=rules.ordered,
             n_rows=UNSET if rules.n_rows is None else int(rules.n_rows),
             rules=tuple(
-                declared.Rule(conditions=tuple(map(_described, rule.conditions)), **_said(rule))
+                declared.Rule(
+                    conditions=tuple(map(_described, rule.conditions)), **_outcome_to_dict(rule)
+                )
                 for rule in rules.rules
             ),
-            default=declared.Default(**_said(rules.default)),
+            default=declared.Default(**_outcome_to_dict(rules.default)),
             covered=UNSET if rules.covered is None else tuple(map(int, rules.covered)),
             notes=tuple(rules.notes),
         )
@@ -88,7 +90,7 @@ def rules_from_dict(data: Any) -> RuleList:
         )
     if isinstance(data.get("rules"), list):
         at_most(MOST_RULES, len(data["rules"]), "rules")
-    found = told(read(declared.Rules, data, BadModel, _in_words))
+    found = set_fields(read(declared.Rules, data, BadModel, _in_words))
     del found["format"], found["version"]
     default = DecisionRule((), *_predicted(found.pop("default")))
     rules = (
@@ -111,7 +113,7 @@ def _in_words(place: Place) -> str:
     return ": ".join(filter(None, parts))
 
 
-def _said(rule: DecisionRule) -> dict[str, Any]:
+def _outcome_to_dict(rule: DecisionRule) -> dict[str, Any]:
     counts = None if rule.counts is None else tuple(map(int, rule.counts))
     return {"then": label(rule.prediction), "counts": counts}
 
@@ -148,7 +150,7 @@ def _conditions(rule: declared.Rule, where: str) -> tuple[Condition, ...]:
 
 
 def _condition(found: declared.Condition) -> Condition:
-    fields = told(found)
+    fields = set_fields(found)
     ends = {key: fields.pop(key) for key in ("above", "upto") if key in fields}
     if ("one" in fields) + ("several" in fields) + bool(ends) != 1:
         raise BadModel(f'the condition on {found.column!r:.80} needs "is", "in", or bounds')

@@ -60,7 +60,7 @@ def held_back(stored: StoredObject, number: Any, by_class: bool) -> HeldBack | N
     return HeldBack(seed_number, float(share), by_class) if 0 < share < MOST_ROWS else None
 
 
-def given(x: Any) -> bool:
+def is_nonzero(x: Any) -> bool:
     """Say whether a setting holds anything but zeros."""
     return x is not None and bool(np.any(np.asarray(x) != 0))
 

@@ -24,12 +24,12 @@ from scipy.special import logit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     fitted,
-    given,
     held_back,
+    is_nonzero,
     seed,
     version_of,
     whole,
@@ -47,21 +47,21 @@ from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-HELD_BACK = own_words(
+HELD_BACK = static_message(
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
     "the rows that the trees were fitted to.",
     "boosting_held_back",
 )
-BY_ERRORS = own_words(
+BY_ERRORS = static_message(
     "each tree drew rows with probabilities that follow from the errors of earlier trees, so "
     "neither the draws nor these probabilities are known",
     "boosting_by_errors",
 )
-UNEVEN = own_words(
+UNEVEN = static_message(
     "its trees count different numbers of rows: rows of weight zero are not counted",
     "boosting_uneven",
 )
-NO_BASE = own_words(
+NO_BASE = static_message(
     "the model starts from the predictions of another model (init), which are not read",
     "boosting_no_base",
 )
@@ -231,7 +231,7 @@ def _isolation(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
     n_rows, drawn = whole(stored.get("_n_samples")), whole(stored.get("_max_samples"))
     sampling: Sampling = AllRows()
-    if given(stored.get("bootstrap")):
+    if is_nonzero(stored.get("bootstrap")):
         sampling = UnknownSampling("each tree drew some of the rows, with replacement")
     elif n_rows is None or n_rows != drawn:
         sampling = bagged_subsample(stored, trees)

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
-    given,
+    is_nonzero,
     origin_of,
     row_weights,
     seed,
@@ -61,22 +61,22 @@ def bagged_subsample(stored: StoredObject, trees: Sequence[StoredObject]) -> Sam
     )
 
 
-MISCOUNTED = own_words(
+MISCOUNTED = static_message(
     "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
     "counts do not belong to the splits",
     "ensembles_miscounted",
 )
-HIDDEN = own_words(
+HIDDEN = static_message(
     "class weights set each row's chance of being drawn, and the file does not hold the weights "
     "of the rows",
     "ensembles_hidden",
 )
 
 
-MONOTONIC = own_words(
+MONOTONIC = static_message(
     "monotonic constraints clip the class fractions, so they are not counts", "ensembles_monotonic"
 )
-Says = Literal["classes", "targets", "rows"]
+LeafMeaning = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made
 up, or what other trees left to explain."""
 
@@ -156,7 +156,7 @@ def release_of(
     stored: StoredObject,
     trees: Sequence[StoredObject],
     training: Training,
-    meaning: Says | None = None,
+    meaning: LeafMeaning | None = None,
 ) -> Release:
     """Read an ensemble of scikit-learn's trees.
 
@@ -172,11 +172,11 @@ def release_of(
     if "_sklearn_version" not in stored.state:
         notes = (
             *notes,
-            own_words("The file does not say which version wrote it; read as a current one."),
+            static_message("The file does not say which version wrote it; read as a current one."),
         )
     if meaning is None:
         meaning = "classes" if stored.name.endswith("Classifier") else "targets"
-    clipped = any(given(tree.get("monotonic_cst")) for tree in trees)
+    clipped = any(is_nonzero(tree.get("monotonic_cst")) for tree in trees)
     not_covered: str | None = None
     if (whole(stored.get("n_outputs_")) or 1) > 1:
         not_covered = SEVERAL_TARGETS

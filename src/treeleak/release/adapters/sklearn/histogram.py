@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
-    given,
     held_back,
+    is_nonzero,
     origin_of,
 )
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
@@ -124,7 +124,7 @@ def _fitting(stored: StoredObject, loss: str, n_outputs: int) -> Fitting | None:
     if not (loss in known or squared):
         return None
     # What bends leaves, or gives rows weights, of which no sum shows.
-    if any(given(stored.get(k)) for k in ("class_weight", "monotonic_cst", "_fitted_with_sw")):
+    if any(is_nonzero(stored.get(k)) for k in ("class_weight", "monotonic_cst", "_fitted_with_sw")):
         return None
     if not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
         return None
@@ -206,7 +206,7 @@ def _are_codes(values: list[Any]) -> bool:
 def _codes(values: Any) -> IntArray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not _are_codes(array.tolist()):
-        raise NotCovered(own_words("categories that are not whole numbers from 0 on"))
+        raise NotCovered(static_message("categories that are not whole numbers from 0 on"))
     return array.astype(np.int64)
 
 

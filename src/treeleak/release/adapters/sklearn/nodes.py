@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.listed import listed
-from treeleak.core.message import MOST_NAMED, Kind, Message
+from treeleak.core.message import MOST_NAMED, Message, MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.shares import cut_below
 from treeleak.release.checked_json import located
@@ -239,7 +239,7 @@ def of_ensemble(
     return out
 
 
-MISCOUNTED_BELOW = Kind(
+MISCOUNTED_BELOW = MessageTemplate(
     "ensembles_miscounted_below",
     "Scikit-learn before 1.9 miscounts the rows below a test of a column with missing values: in "
     "{trees:number} of {of:number} trees ({which}) such tests, and all below them, are left out.",

@@ -12,7 +12,7 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import (
     BY_WEIGHT,
     NUMBERED,
@@ -50,7 +50,7 @@ TELLING = 4
 HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
-FIRST_ONLY = own_words(
+FIRST_ONLY = static_message(
     "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
     "have one prediction; how leaves of later trees were fitted, on which their sums depend, is "
     "not known (reg_alpha, max_delta_step, several trees in a round, or other)",
@@ -60,17 +60,17 @@ OTHER_LOSS = (
     "the sums of hessians in this XGBoost model (objective {}) do not count rows: what a row adds "
     "depends on its target. The file holds no other counts; what else it holds, the inventory says"
 )
-COUNTLESS = own_words(
+COUNTLESS = static_message(
     "the XGBoost file no longer holds the sums of hessians, which count rows, and "
     "rebuilding rows from the rest is not covered yet",
     "xgboost_countless",
 )
-VALUES_ALONE = own_words(
+VALUES_ALONE = static_message(
     "The file holds no sums of hessians. treeleak assumes that every tree saw all rows, and "
     "XGBoost's default learning rate and regularisation unless the file states them.",
     "xgboost_values_alone",
 )
-RESTORED = own_words(
+RESTORED = static_message(
     "The file no longer holds the sums of hessians, which count rows. The numbers of rows "
     "follow from gains and values.",
     "xgboost_restored",
@@ -80,44 +80,44 @@ PARTLY = (
     "values give the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows "
     "from a part of them is not covered yet"
 )
-WEIGHTED = own_words(
+WEIGHTED = static_message(
     "the sums of hessians in this XGBoost model are not whole numbers of rows: rows or classes "
     "were weighted when it was trained, rows had scores of their own to start from (base_margin), "
     "or there are more than single precision can count",
     "xgboost_weighted",
 )
-OWN_START = own_words(
+OWN_START = static_message(
     "The first tree does not start from the mean of the targets: rows had scores of their own to "
     "start from (base_margin), which the file does not hold. Only numbers of rows are used.",
     "xgboost_own_start",
 )
-SCALED = Kind(
+SCALED = MessageTemplate(
     "xgboost_scaled",
     "rows of one class were weighted (scale_pos_weight {weight:number}): the sums of hessians in "
     "this XGBoost model are not numbers of rows",
 )
-DIFFERENT = own_words(
+DIFFERENT = static_message(
     "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
 )
-SHARE = Kind(
+SHARE = MessageTemplate(
     "rows_subsampled",
     "each tree saw a part of the rows, drawn without replacement (subsample {share})",
 )
-UNTOLD = own_words(
+UNTOLD = static_message(
     "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
     "xgboost_untold",
 )
-SEVERAL = Kind(
+SEVERAL = MessageTemplate(
     "several_targets", "The model has {targets:number} targets; each tree is about one of them."
 )
-EARLY = Kind(
+EARLY = MessageTemplate(
     "stops_early",
     "Predictions may stop after round {round:number}, found best; the file holds later trees, too.",
 )
-DART = own_words(
+DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
 )
-MISSING = Kind("value_for_missing", "The model treats the value {value} as missing.")
+MISSING = MessageTemplate("value_for_missing", "The model treats the value {value} as missing.")
 
 
 @describes("xgboost", "Booster")

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import count_in, numbers
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS
@@ -26,7 +26,7 @@ SQUARED = ("reg:squarederror", "reg:linear")
 EACH_ROW_ONE = (*SQUARED, "reg:absoluteerror", "reg:quantileerror")
 """Losses whose second derivative XGBoost takes to be 1."""
 
-LINEAR = own_words(
+LINEAR = static_message(
     "an XGBoost model with booster gblinear is a linear model: it has no trees", "xgboost_linear"
 )
 

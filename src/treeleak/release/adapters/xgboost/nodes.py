@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.boosted import (
     count_in,
     finite,
@@ -26,7 +26,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE, Statistics
 from treeleak.release.tree import LEAF, Tree
 
-VECTORS = own_words(
+VECTORS = static_message(
     "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered",
     "xgboost_vectors",
 )

@@ -130,7 +130,7 @@ def restored_rows(trees: Sequence[Tree], units: Sequence[float]) -> list[NodeSta
         Of the nodes whose number follows; None unless whole numbers come out, which add up.
     """
     grown = [(tree, unit) for tree, unit in zip(trees, units, strict=True) if tree.n_nodes > 1]
-    if any(tree.n_nodes > MOST_NODES or not _told(tree) for tree, _ in grown):
+    if any(tree.n_nodes > MOST_NODES or not _has_equations(tree) for tree, _ in grown):
         return None
     systems = [
         _Equations(tree, _of(tree, GAIN) / unit, np.flatnonzero(~tree.is_leaf))
@@ -160,7 +160,7 @@ def _of(tree: Tree, quantity: Quantity) -> FloatArray:
     return np.zeros(tree.n_nodes) if entry is None else entry.values
 
 
-def _told(tree: Tree) -> bool:
+def _has_equations(tree: Tree) -> bool:
     return all(tree.statistics.get(quantity) is not None for quantity in (GAIN, STEP, VALUE))
 
 

@@ -16,14 +16,14 @@ from treeleak.auditing.assessors import comparison
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.noise_found import find_noise
 from treeleak.auditing.assessors.people import check_names, labels_of
-from treeleak.auditing.case import Case, Given
+from treeleak.auditing.case import AuditRequest, Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
-from treeleak.core.given import Labels, Rows
 from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of
+from treeleak.core.types import Labels, Rows
 from treeleak.release import (
     Model,
     Release,
@@ -35,7 +35,7 @@ from treeleak.release import (
 from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.registry import Opened, with_steps
+from treeleak.release.registry import ModelFile, with_steps
 from treeleak.verification.columns import in_model_columns
 
 _NOT_OF_RULES = (
@@ -43,13 +43,13 @@ _NOT_OF_RULES = (
 )  # fmt: skip
 
 
-def opened(
+def open_model(
     model: Model, trust_pickle: bool
 ) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
     """Read a model; of a file, give its name and its hash, too."""
     if isinstance(model, (str, os.PathLike)):
-        model = Opened.read(model, trust_pickle)
-    if isinstance(model, Opened):
+        model = ModelFile.read(model, trust_pickle)
+    if isinstance(model, ModelFile):
         return model.file, model.sha256, model.content
     if isinstance(model, (StoredObject, Release, RuleList)):
         return None, None, model
@@ -57,7 +57,7 @@ def opened(
 
 
 @contextmanager
-def named(file: str | None) -> Iterator[None]:
+def errors_name_file(file: str | None) -> Iterator[None]:
     """Let errors name the file of the model."""
     try:
         yield
@@ -65,7 +65,7 @@ def named(file: str | None) -> Iterator[None]:
         raise (BadModel(f"{file}: {error}") if file else error) from error
 
 
-def begun(case: Case) -> Case:
+def prepare_case(case: Case) -> Case:
     """Take the inventory, and make ready what the assessors need."""
     content, request = case.content, case.given
     if isinstance(content, RuleList):
@@ -114,7 +114,7 @@ def _others(content: StoredObject | Release, release: Release | None) -> tuple[O
     return other_models(content, release) if isinstance(content, StoredObject) else ()
 
 
-def _counted(context: Context, request: Given, others: tuple[OtherModel, ...]) -> Context:
+def _counted(context: Context, request: AuditRequest, others: tuple[OtherModel, ...]) -> Context:
     """Add the number of training rows, as far as anything says it."""
     stated = (request.told_rows, *(o.release.n_rows for o in others if o.release is not None))
     known = [n for n in (context.n_rows, *stated) if n is not None]

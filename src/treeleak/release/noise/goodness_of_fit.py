@@ -32,7 +32,7 @@ _WIDEST = 1e6
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Misfit:
     """Why values are not noise of a law."""
 
     how: Literal["larger", "smaller", "other"]
@@ -41,9 +41,9 @@ class Doubt:
     """In words."""
 
 
-def doubt_noise(
+def noise_misfit(
     noise: CountNoise, off: Sequence[FloatArray], centred: bool = True, summed: int = 1
-) -> Doubt | None:
+) -> Misfit | None:
     """Test whether values are independent noises of a law.
 
     Asked in turn: is their sum too far from 0; are they too large or too small, in the sum of
@@ -71,34 +71,34 @@ def doubt_noise(
             centred
             and excess_bound(table, float(noise_values.sum()), [(1.0, len(noise_values))]) < least
         ):
-            return Doubt("larger", "their sum is too far from 0")
+            return Misfit("larger", "their sum is too far from 0")
         larger, smaller = _size_bounds(table, noise_values)
         if centred and larger < least:
-            return Doubt("larger", "they are too large")
+            return Misfit("larger", "they are too large")
         if smaller < least:
-            return Doubt("smaller", "they are too small")
+            return Misfit("smaller", "they are too small")
         if _too_many_zeros(table, noise_values, level):
-            return Doubt("smaller", "too many of them are 0")
-        if centred and _lies_elsewhere(table, noise_values, level):
-            return Doubt("other", "they lie elsewhere")
+            return Misfit("smaller", "too many of them are 0")
+        if centred and _differs_in_location(table, noise_values, level):
+            return Misfit("other", "they lie elsewhere")
     if centred and _too_even(
         noise, [(float(noise_values.sum()), summed * noise_values.size) for noise_values in trees]
     ):
-        return Doubt("smaller", "in each tree they add up to nearly 0")
+        return Misfit("smaller", "in each tree they add up to nearly 0")
     if centred and _repeated(table, trees):
-        return Doubt("other", "trees repeat those of others")
+        return Misfit("other", "trees repeat those of others")
     return None
 
 
-def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -> Doubt | None:
+def count_misfit(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -> Misfit | None:
     """Test noisy counts whose true ones are not known.
 
     ``counts``: those of the leaves of each tree. ``agree``: whether the true counts of all trees
     add up to the same number.
     """
     if not noise.whole and _whole_by_chance(NoiseTable.of(noise), counts) < LEVEL:
-        return Doubt("other", "they are whole numbers, and the noise is not")
-    if misfit := doubt_noise(noise, counts, centred=False):
+        return Misfit("other", "they are whole numbers, and the noise is not")
+    if misfit := noise_misfit(noise, counts, centred=False):
         return replace(misfit, why=f"{misfit.why}, whatever was counted")
     sums = [
         (float(tree_counts.sum()), tree_counts.size) for tree_counts in counts if tree_counts.size
@@ -107,11 +107,11 @@ def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -
         return None
     pairs = [(a - b, m + n) for (a, m), (b, n) in zip(sums[::2], sums[1::2], strict=False)]
     if _too_even(noise, pairs) or _too_many_equal(noise, sums):
-        return Doubt("smaller", "the sums of all trees agree too well")
+        return Misfit("smaller", "the sums of all trees agree too well")
     table = NoiseTable.of(noise)
     least = math.log(LEVEL / len(pairs))
     if any(excess_bound(table, off, [(1.0, number)]) < least for off, number in pairs):
-        return Doubt("larger", "the sums of trees differ too much")
+        return Misfit("larger", "the sums of trees differ too much")
     return None
 
 
@@ -141,7 +141,7 @@ def _whole_by_chance(table: NoiseTable, counts: Sequence[FloatArray]) -> float:
     return float(bdtrc(whole - 1, y.size, min(chance, 1.0))) if whole else 1.0
 
 
-def _lies_elsewhere(table: NoiseTable, y: FloatArray, level: float) -> bool:
+def _differs_in_location(table: NoiseTable, y: FloatArray, level: float) -> bool:
     values, number = np.unique(y, return_counts=True)
     upto = number.cumsum() / y.size
     below, with_ = table.upto(values)
@@ -193,12 +193,12 @@ def _repeated(table: NoiseTable, trees: Sequence[FloatArray]) -> bool:
 # -------------------------------------------------------------------------------------- labels
 
 
-def doubt_labels(
+def label_misfit(
     noise: LabelNoise,
     held: Sequence[FloatArray],
     labelled: Sequence[FloatArray],
     alone: bool = True,
-) -> Doubt | None:
+) -> Misfit | None:
     """Test whether leaves name classes as a law has it, by Chernoff's bound on either side.
 
     Counted are the leaves that name their largest class, or, if they name all that they hold, the
@@ -211,7 +211,7 @@ def doubt_labels(
     rows, named = np.concatenate(held), np.concatenate(labelled) > 0
     if noise.rule == "present":
         if (named & (rows == 0)).any():
-            return Doubt("larger", "they name classes without a row in them")
+            return Misfit("larger", "they name classes without a row in them")
         holds = rows > 0
         hit, chance = ~named[holds], np.exp(-noise.scale * rows[holds])
     else:
@@ -225,11 +225,11 @@ def doubt_labels(
         chance = np.exp(noise.log_prob(rows))[top]
     more, fewer = _hits_bound(hit, chance)
     if noise.rule == "present":
-        few = Doubt("smaller", "too few of the classes that they hold go unseen")
-        many = Doubt("larger", "too many of the classes that they hold go unseen")
+        few = Misfit("smaller", "too few of the classes that they hold go unseen")
+        many = Misfit("larger", "too many of the classes that they hold go unseen")
     else:
-        few = Doubt("larger", "too few of them name their largest class")
-        many = Doubt("smaller", "too many of them name their largest class")
+        few = Misfit("larger", "too few of them name their largest class")
+        many = Misfit("smaller", "too many of them name their largest class")
     if alone and fewer < math.log(LEVEL):
         return few
     return many if more < math.log(LEVEL) else None

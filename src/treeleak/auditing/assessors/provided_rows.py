@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.reconstruction import Reconstruction
 
-THE_SAME = own_words(
+THE_SAME = static_message(
     "the control rows are too similar to the training rows to be other samples of the "
     "population (by chance less than once in a thousand times): do they contain training "
     "rows?",
@@ -19,7 +19,7 @@ _DRAWS = 999
 _MISSING = -3e38
 
 
-def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
+def check_provided_rows(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
     """Check that what was given is true of the training rows.
 
     Rows of which the same columns were given must be among the training rows, as often as they

@@ -7,19 +7,19 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from treeleak.auditing.assessors.exposure import Behind
-from treeleak.auditing.disclosure.disclosure import remainders, told_together
-from treeleak.auditing.disclosure.releasable import Kept
+from treeleak.auditing.disclosure.disclosure import jointly_safe, remainders
+from treeleak.auditing.disclosure.releasable import Suppression
 from treeleak.core.arrays import BoolArray
 
 
-def keep(
+def choose_publishable(
     behind: Behind,
     columns: Sequence[str],
     groups: Sequence[str],
     apart: BoolArray | None,
     few: Collection[str],
     threshold: int,
-) -> Kept:
+) -> Suppression:
     """Choose figures so that none follows of fewer people than the threshold.
 
     ``columns``: those of the exposure, in their order. ``groups``: for each group, the column that
@@ -33,15 +33,15 @@ def keep(
     if apart is not None:
         sides = np.column_stack([apart, ~apart])
     units = [None] * group_sets.shape[1] + [0] * sides.shape[1]
-    jointly = told_together(np.hstack([group_sets, sides]), units, threshold, behind.counted)
+    jointly = jointly_safe(np.hstack([group_sets, sides]), units, threshold, behind.counted)
     size = sides[behind.counted].sum(axis=0)
     enough = ((size == 0) | (size >= threshold)).all()
     individual = bool(jointly[group_sets.shape[1] :].any() and enough)
     # How many rows a group has is a figure of its own, of people without an error, too.
     jointly = jointly[: group_sets.shape[1]]
-    jointly[jointly] = told_together(group_sets[:, jointly], [None] * int(jointly.sum()), threshold)
+    jointly[jointly] = jointly_safe(group_sets[:, jointly], [None] * int(jointly.sum()), threshold)
     publishable[publishable] = jointly
-    return Kept(
+    return Suppression(
         groups=tuple(publishable.tolist()),
         individual=individual,
         hidden=frozenset(

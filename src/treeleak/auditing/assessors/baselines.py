@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Knows
+from treeleak.formats.literals import Knows
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others
@@ -46,7 +46,7 @@ _DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class BaselineRun:
     """A yardstick, held against the true rows."""
 
     name: str
@@ -56,7 +56,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Yardstick(Described):
+class BaselineComparison(Serialisable):
     """A reconstruction held against a yardstick."""
 
     name: str
@@ -74,7 +74,7 @@ class Yardstick(Described):
     """The same for the share of rows in which every value is right."""
 
 
-def try_all(
+def run_baselines(
     true: pd.DataFrame,
     schema: Schema,
     release: Release,
@@ -82,7 +82,7 @@ def try_all(
     seed: int,
     partly_known: tuple[pd.DataFrame, pd.DataFrame] | None = None,
     domains: Domains | None = None,
-) -> tuple[Tried, ...]:
+) -> tuple[BaselineRun, ...]:
     """Hold every yardstick against the true rows that needs no attack.
 
     ``release``: taken for its thresholds. ``control``: rows of the same population. Where there are
@@ -94,12 +94,14 @@ def try_all(
     bounded, write = bounded_schema(schema, true), None if domains is None else domains.nearest
     draws = _MANY if partly_known is None else _FEW
     found = [
-        Tried("random", "schema", random_guesses(true, schema, draws, seed, partly_known, write))
+        BaselineRun(
+            "random", "schema", random_guesses(true, schema, draws, seed, partly_known, write)
+        )
     ]
 
     def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
         guesses = measured_guesses(make, true, schema, draws, seed, partly_known)
-        found.append(Tried(name, knows, guesses))
+        found.append(BaselineRun(name, knows, guesses))
 
     def at_cuts(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         rows = guessed_rows(bounded, len(sample), rng, cuts)
@@ -125,9 +127,9 @@ def try_all(
     return tuple(found)
 
 
-def held_against(
-    tried: Sequence[Tried], errors: FloatArray, misses: FloatArray
-) -> tuple[Yardstick, ...]:
+def compare(
+    tried: Sequence[BaselineRun], errors: FloatArray, misses: FloatArray
+) -> tuple[BaselineComparison, ...]:
     """Hold rebuilt rows against yardsticks, person by person.
 
     ``errors``, shape (n_rows,): error of each true row's values in the rebuilt rows; NaN for people
@@ -138,12 +140,12 @@ def held_against(
     return tuple(_held(t, errors, misses) for t in tried)
 
 
-def _held(tried: Tried, errors: FloatArray, misses: FloatArray) -> Yardstick:
+def _held(tried: BaselineRun, errors: FloatArray, misses: FloatArray) -> BaselineComparison:
     g, n = tried.guesses, len(tried.guesses.errors)
     # The rows that are tested are one draw; the yardstick's mean is that of several.
     sd, sd_of_misses = (float(x.std(ddof=1)) if n > 1 else 0.0 for x in (g.errors, g.misses))
     more = np.sqrt(1 + 1 / n)
-    return Yardstick(
+    return BaselineComparison(
         tried.name,
         tried.knows,
         g.scores,

@@ -27,7 +27,7 @@ KINDS = (*_BY_CHANGE, "minima and maxima", "unknown parts")
 
 
 @cache
-def kinds_of(name: str = "") -> frozenset[str]:
+def parts_of_family(name: str = "") -> frozenset[str]:
     """Find the kinds of a family, or the one kind of this name; all kinds, if none is given.
 
     Returns an empty set if nothing is called so.

@@ -13,7 +13,7 @@ _NAMES = ("what", "name", "column", "group", "by")
 """What tells the items of a list in a document apart."""
 
 
-class Described:
+class Serialisable:
     """A dataclass that goes into a document as it is, but for fields that no representation has."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def terminable() -> Iterator[None]:
             yield
     except Exception as error:
         # Libraries that are broken off while they are imported raise errors of their own.
-        if _asked:
-            raise Terminated(_asked[0]) from error
+        if _signals_received:
+            raise Terminated(_signals_received[0]) from error
         raise
     finally:
         _programs.pop()
@@ -151,14 +151,14 @@ def end_now(status: int) -> None:
 _programs: list[None] = []
 _SIGNALS = tuple(s for name in ("SIGTERM", "SIGHUP") if (s := getattr(signal, name, None)))
 _ended = threading.Event()
-_asked: list[int] = []
+_signals_received: list[int] = []
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     # A second one must not break into the tidying that the first began.
     if not _ended.is_set():
         _ended.set()
-        _asked.append(number)
+        _signals_received.append(number)
         if _no_place_to_raise(frame):
             _tidy()
             os.write(2, f"treeleak: ended by {Terminated(number)}\n".encode())
@@ -206,7 +206,7 @@ def _end_in_time(read: int, numbers: frozenset[int]) -> None:
     # The main thread may be where Python runs no handlers: workers end all the same, and what it
     # meets without them is no error of its own.
     if not _ended.is_set():
-        _asked.append(received[0])
+        _signals_received.append(received[0])
         _ended.set()
     _tidy()
     with suppress(OSError, ValueError):

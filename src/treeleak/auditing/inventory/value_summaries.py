@@ -23,7 +23,7 @@ def of_thresholds(context: Context) -> str:
         for c, name in enumerate(release.feature_names)
     }
     cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
-    return _told(cuts, stored, context, "thresholds")
+    return _summary(cuts, stored, context, "thresholds")
 
 
 def of_borders(context: Context) -> str:
@@ -31,7 +31,7 @@ def of_borders(context: Context) -> str:
     if context.release is None:
         return ""
     cuts = {name: np.array(points) for name, points in context.release.borders.items()}
-    return _told(cuts, cuts, context, "borders")
+    return _summary(cuts, cuts, context, "borders")
 
 
 def of_ranges(context: Context) -> str:
@@ -39,7 +39,7 @@ def of_ranges(context: Context) -> str:
     return "" if context.rows is None else "Each of them is a value of a training row."
 
 
-def _told(
+def _summary(
     cuts: Mapping[str, FloatArray], stored: Mapping[str, FloatArray], context: Context, what: str
 ) -> str:
     cuts = {name: points[np.isfinite(points)] for name, points in cuts.items()}
