@@ -45,7 +45,7 @@ def yardsticks_of_the_same_rows() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patched:
         for where, name in (
-            ("treeleak.auditing.assessors.yardsticks", "random_guesses"),
+            ("treeleak.auditing.assessors.baselines", "random_guesses"),
             ("treeleak.metrics.individual", "find_outliers"),
         ):
             function = getattr(importlib.import_module(where), name)

@@ -24,7 +24,7 @@ from treeleak.auditing.findings.advice import (
     advise,
 )
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK
-from treeleak.auditing.result import Found
+from treeleak.auditing.result import AuditResults
 from treeleak.release import to_release
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -106,7 +106,7 @@ def test_larger_leaves_are_asked_for_in_the_words_of_the_library(origin, setting
     X, y, _ = data
     boosted = GradientBoostingClassifier(n_estimators=2, random_state=0).fit(X, y)
     release = replace(to_release(boosted), origin=origin)
-    told = advise(Found(release=release, counts=count_leaves(release)), NO_LEAK)
+    told = advise(AuditResults(release=release, counts=count_leaves(release)), NO_LEAK)
     (larger,) = (text for text in told if text.startswith("Grow larger leaves"))
     assert setting in larger
     assert ("min_samples_leaf" in larger) == origin.startswith("scikit-learn")
@@ -116,7 +116,7 @@ def test_figures_of_classifiers_are_not_told_of_regressions(data):
     X, y, _ = data
     for kind in (RandomForestClassifier, RandomForestRegressor):
         release = to_release(kind(2, random_state=0).fit(X, y))
-        found = Found(release=release, counts=count_leaves(release))
+        found = AuditResults(release=release, counts=count_leaves(release))
         measured = "default forests" in " ".join(advise(found, LEAK))
         assert measured == (kind is RandomForestClassifier)
 

@@ -13,24 +13,24 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.releases import one_rule_each
 from treeleak.auditing import run
-from treeleak.auditing.case import Assessor, Given
+from treeleak.auditing.case import Assessor, AuditRequest
 from treeleak.auditing.findings.rows_finding import of_rows
-from treeleak.auditing.result import Found
+from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind, message_of, own_words
+from treeleak.core.message import MessageTemplate, message_of, static_message
 
 pytestmark = pytest.mark.usefixtures("short_walks")
 
 GUIDE = Path(__file__).parent.parent / "docs/how-to-read-an-audit.md"
 ALSO = {"not_assessed", "notes", "mismatch"}
-FOUND = {f.name for f in fields(Found)}
+FOUND = {f.name for f in fields(AuditResults)}
 
 
 @pytest.mark.parametrize("assessor", run.ASSESSORS, ids=lambda a: f"{a.part}-{a.assess.__name__}")
 def test_what_a_part_needs_and_yields_has_a_name(assessor):
     assert set(assessor.yields) <= FOUND - ALSO
-    given = {name for name, own in vars(Given).items() if isinstance(own, property)}
-    assert set(assessor.needs) <= FOUND | given | {f.name for f in fields(Given)}
+    given = {name for name, own in vars(AuditRequest).items() if isinstance(own, property)}
+    assert set(assessor.needs) <= FOUND | given | {f.name for f in fields(AuditRequest)}
 
 
 REASONS = {
@@ -44,7 +44,7 @@ REASONS = {
 def test_the_docs_say_what_to_do_about_each_declared_reason(code):
     """In the words of its longest part."""
     why = REASONS[code]
-    said = why.words if isinstance(why, Kind) else str(why)
+    said = why.words if isinstance(why, MessageTemplate) else str(why)
     longest = max(re.split(r"\{.*?\}|[,;:(]", said), key=len).strip()
     text = " ".join(GUIDE.read_text(encoding="utf-8").split())
     assert longest in text
@@ -58,7 +58,7 @@ def test_every_part_that_lists_reasons_itself_declares_some():
     }
 
 
-@pytest.mark.parametrize("why", [own_words("because", "not_declared"), "because"])
+@pytest.mark.parametrize("why", [static_message("because", "not_declared"), "because"])
 def test_a_reason_that_is_not_declared_is_an_error(why, monkeypatch):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
@@ -71,7 +71,7 @@ def test_a_reason_that_is_not_declared_is_an_error(why, monkeypatch):
 
 
 def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
-    lacking = own_words("there is no measurement", "lacking")
+    lacking = static_message("there is no measurement", "lacking")
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
     part = Assessor(

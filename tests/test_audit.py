@@ -32,16 +32,16 @@ from helpers.models import without_seeds
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
+from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.assessors.singled_out import singled_out
-from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.result import Found
+from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.core.percent import hundredths, percent
 from treeleak.metrics import Significance
@@ -451,7 +451,7 @@ def test_a_schema_for_another_model_is_refused(forest):
 
 
 def held(name, knows, error, nearer=0.0):
-    return Yardstick(name, knows, Scores(error, 0.0, error), 0.01, nearer, 1.0)
+    return BaselineComparison(name, knows, Scores(error, 0.0, error), 0.01, nearer, 1.0)
 
 
 # Somebody who knows the schema errs by 0.2, somebody who knows the population by 0.15.
@@ -492,7 +492,7 @@ def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
     measured = None if error is None else replace(MEASURED, error=error)
     evidence = "hidden draws" if status == "likely" else rebuilt.evidence
     said = replace(rebuilt, status=status, evidence=evidence)
-    findings = find(Found(reconstruction=said, measurement=measured), alone)
+    findings = find(AuditResults(reconstruction=said, measurement=measured), alone)
     assert overall(findings) == expected
     assert "safe " not in " ".join(f.text for f in findings)
 
@@ -515,16 +515,22 @@ def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
 
 def test_stored_rows_outweigh_everything(rebuilt):
     assert (
-        overall(find(Found(inventory=(TABLE,), reconstruction=replace(rebuilt, status="feasible"))))
+        overall(
+            find(
+                AuditResults(inventory=(TABLE,), reconstruction=replace(rebuilt, status="feasible"))
+            )
+        )
         == LEAK
     )
-    assert overall(find(Found(inventory=(TABLE,)))) == LEAK
-    assert overall(find(Found())) == OPEN
+    assert overall(find(AuditResults(inventory=(TABLE,)))) == LEAK
+    assert overall(find(AuditResults())) == OPEN
 
 
 def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
     certain = Measurement(0.0, 1.0, 1.0, 0.0, 0.0, "rows")
-    findings = find(Found(reconstruction=replace(rebuilt, status="feasible"), measurement=certain))
+    findings = find(
+        AuditResults(reconstruction=replace(rebuilt, status="feasible"), measurement=certain)
+    )
     assert overall(findings) == NO_LEAK
 
 
@@ -580,7 +586,7 @@ def test_a_model_without_any_leak_gets_no_empty_advice():
 def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
     stopped = replace(rebuilt, status="unknown", interrupted=True, misfit=7.0)
     for result in (stopped, replace(stopped, X=None)):
-        (finding,) = find(Found(reconstruction=result))
+        (finding,) = find(AuditResults(reconstruction=result))
         assert finding.verdict == OPEN
         assert finding.text.startswith("Interrupted")
         assert finding.rule == ""
@@ -591,10 +597,10 @@ def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
 
 def test_rows_that_meet_every_count_are_not_said_to_miss_some(rebuilt):
     stopped = replace(rebuilt, status="unknown", misfit=0.0)
-    (finding,) = find(Found(reconstruction=stopped))
+    (finding,) = find(AuditResults(reconstruction=stopped))
     assert finding.verdict == OPEN
     assert "but not every sum" in finding.text
-    (finding,) = find(Found(reconstruction=replace(stopped, misfit=7.0)))
+    (finding,) = find(AuditResults(reconstruction=replace(stopped, misfit=7.0)))
     assert "a count residual of 7" in finding.text
 
 
@@ -709,17 +715,17 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
 ):
     measured = replace(MEASURED, error=error, significance=test)
     likely = replace(rebuilt, status="likely")
-    assert overall(find(Found(reconstruction=likely, measurement=measured))) == expected
+    assert overall(find(AuditResults(reconstruction=likely, measurement=measured))) == expected
     variants = [Variant("without the population", rebuilt, measured)]
     far = replace(MEASURED, error=0.21)
-    found = find(Found(reconstruction=likely, measurement=far, variants=tuple(variants)))
+    found = find(AuditResults(reconstruction=likely, measurement=far, variants=tuple(variants)))
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
 def test_too_few_control_rows_say_how_many_are_needed(rebuilt, audited):
     def found(test):
         measured = replace(MEASURED, error=0.15, significance=test)
-        part = Found(reconstruction=replace(rebuilt, status="likely"), measurement=measured)
+        part = AuditResults(reconstruction=replace(rebuilt, status="likely"), measurement=measured)
         (said,) = (f for f in find(part) if f.verdict == POSSIBLE)
         advice = " ".join(advise(part, POSSIBLE))
         checks = judge(
@@ -1029,7 +1035,7 @@ def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     off.iloc[place] = 1 - off.iloc[place]
     measured = measure(replace(rebuilt, X=off), match_training(release, X, y), release)
     assert measured.exact_rows == pytest.approx(0.9)
-    (finding,) = (f for f in find(Found(reconstruction=rebuilt)) if f.verdict == LEAK)
+    (finding,) = (f for f in find(AuditResults(reconstruction=rebuilt)) if f.verdict == LEAK)
     assert finding.text.startswith("All 10 training rows that were not given were rebuilt")
 
 
@@ -1053,9 +1059,11 @@ def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
     near, far = (replace(MEASURED, error=e) for e in (0.1, 0.21))
     variants = [Variant("without the population", rebuilt, near)]
     likely = replace(rebuilt, status="likely")
-    assert overall(find(Found(reconstruction=likely, measurement=far))) == NO_LEAK
+    assert overall(find(AuditResults(reconstruction=likely, measurement=far))) == NO_LEAK
     assert (
-        overall(find(Found(reconstruction=likely, measurement=far, variants=tuple(variants))))
+        overall(
+            find(AuditResults(reconstruction=likely, measurement=far, variants=tuple(variants)))
+        )
         == LEAK
     )
 
@@ -1085,7 +1093,7 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
     (finding,) = (
         f
         for f in find(
-            Found(reconstruction=replace(drawn.reconstruction, status="feasible")), unlike
+            AuditResults(reconstruction=replace(drawn.reconstruction, status="feasible")), unlike
         )
         if f.verdict == LEAK
     )

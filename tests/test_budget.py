@@ -22,15 +22,15 @@ from helpers.documents import valid
 from helpers.releases import counted_as
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
-from treeleak.auditing.beginning import context_of
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.prepare import context_of
 from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snapshot, to_release
 from treeleak.release.n_rows import RowCount
-from treeleak.release.noise.doubt import doubt_noise
+from treeleak.release.noise.goodness_of_fit import noise_misfit
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import Disjoint, UnknownSampling
 from treeleak.report import render
@@ -183,7 +183,7 @@ def test_what_is_rejected_is_rarer_than_once_in_a_million(noise):
     surprise = -noise.log_prob(y)
     sums = surprise[:, None] + surprise[None]
     weight = p[:, None] * p[None]
-    first = next(k for k in range(60) if doubt_noise(noise, [np.array([k, 0.0])]))
+    first = next(k for k in range(60) if noise_misfit(noise, [np.array([k, 0.0])]))
     seen = float(-noise.log_prob([first, 0]).sum())
     chance = weight[sums >= seen - 1e-9].sum()
     assert 1e-12 < chance < 1e-6
@@ -202,8 +202,8 @@ def test_what_is_rejected_is_rarer_than_once_in_a_million(noise):
 def test_noise_explains_itself_and_not_what_is_far_larger(noise, draw):
     rng = np.random.default_rng(0)
     for _ in range(20):
-        assert doubt_noise(noise, [draw(rng)]) is None
-        assert doubt_noise(noise, [draw(rng) * 3 + 2]).how == "larger"
+        assert noise_misfit(noise, [draw(rng)]) is None
+        assert noise_misfit(noise, [draw(rng) * 3 + 2]).how == "larger"
 
 
 def test_rows_are_held_against_noisy_counts(data, forest):

@@ -15,7 +15,7 @@ import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
-from treeleak.auditing.disclosure.disclosure import few_behind, remainders, told_together
+from treeleak.auditing.disclosure.disclosure import few_behind, jointly_safe, remainders
 from treeleak.schema import Binary, Categorical, Schema
 
 pytestmark = pytest.mark.usefixtures("short_walks")
@@ -68,7 +68,7 @@ def groups_as_sets(columns):
 @given(tables(3), st.integers(2, 4))
 def test_no_combination_rests_on_few_people(columns, threshold):
     sets = groups_as_sets(columns)
-    kept = told_together(sets, [None] * sets.shape[1], threshold)
+    kept = jointly_safe(sets, [None] * sets.shape[1], threshold)
     if len(sets) < threshold:
         assert not kept.any()
         return
@@ -108,7 +108,7 @@ def test_the_search_finds_few_people_wherever_there_are_some(atoms, threshold):
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(1, 12))
 def test_the_groups_of_one_column_hide_each_other(rows, threshold):
     sets = np.repeat(np.eye(len(rows), dtype=bool), rows, axis=0).reshape(-1, len(rows))
-    kept = told_together(sets, [None] * len(rows), threshold)
+    kept = jointly_safe(sets, [None] * len(rows), threshold)
     hidden = [n for n, k in zip(rows, kept, strict=True) if not k and n]
     assert not any(k for n, k in zip(rows, kept, strict=True) if 0 < n < threshold)
     # The rest and the total tell the sum of what is hidden: it must be of enough people.
@@ -119,7 +119,7 @@ def test_the_groups_of_one_column_hide_each_other(rows, threshold):
 
 def test_what_goes_together_is_hidden_together():
     sets = np.repeat([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]], [60, 3, 100], axis=0).astype(bool)
-    told = told_together(sets, [0, 0, 1, 1], 10).tolist()
+    told = jointly_safe(sets, [0, 0, 1, 1], 10).tolist()
     assert told in ([True, True, False, False], [False, False, True, True])
 
 
@@ -127,14 +127,14 @@ def test_who_is_in_no_sum_hides_nobody():
     sets = np.ones((63, 1), dtype=bool)
     sets = np.hstack([sets, np.arange(63)[:, None] < 60])
     counted = np.arange(63) >= 55
-    assert told_together(sets, [None, None], 10, counted).tolist() == [False, False]
+    assert jointly_safe(sets, [None, None], 10, counted).tolist() == [False, False]
 
 
 @pytest.mark.slow
 def test_many_columns_come_to_an_end():
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 6, 120) for _ in range(8)]
-    kept = told_together(groups_as_sets(columns), [None] * 48, 10)
+    kept = jointly_safe(groups_as_sets(columns), [None] * 48, 10)
     assert kept.sum() < 48
 
 

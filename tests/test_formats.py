@@ -30,10 +30,10 @@ from treeleak.core.declared import (
     Whole,
     read,
     schema_of,
-    written,
+    to_builtins,
 )
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.formats import said
+from treeleak.formats import literals
 from treeleak.formats.published import PUBLISHED, text_of
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.rule_file import rules_from_dict
@@ -185,9 +185,9 @@ def test_a_document_survives_and_meets_its_json_schema():
         "area": 70, "street": "Lane",
     }  # fmt: skip
     house = read(House, data)
-    assert written(house) == data
-    assert type(written(house)["area"]) is int
-    assert written(House()) == {}
+    assert to_builtins(house) == data
+    assert type(to_builtins(house)["area"]) is int
+    assert to_builtins(House()) == {}
     jsonschema.validate(data, schema_of(House))
     assert repr(house) == "House()"
 
@@ -234,13 +234,13 @@ def test_a_written_audit_meets_its_json_schema_and_a_changed_one_does_not(audite
 @pytest.mark.parametrize(
     ("words", "part", "field"),
     [
-        (said.Edition, (), "edition"),
-        (said.Verdict, (), "verdict"),
-        (said.Part, ("Finding",), "part"),
-        (said.State, ("Check",), "state"),
-        (said.Mark, ("Entry",), "mark"),
-        (said.By, ("Groups",), "by"),
-        (said.Knows, ("Yardstick",), "knows"),
+        (literals.Edition, (), "edition"),
+        (literals.Verdict, (), "verdict"),
+        (literals.Part, ("Finding",), "part"),
+        (literals.State, ("Check",), "state"),
+        (literals.Mark, ("Entry",), "mark"),
+        (literals.By, ("Groups",), "by"),
+        (literals.Knows, ("Yardstick",), "knows"),
     ],
 )
 def test_the_schema_of_an_audit_lists_the_words_that_it_chooses_from(words, part, field):

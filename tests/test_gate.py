@@ -10,7 +10,7 @@ import pytest
 import treeleak
 from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 from helpers.examples import spread
-from treeleak.auditing.assessors.rows_given import check_given, too_like
+from treeleak.auditing.assessors.provided_rows import check_provided_rows, too_like
 from treeleak.core.errors import Mismatch
 
 pytestmark = pytest.mark.usefixtures("short_walks")
@@ -143,9 +143,9 @@ def test_what_was_given_must_be_true_of_the_training_rows(lab):
     truth = lab.X.reset_index(drop=True)
     known = lab.X[["sex:Male"]]
     rebuilt = treeleak.reconstruct(model, lab.data.schema, known_columns=known)
-    check_given(rebuilt, truth)
-    check_given(replace(rebuilt, known=None), 1 - truth)
+    check_provided_rows(rebuilt, truth)
+    check_provided_rows(replace(rebuilt, known=None), 1 - truth)
     with pytest.raises(
         Mismatch, match=r"\d+ of the rows given as known are not among the training rows"
     ):
-        check_given(rebuilt, truth.assign(**{"sex:Male": 0}))
+        check_provided_rows(rebuilt, truth.assign(**{"sex:Male": 0}))

@@ -19,17 +19,24 @@ from helpers.documents import valid
 from treeleak.auditing import wording
 from treeleak.core import message
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import ELSEWHERE, Kind, Message, Of, Reader, message_of
+from treeleak.core.message import (
+    ELSEWHERE,
+    Audience,
+    FigureWithSupport,
+    Message,
+    MessageTemplate,
+    message_of,
+)
 from treeleak.core.percent import hundredths
 
-SOME = Kind(
+SOME = MessageTemplate(
     "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."
 )
-READER = Reader(10, frozenset({"age"}))
+READER = Audience(10, frozenset({"age"}))
 
 
 def test_figures_of_few_people_and_hidden_columns_are_left_out():
-    said = SOME(rows=3, all=100, share=Of(0.5, 4), columns=["age", "sex"])
+    said = SOME(rows=3, all=100, share=FigureWithSupport(0.5, 4), columns=["age", "sex"])
     assert said == "3 of 100 rows have 50% in age, sex."
     told = said.told(READER)
     few = "a withheld figure (of fewer than 10 people)"
@@ -41,11 +48,11 @@ def test_figures_of_few_people_and_hidden_columns_are_left_out():
     assert said.described()["values"]["rows"]["value"] == 3
 
 
-SCORES = Kind("scores", "{wrong:share1} wrong, off by {off:sd}")
+SCORES = MessageTemplate("scores", "{wrong:share1} wrong, off by {off:sd}")
 
 
 def test_others_read_scores_in_hundredths():
-    said = SCORES(wrong=Of(0.6064, 80), off=0.15678)
+    said = SCORES(wrong=FigureWithSupport(0.6064, 80), off=0.15678)
     assert said == "60.6% wrong, off by 0.16"
     assert said.told(READER) == "61% wrong, off by 0.16"
     values = said.described(READER)["values"]
@@ -64,7 +71,7 @@ def test_hundredths_keep_order_and_never_claim_all_or_nothing(a, b):
 
 @pytest.mark.parametrize("rows", [0, 10, 11])
 def test_nobody_and_enough_people_are_told(rows):
-    said = SOME(rows=rows, all=100, share=Of(0.5, 10), columns=["age"])
+    said = SOME(rows=rows, all=100, share=FigureWithSupport(0.5, 10), columns=["age"])
     assert said.told(READER) == said
 
 
@@ -89,11 +96,11 @@ def test_a_message_stays_one_in_an_error_a_copy_and_a_file():
 def test_the_document_names_every_kind_of_value():
     text = resources.files("treeleak").joinpath("formats", "audit.schema.json").read_text("utf-8")
     named = json.loads(text)["$defs"]["Value"]["properties"]["kind"]["enum"]
-    assert set(named) == set(message._SAID)
+    assert set(named) == set(message._FORMATTERS)
 
 
 def test_a_sentence_begins_with_a_capital_where_a_number_became_a_word():
-    kind = Kind("two", "{rows:people} rows. {alone:people} of {all:people}.")
+    kind = MessageTemplate("two", "{rows:people} rows. {alone:people} of {all:people}.")
     assert kind(rows=3, alone=2, all=4).told(READER) == (
         "Fewer than 10 rows. Fewer than 10 of fewer than 10."
     )
@@ -104,7 +111,9 @@ def test_what_a_message_holds_acts_on_no_terminal():
 
 
 def test_every_code_of_a_finding_has_one_meaning():
-    kinds = [k for k in vars(wording).values() if isinstance(k, Kind)] + [*wording.RULES.values()]
+    kinds = [k for k in vars(wording).values() if isinstance(k, MessageTemplate)] + [
+        *wording.RULES.values()
+    ]
     places = {}
     for kind in kinds:
         assert kind.code.isidentifier()
@@ -151,5 +160,5 @@ def test_reasons_leave_as_codes_and_free_text_does_not(found):
 
 def test_few_proved_rows_are_not_counted_in_the_open(found):
     few = wording.ALONE(alone=3, rows=40, in_class="", untested="")
-    told = few.told(Reader(10))
+    told = few.told(Audience(10))
     assert told.startswith("Fewer than 10 of 40 rows are proved")

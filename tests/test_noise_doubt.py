@@ -20,18 +20,18 @@ from treeleak.learn import DPForestClassifier
 from treeleak.reconstruction.quality_notes import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count
-from treeleak.release.noise.doubt import (
+from treeleak.release.noise.goodness_of_fit import (
     Scale,
-    doubt_counts,
-    doubt_labels,
-    doubt_noise,
+    count_misfit,
+    label_misfit,
+    noise_misfit,
     scale_of_labels,
     scale_of_noise,
 )
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.noise.table import NoiseTable, excess_bound
 from treeleak.release.sampling import Disjoint
-from treeleak.release.stated_noise import check_counts_agree, doubt_file, noise_left
+from treeleak.release.stated_noise import check_counts_agree, noise_left, stated_noise_misfit
 from treeleak.release.statistics import LABELS, Statistics
 from treeleak.verification.training_rows import match_training
 
@@ -64,59 +64,61 @@ def test_noise_of_the_law_is_not_doubted(law):
     rng = np.random.default_rng(0)
     for _ in range(8):
         off = trees_of(law, rng)
-        assert doubt_noise(law, off) is None
-        assert doubt_noise(law, off, centred=False) is None
+        assert noise_misfit(law, off) is None
+        assert noise_misfit(law, off, centred=False) is None
         counts = [y + n for y, n in zip(off, cells(off, rng), strict=True)]
-        assert doubt_counts(law, counts, agree=True) is None
+        assert count_misfit(law, counts, agree=True) is None
         pairs = [own.sum(axis=1)[:, None] for own in off]
-        assert doubt_noise(law, pairs, summed=2) is None
+        assert noise_misfit(law, pairs, summed=2) is None
 
 
 @pytest.mark.parametrize("law", WIDE, ids=repr)
 def test_no_noise_too_little_too_much_and_noise_in_some_trees_is_doubted(law):
     rng = np.random.default_rng(1)
     off = trees_of(law, rng, 20)
-    assert doubt_noise(law, [0 * y for y in off]).how == "smaller"
-    assert doubt_noise(law, [np.trunc(y / 5) if law.whole else y / 5 for y in off]).how == "smaller"
-    assert doubt_noise(law, [4 * y for y in off]).how == "larger"
-    assert doubt_noise(law, [y + round(law.variance**0.5) for y in off]).how == "larger"
+    assert noise_misfit(law, [0 * y for y in off]).how == "smaller"
+    assert (
+        noise_misfit(law, [np.trunc(y / 5) if law.whole else y / 5 for y in off]).how == "smaller"
+    )
+    assert noise_misfit(law, [4 * y for y in off]).how == "larger"
+    assert noise_misfit(law, [y + round(law.variance**0.5) for y in off]).how == "larger"
     half = [np.where(rng.random(y.shape) < 0.5, y, 0) for y in off]
-    assert doubt_noise(law, half).how == "smaller"
+    assert noise_misfit(law, half).how == "smaller"
     some = [y if t % 3 else 0 * y for t, y in enumerate(off)]
-    assert doubt_noise(law, some).how == "smaller"
+    assert noise_misfit(law, some).how == "smaller"
     one = [0 * off[0], *off[1:]]
     if law.variance > 20 and off[0].size > 9:
-        assert doubt_noise(law, one).how == "smaller"
+        assert noise_misfit(law, one).how == "smaller"
 
 
 @pytest.mark.parametrize("law", WIDE, ids=repr)
 def test_noise_that_is_not_independent_is_doubted(law):
     rng = np.random.default_rng(2)
     own = noise_drawn(law, (12, 2), rng)
-    assert doubt_noise(law, [own] * 12) is not None
+    assert noise_misfit(law, [own] * 12) is not None
     signs = [own if t % 2 else -own for t in range(12)]
-    assert doubt_noise(law, signs) is not None
+    assert noise_misfit(law, signs) is not None
     off = trees_of(law, rng, 20)
     for y in off:
         y[-1, -1] -= y.sum()
-    assert doubt_noise(law, off) is not None
+    assert noise_misfit(law, off) is not None
 
 
 def test_values_that_lie_elsewhere_are_doubted_though_their_size_is_right():
     law = Gaussian(20.0, "nearest")
     sign = np.where(np.arange(400) % 2, 1.0, -1.0)
-    assert doubt_noise(law, [20 * sign]).why == "they lie elsewhere"
+    assert noise_misfit(law, [20 * sign]).why == "they lie elsewhere"
     tens = np.round(np.random.default_rng(0).normal(0, 2, 400)) * 10
-    assert doubt_noise(law, [tens]) is not None
+    assert noise_misfit(law, [tens]) is not None
 
 
 def test_whole_numbers_are_no_noise_that_is_not_rounded():
     rng = np.random.default_rng(0)
     off = [np.round(rng.normal(0, 50, (10, 2))) for _ in range(5)]
-    assert "whole numbers" in doubt_counts(Gaussian(50.0), off, agree=True).why
+    assert "whole numbers" in count_misfit(Gaussian(50.0), off, agree=True).why
     # Counts that were written with one decimal are whole one time in ten.
     written = [np.round(rng.normal(0, 50, (10, 2)), 1) for _ in range(5)]
-    assert doubt_counts(Gaussian(50.0), written, agree=True) is None
+    assert count_misfit(Gaussian(50.0), written, agree=True) is None
 
 
 def test_counts_that_agree_too_well_are_doubted_without_any_row():
@@ -124,12 +126,12 @@ def test_counts_that_agree_too_well_are_doubted_without_any_row():
     off = trees_of(DiscreteLaplace(0.5), rng, 20)
     exact = cells(off, rng)
     for law in WIDE:
-        assert doubt_counts(law, exact, agree=True) is not None
+        assert count_misfit(law, exact, agree=True) is not None
     # Where trees saw different rows, sums may differ or not: large counts hide small noise.
     large = cells(off, rng, 100_000)
-    assert doubt_counts(DiscreteLaplace(0.5), large, agree=False) is None
-    assert "agree too well" in doubt_counts(DiscreteLaplace(0.5), large, agree=True).why
-    assert doubt_counts(DiscreteLaplace(0.5), [*large[:-1], large[-1] + 40], True) is not None
+    assert count_misfit(DiscreteLaplace(0.5), large, agree=False) is None
+    assert "agree too well" in count_misfit(DiscreteLaplace(0.5), large, agree=True).why
+    assert count_misfit(DiscreteLaplace(0.5), [*large[:-1], large[-1] + 40], True) is not None
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(0.001), Gaussian(1000.0, "nearest")], ids=repr)
@@ -137,7 +139,7 @@ def test_what_is_called_too_small_is_rarer_than_once_in_a_million(law):
     """By enumeration: six values of k each."""
     y = np.arange(-1200, 1201)
     p = np.exp(law.log_prob(y))
-    doubts = [doubt_noise(law, [np.full(6, float(k))]) for k in range(1, 200, 3)]
+    doubts = [noise_misfit(law, [np.full(6, float(k))]) for k in range(1, 200, 3)]
     most = max(3 * k + 1 for k, doubt in enumerate(doubts) if doubt and doubt.how == "smaller")
     if isinstance(law, DiscreteLaplace):
         one = np.bincount(np.abs(y), p)
@@ -237,15 +239,15 @@ def test_names_of_leaves_are_tested_on_both_sides(rule, scale):
     law, rng = LabelNoise(rule, scale), np.random.default_rng(0)
     held = [rng.integers(0, 9, (30, 3)).astype(float) for _ in range(10)]
     told = [named(law, own, rng) for own in held]
-    assert doubt_labels(law, held, told) is None
-    assert doubt_labels(law, held, told, alone=False) is None
+    assert label_misfit(law, held, told) is None
+    assert label_misfit(law, held, told, alone=False) is None
     largest = [np.eye(3)[own.argmax(axis=1)] for own in held]
     if scale < 1:
-        assert doubt_labels(law, held, largest).how == "smaller"
+        assert label_misfit(law, held, largest).how == "smaller"
     if scale < 0.1:
-        assert doubt_labels(law, held, largest, alone=False).how == "smaller"
+        assert label_misfit(law, held, largest, alone=False).how == "smaller"
     least = [np.eye(3)[own.argmin(axis=1)] for own in held]
-    assert doubt_labels(law, held, least).how == "larger"
+    assert label_misfit(law, held, least).how == "larger"
     found = scale_of_labels(law, held, told)
     if scale == 0.3:
         assert found.low < scale < found.high < 3 * found.low
@@ -256,11 +258,11 @@ def test_names_of_all_classes_that_a_leaf_holds():
     law, rng = LabelNoise("present", 1.0), np.random.default_rng(0)
     held = [rng.integers(0, 4, (30, 3)).astype(float) for _ in range(10)]
     told = [(rng.random(own.shape) > np.exp(-own)).astype(float) for own in held]
-    assert doubt_labels(law, held, told) is None
+    assert label_misfit(law, held, told) is None
     every = [(own > 0).astype(float) for own in held]
-    assert doubt_labels(law, held, every).how == "smaller"
-    assert doubt_labels(law, held, [np.ones_like(own) for own in held]).how == "larger"
-    assert doubt_labels(law, held, [0 * own for own in held]).how == "larger"
+    assert label_misfit(law, held, every).how == "smaller"
+    assert label_misfit(law, held, [np.ones_like(own) for own in held]).how == "larger"
+    assert label_misfit(law, held, [0 * own for own in held]).how == "larger"
 
 
 # ------------------------------------------------------------------------------------ releases
@@ -349,7 +351,7 @@ def test_a_private_forest_is_not_doubted_and_its_noise_is_found(data):
     X, y, _ = data
     for epsilon in (0.1, 1.0, 30.0):
         release = private(data, epsilon)
-        assert doubt_file(release) is None
+        assert stated_noise_misfit(release) is None
         left = noise_left(release, X.to_numpy(dtype=float), y.to_numpy())
         assert left.compared
         assert left.doubt is None
@@ -359,7 +361,7 @@ def test_a_private_forest_is_not_doubted_and_its_noise_is_found(data):
 
 @pytest.mark.parametrize("sampling", [Bootstrap(), Disjoint()], ids=["bootstrap", "disjoint"])
 def test_wide_noise_on_small_counts_is_refuted_however_rows_reached_the_trees(exact, sampling):
-    found = doubt_file(claimed(exact, DiscreteLaplace(1e-4), sampling))
+    found = stated_noise_misfit(claimed(exact, DiscreteLaplace(1e-4), sampling))
     assert found.how == "smaller"
 
 

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from treeleak.auditing import result
 from treeleak.auditing.disclosure.releasable import releasable
-from treeleak.core.message import Kind, Reader
+from treeleak.core.message import Audience, MessageTemplate
 from treeleak.evidence.registry import NO_EVIDENCE
 from treeleak.report import render
 
@@ -62,7 +62,7 @@ def test_what_is_for_the_owner_is_printed_for_the_owner_only():
     X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=["a", "b", "c"]).astype(float)
     model = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 20))
     found = treeleak.audit(model, time_limit=10)
-    secret = Kind("x", "{what:foreign}")(what="a secret value")
+    secret = MessageTemplate("x", "{what:foreign}")(what="a secret value")
     open_ = tuple((part, secret) for part in ("inventory", "uncertainty", "exposure"))
     found = replace(found, not_assessed=open_, notes=("a secret value", secret))
     for what, text in outputs(found).items():
@@ -83,4 +83,4 @@ def test_of_fewer_rows_than_the_threshold_no_part_has_a_figure():
 
 def test_reasons_without_a_value_are_the_same_in_both_editions():
     why = NO_EVIDENCE(counts="none", sampling="bootstrap")
-    assert why.told(Reader(10)) == why
+    assert why.told(Audience(10)) == why

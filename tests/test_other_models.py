@@ -39,15 +39,15 @@ from experiments.benchmarks.gate_parts import PARTS
 from helpers.cli import run
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.counts import of_trees
-from treeleak.auditing.beginning import begun
-from treeleak.auditing.case import Case, Given
+from treeleak.auditing.case import AuditRequest, Case
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, Finding
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.other_models import other_models
-from treeleak.auditing.result import Found
+from treeleak.auditing.prepare import prepare_case
+from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Reader, own_words
+from treeleak.core.message import Audience, static_message
 from treeleak.release import read_model, snapshot, to_release
 
 N = 80
@@ -208,13 +208,13 @@ def test_every_format_tells_the_same(name, tmp_path):
 
 
 def begun_with(model):
-    given = Given(
+    given = AuditRequest(
         X=None, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
         beside={"known_rows": None, "known_columns": None, "population": None}, earlier=None,
         n_rows=None, control=None, threshold=10, sensitive=(), groups=(), trust_pickle=False,
         progress=None,
     )  # fmt: skip
-    return begun(Case(given, Clock(60), snapshot(model), Found()))
+    return prepare_case(Case(given, Clock(60), snapshot(model), AuditResults()))
 
 
 def test_leaves_of_other_models_count_as_small():
@@ -235,8 +235,8 @@ def test_the_verdict_is_open_unless_a_leak_is_shown():
     (own,) = [f for f in findings if f.code == "models_not_attacked"]
     assert (own.part, own.verdict) == ("inventory", OPEN)
     assert f"{SELECTED} (RandomForestClassifier" in own.text
-    none = Finding("reconstruction", NO_LEAK, (own_words("nothing"),))
-    leak = Finding("reconstruction", LEAK, (own_words("rows"),))
+    none = Finding("reconstruction", NO_LEAK, (static_message("nothing"),))
+    leak = Finding("reconstruction", LEAK, (static_message("rows"),))
     assert overall([*findings, none]) == OPEN
     assert overall([*findings, none, leak]) == LEAK
     alone = find(of_trees(begun_with(stump().fit(X, y))).found)
@@ -248,7 +248,7 @@ def test_names_that_somebody_chose_are_not_repeated_to_others():
         f for f in find(begun_with(with_own("Zeno_0293", fitted())).found) if "not_att" in f.code
     ]
     assert "Zeno_0293" in found.text
-    assert "Zeno_0293" not in json.dumps(found.to_dict(Reader(10)))
+    assert "Zeno_0293" not in json.dumps(found.to_dict(Audience(10)))
 
 
 def test_no_policy_is_met():

@@ -23,7 +23,7 @@ from treeleak.core.plain import plain
 from treeleak.release import DecisionRule, RuleList, read_rules, to_release, write_rules
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.report import render, render_html
-from treeleak.report.plainly import Text, escape
+from treeleak.report.safe_console import Text, escape
 from treeleak.schema import Binary, Schema
 
 WORD = "canaryword"
@@ -66,7 +66,7 @@ def test_errors_are_plain():
 
 def test_what_is_printed_is_plain():
     console = Console(record=True, width=300, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
-    with treeleak.report.plainly.plainly(console):
+    with treeleak.report.safe_console.safe_console(console):
         console.print(f"a{EVIL}", markup=False)
         console.print(Text.assemble("b", (EVIL, "bold")), Text(EVIL))
         console.print(escape(f"[red]{EVIL}"))

@@ -21,11 +21,11 @@ from helpers.examples import examples
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge, read_policy
 from treeleak.auditing.assessors.singled_out import singled_out
-from treeleak.auditing.disclosure.releasable import Kept, releasable
+from treeleak.auditing.disclosure.releasable import Suppression, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Reader
+from treeleak.core.message import Audience
 from treeleak.core.percent import percent
 from treeleak.report import render_html
 from treeleak.schema import Schema
@@ -334,8 +334,8 @@ def test_a_column_that_may_not_be_named_is_not_in_a_ruling(audited):
     told = replace(
         audited, ruling=judge(audited, Policy("p", {}, inference_of={"priors": 0.0}))
     ).to_dict("internal")
-    kept = Kept((False,) * len(told["exposure"]["groups"]), hidden=frozenset({"priors"}))
-    shown = releasable(told, kept, Reader(10))["ruling"]
+    kept = Suppression((False,) * len(told["exposure"]["groups"]), hidden=frozenset({"priors"}))
+    shown = releasable(told, kept, Audience(10))["ruling"]
     assert "priors" not in str(shown)
     assert shown["checks"][-1]["found"] in ("above this", "within this")
 

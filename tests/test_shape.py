@@ -16,8 +16,8 @@ from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
+from treeleak.auditing.assessors.baselines import compare
 from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
-from treeleak.auditing.assessors.yardsticks import held_against
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
@@ -137,9 +137,9 @@ def test_few_guesses_do_not_tell_their_spread(data):
     assert found.sd == pytest.approx(0, abs=1e-15)
     assert found.error == pytest.approx(reconstruction_error(rebuilt.X, X, schema))
     # The same rows are no nearer than themselves, and nearer than rows that are all wrong.
-    held = held_against([tried], tried.guesses.row_errors, tried.guesses.row_misses)
+    held = compare([tried], tried.guesses.row_errors, tried.guesses.row_misses)
     assert held[0].nearer == 1.0
-    (held,) = held_against([tried], 0 * tried.guesses.row_errors, tried.guesses.row_misses)
+    (held,) = compare([tried], 0 * tried.guesses.row_errors, tried.guesses.row_misses)
     assert held.nearer < 1e-6
 
 

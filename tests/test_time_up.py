@@ -10,7 +10,7 @@ from treeleak.auditing import run
 from treeleak.auditing.assessors import compared
 from treeleak.auditing.case import Case
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.auditing.result import Found
+from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
 from treeleak.core.percent import percent
@@ -49,7 +49,7 @@ def test_no_part_ends_the_audit_because_its_time_is_up(part):
 
     clock = Clock.of(5)
     own = replace(run.ASSESSORS[part], assess=late, needs=(), of="leaves")
-    after = own(Case(None, clock, None, Found()))
+    after = own(Case(None, clock, None, AuditResults()))
     assert after.found.not_assessed == ((own.part, clock.said),)
 
 
@@ -59,7 +59,7 @@ def test_a_measured_error_outlives_the_baselines(data, monkeypatch):
     def late(*_, **__):
         raise TimeUp("late")
 
-    monkeypatch.setattr(compared, "try_all", late)
+    monkeypatch.setattr(compared, "run_baselines", late)
     model = RandomForestClassifier(5, bootstrap=False, max_depth=2, random_state=0).fit(X, y)
     found = treeleak.audit(model, X, y, time_limit=30)
     m = found.measurement

@@ -40,7 +40,7 @@ from helpers.examples import examples
 from helpers.older import made, sklearn_since
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
-from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_file
+from treeleak.release.infer_schema import infer_schema, notes_from_file, suggest_schema
 from treeleak.release.live import snapshot
 from treeleak.release.pipeline.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.release.pipeline.through import put_through
@@ -471,7 +471,7 @@ def attributes(step, columns, X=None):
     X = table() if X is None else X
     release = to_release(fitted(step, X[columns]))
     schema = infer_schema(release)
-    return list(schema.attributes), told_by_file(schema, release)
+    return list(schema.attributes), notes_from_file(schema, release)
 
 
 def test_an_encoder_that_lets_unknown_words_pass_may_leave_all_columns_zero():
@@ -524,7 +524,7 @@ def test_a_schema_to_correct_says_what_transformers_told():
     release = to_release(fitted(OneHotEncoder(drop="first"), table()[["job"]]))
     schema, remarks = suggest_schema(release)
     assert schema == infer_schema(release)
-    assert remarks == told_by_file(schema, release)
+    assert remarks == notes_from_file(schema, release)
     assert "one-hot groups (1)" in remarks[0]
 
 

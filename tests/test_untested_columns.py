@@ -14,7 +14,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 import treeleak
 from treeleak import AtMost, Binary, Numeric, Schema
-from treeleak.auditing.assessors.standing import standing_of
+from treeleak.auditing.assessors.decision_rule import decide
 from treeleak.auditing.findings.finding import LEAK
 
 
@@ -43,8 +43,8 @@ def leaking() -> treeleak.Audit:
 
 def test_columns_that_no_tree_tests_hide_no_leak(leaking):
     m = leaking.measurement
-    assert standing_of(m).tells == "people"
-    assert standing_of(replace(m, on_tested=None)).tells != "people"
+    assert decide(m).tells == "people"
+    assert decide(replace(m, on_tested=None)).tells != "people"
     assert m.on_tested.left_out == 12
     assert m.on_tested.pairs.columns == ("x0", "x1")
     # Over all columns, half of the flags are wrong, and the usual values of like people are nearer.

@@ -46,14 +46,14 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.auditing.beginning import context_of
 from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.stored_rows import Table
-from treeleak.auditing.result import Found
+from treeleak.auditing.prepare import context_of
+from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Reader, own_words
+from treeleak.core.message import Audience, static_message
 from treeleak.release import snapshot, to_release
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import with_steps
@@ -129,13 +129,13 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", OF_PEOPLE)
 def test_what_holds_as_many_values_as_rows_is_a_finding(name):
-    found = Found(inventory=entries(after(*OF_PEOPLE[name])), people=N)
+    found = AuditResults(inventory=entries(after(*OF_PEOPLE[name])), people=N)
     findings = find(found)
     own = next(f for f in findings if f.code == "values_of_people")
     assert own.verdict == OPEN
-    assert overall([*findings, Finding("reconstruction", NO_LEAK, (own_words("no"),))]) == OPEN
+    assert overall([*findings, Finding("reconstruction", NO_LEAK, (static_message("no"),))]) == OPEN
     # Nobody else reads a value of anybody.
-    told = json.dumps(own.to_dict(Reader(10)))
+    told = json.dumps(own.to_dict(Audience(10)))
     assert "p00" not in told
     assert "person 1" not in told
 
@@ -147,13 +147,15 @@ def test_ordinary_steps_give_no_alarm(name):
 
 
 def test_a_column_that_is_unique_per_person_is_named_as_an_identifier():
-    found = find(Found(inventory=entries(after(OrdinalEncoder(), ["sex", "code"])), people=N))
+    found = find(
+        AuditResults(inventory=entries(after(OrdinalEncoder(), ["sex", "code"])), people=N)
+    )
     own = next(f for f in found if f.code == "values_of_people")
     assert (
         "'code' holds a different value for each of the 100 rows: it is an identifier" in own.text
     )
     assert "'sex'" not in own.text
-    assert "'code'" not in own.told(Reader(10))
+    assert "'code'" not in own.told(Audience(10))
     # Categories that were stated beforehand are not those of rows.
     stated = OrdinalEncoder(categories=[[f"p{k:04d}" for k in range(N)]])
     assert all(e.held is None or e.held.column is None for e in entries(after(stated, ["code"])))

@@ -18,7 +18,7 @@ def test_the_command_says_what_it_does(monkeypatch: pytest.MonkeyPatch):
     assert done.exit_code == 0
     assert asked == list(QUESTIONS)
     assert "80 s of processor time" in done.stderr
-    assert compiled.kept_in() in done.stderr.replace("\n", "")
+    assert compiled.stored_in() in done.stderr.replace("\n", "")
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from treeleak.auditing.assessors.baselines import BaselineComparison, compare, run_baselines
+from treeleak.auditing.assessors.decision_rule import LEVEL, decide
 from treeleak.auditing.assessors.in_order import measure_in_order
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.pace import time_needed, time_words
-from treeleak.auditing.assessors.standing import LEVEL, standing_of
-from treeleak.auditing.assessors.yardsticks import Yardstick, held_against, try_all
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.auditing.policy import Policy
@@ -157,7 +157,7 @@ def test_chance_alone_passes_the_margin_as_rarely_as_it_says():
 def tried(X, control=None, given_=None):
     y = (X["age"] > 50).astype(int)
     release = to_release(DecisionTreeClassifier(random_state=0).fit(X, y))
-    return {t.name: t for t in try_all(X, SCHEMA, release, control, 0, given_)}
+    return {t.name: t for t in run_baselines(X, SCHEMA, release, control, 0, given_)}
 
 
 @pytest.mark.slow
@@ -182,9 +182,9 @@ def test_yardsticks_know_more_and_err_less():
 def test_rows_of_the_population_are_no_nearer_than_the_population():
     X, control = people(80), people(1000, 1)
     own = measured_guesses(lambda s, rng: people(len(s), 7), X, SCHEMA, 1)
-    held = held_against(list(tried(X, control).values()), own.row_errors, own.row_misses)
+    held = compare(list(tried(X, control).values()), own.row_errors, own.row_misses)
     assert {y.name: y.nearer > LEVEL for y in held}["population"]
-    perfect = held_against(list(tried(X, control).values()), np.zeros(80), np.zeros(80))
+    perfect = compare(list(tried(X, control).values()), np.zeros(80), np.zeros(80))
     assert all(y.nearer <= LEVEL and y.more_rows <= LEVEL for y in perfect)
 
 
@@ -276,7 +276,7 @@ def test_order_within_a_class_is_not_told_by_the_class():
 
 def measured(error, *yardsticks, **more):
     held = tuple(
-        Yardstick(name, knows, Scores(err, 0.0, err), 0.01, p, rows)
+        BaselineComparison(name, knows, Scores(err, 0.0, err), 0.01, p, rows)
         for name, knows, err, p, rows in yardsticks
     )
     return Measurement(error, 0.0, 0.0, 0.2, 0.01, "so", yardsticks=held, **more)
@@ -286,20 +286,20 @@ RANDOM, MIDDLE = ("random", "schema", 0.2, 0.0, 1.0), ("middle", "people", 0.1, 
 
 
 def test_the_strongest_yardstick_decides():
-    assert standing_of(measured(0.05, RANDOM, MIDDLE)).tells == "people"
-    assert standing_of(measured(0.09, RANDOM, MIDDLE)).tells == "perhaps"
+    assert decide(measured(0.05, RANDOM, MIDDLE)).tells == "people"
+    assert decide(measured(0.09, RANDOM, MIDDLE)).tells == "perhaps"
     by_chance = (*MIDDLE[:3], 2 * LEVEL, 1.0)
-    assert standing_of(measured(0.05, RANDOM, by_chance)).tells == "perhaps"
+    assert decide(measured(0.05, RANDOM, by_chance)).tells == "perhaps"
     weak = (*RANDOM[:3], 2 * LEVEL, 1.0)
-    assert standing_of(measured(0.05, weak, MIDDLE)).tells == "nothing"
+    assert decide(measured(0.05, weak, MIDDLE)).tells == "nothing"
     # Without anybody who knows the population nothing is sure.
-    assert standing_of(measured(0.05, RANDOM)).tells == "perhaps"
-    assert standing_of(measured(0.05)).tells == "nothing"
+    assert decide(measured(0.05, RANDOM)).tells == "perhaps"
+    assert decide(measured(0.05)).tells == "nothing"
 
 
 def test_rows_that_are_right_throughout_count_by_themselves():
     rows = [(*y[:3], 1.0, 0.0) for y in (RANDOM, MIDDLE)]
-    found = standing_of(measured(0.3, *rows))
+    found = decide(measured(0.3, *rows))
     assert found.tells == "people"
     assert found.ways == ("rows",)
 

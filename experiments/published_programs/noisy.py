@@ -34,7 +34,7 @@ from treeleak.attacks.solvers.literals import encodings_of
 from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex, values_in
@@ -73,16 +73,16 @@ def reference_noisy(
     refuse("constraint program", geometry, given)
     if not evidence.noise.whole:
         raise NotCovered(
-            own_words("the published constraint program covers only noise in whole numbers")
+            static_message("the published constraint program covers only noise in whole numbers")
         )
     if evidence.sampling != AllRows.kind:
         raise NotCovered(
-            own_words("the published constraint program covers only trees that saw every row")
+            static_message("the published constraint program covers only trees that saw every row")
         )
     least_rows, most_rows = evidence.rows_between
     if given.parts is not None and least_rows != most_rows:
         raise NotCovered(
-            own_words(
+            static_message(
                 "the published constraint program does not cover known parts of an unknown number"
             )
         )

@@ -24,8 +24,8 @@ import pandas as pd
 from experiments.claims import falls
 from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
+from treeleak.core.signals import private_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from treeleak.auditing.judging import Check, Ruling, judge
 from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit, Provenance
 from treeleak.auditing.run import audit
-from treeleak.formats.said import Edition, Verdict
+from treeleak.formats.literals import Edition, Verdict
 
 __all__ = [
     "Article29",

@@ -12,12 +12,12 @@ import pandas as pd
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import TooLarge
-from treeleak.core.message import Kind, Message, message_of, own_words
+from treeleak.core.message import Message, MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
     from treeleak.auditing.assessors.measurement import Measurement
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
     from treeleak.reconstruction import Reconstruction
     from treeleak.release import Release, RuleList, StoredObject
     from treeleak.schema import Schema
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Given:
+class AuditRequest:
     """What the user gave for the audit, and how; as for :func:`treeleak.audit`."""
 
     X: Any
@@ -71,11 +71,11 @@ class Given:
 class Case:
     """An audit on its way."""
 
-    given: Given
+    given: AuditRequest
     clock: Clock
     content: StoredObject | Release | RuleList
     """The model as it was read."""
-    found: Found
+    found: AuditResults
     """What is known so far."""
     live: Any = None
     """The model itself, where it was no file."""
@@ -117,7 +117,7 @@ class Case:
             If there are none.
         """
         if self.found.of != "rules":
-            raise NotCovered(own_words("these are not rules", "no_rules"))
+            raise NotCovered(static_message("these are not rules", "no_rules"))
         return cast("RuleList", self.content)
 
     @property
@@ -179,7 +179,7 @@ class Assessor:
     """Why the part cannot be assessed without what it needs; nothing, where that was said."""
     asked: str = ""
     """Wish without which nothing is said to be lacking."""
-    reasons: tuple[Kind | Message, ...] = ()
+    reasons: tuple[MessageTemplate | Message, ...] = ()
     """Why it may leave a part open itself; any other reason is an error of this package."""
     listed: tuple[type[Exception], ...] = field(default=(BadInput, NotCovered))
     """Tuple of exception classes. What leaves the part open, in the words of what stopped it; any

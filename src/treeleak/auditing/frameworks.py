@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import ELSEWHERE, Reader, message_of
+from treeleak.core.message import ELSEWHERE, Audience, message_of
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Question:
     figures: tuple[str, ...]
     beyond: str
 
-    def answered(self, audit: Audit, reader: Reader | None) -> dict[str, Any]:
+    def answered(self, audit: Audit, reader: Audience | None) -> dict[str, Any]:
         """Describe the question, with what an audit found (formats/audit.schema.json)."""
         return {
             "source": self.source,
@@ -56,18 +56,18 @@ class Question:
         }
 
 
-def _figure(key: str, audit: Audit, reader: Reader | None) -> dict[str, Any]:
+def _figure(key: str, audit: Audit, reader: Audience | None) -> dict[str, Any]:
     limit = LIMITS[key]
-    told: dict[str, Any] = {"key": key, "what": limit.what, "found": None, "reason": ""}
+    entry: dict[str, Any] = {"key": key, "what": limit.what, "found": None, "reason": ""}
     try:
         figure = limit.figure(audit)
     except NotCovered as why:
-        return told | {"reason": message_of(why).told(reader)}
+        return entry | {"reason": message_of(why).told(reader)}
     if math.isnan(figure):
-        return told | {"reason": "there is no such figure"}
+        return entry | {"reason": "there is no such figure"}
     if reader is not None and key in OF_FEW:
-        return told | {"reason": ELSEWHERE}
-    return told | {"found": limit.said(figure)}
+        return entry | {"reason": ELSEWHERE}
+    return entry | {"found": limit.said(figure)}
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -158,6 +158,6 @@ QUESTIONS: tuple[Question, ...] = (
 )
 
 
-def frameworks(audit: Audit, reader: Reader | None) -> list[dict[str, Any]]:
+def frameworks(audit: Audit, reader: Audience | None) -> list[dict[str, Any]]:
     """Answer each question as far as an audit's figures speak to it."""
     return [question.answered(audit, reader) for question in QUESTIONS]

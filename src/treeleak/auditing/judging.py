@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
-from treeleak.auditing.inventory.kinds import kinds_of
+from treeleak.auditing.inventory.part_families import parts_of_family
 from treeleak.auditing.limits import (
     LIMITS,
     NOT_THESE,
@@ -28,22 +28,24 @@ from treeleak.auditing.limits import (
 from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.given import Place
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
-from treeleak.formats.said import State
+from treeleak.core.types import Place
+from treeleak.formats.literals import State
 from treeleak.reconstruction import Reconstruction
 
-ONLY_LIKELY = own_words(
+ONLY_LIKELY = static_message(
     "the verdict of the audit is: not assessed, because likely rows prove nothing without "
     "training rows (--train)",
     "only_likely",
 )
-ONLY_THE_REST = own_words(
+ONLY_THE_REST = static_message(
     "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
 )
-CUT_SHORT = own_words("the attack had too little time: give it more (--time-limit)", "cut_short")
+CUT_SHORT = static_message(
+    "the attack had too little time: give it more (--time-limit)", "cut_short"
+)
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ class Ruling:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
         open_ = sum(check.state == "not assessed" for check in self.checks)
         bad = sum(check.state == "violated" for check in self.checks)
-        said = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
-        said += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
-        return f"Does not meet the policy {self.policy.name!r}: {', '.join(said)}."
+        parts = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
+        parts += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the ruling (formats/audit.schema.json)."""
@@ -158,7 +160,7 @@ def judge(audit: Audit, policy: Policy | Place) -> Ruling:
     for column, bound in policy.inference_of.items():
         checks.append(_checked(f"{OF_COLUMN}{column}", inference_of(column), bound, audit))
     for name in policy.forbidden_parts:
-        checks.append(_checked("forbidden_parts", forbidden(kinds_of(name), name), 0, audit))
+        checks.append(_checked("forbidden_parts", forbidden(parts_of_family(name), name), 0, audit))
     return Ruling(policy, tuple(checks))
 
 
@@ -187,13 +189,13 @@ def _ended(audit: Audit) -> Check:
     if audit.mismatch is not None:
         found = NOT_THESE
     elif audit.budget is not None and audit.budget.refuted is not None:
-        found = own_words(audit.budget.refuted)
+        found = static_message(audit.budget.refuted)
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "the residual uncertainty was computed", "met")
     elif rebuilt is None:
-        found = audit.reason("reconstruction", own_words("no attack was run"))
+        found = audit.reason("reconstruction", static_message("no attack was run"))
     elif rebuilt.interrupted:
-        found = own_words("interrupted")
+        found = static_message("interrupted")
     elif why := audit.reason("reconstruction"):
         found = why
     elif rebuilt.status in ("unknown", "infeasible"):
@@ -233,16 +235,16 @@ def _reviewed(review: datetime.date, audit: Audit) -> Check:
 
 
 def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
-    asked = limit.said(bound)
+    demand = limit.said(bound)
     if limit.kind != "flag":
-        asked = f"at {'least' if limit.least else 'most'} {asked}"
+        demand = f"at {'least' if limit.least else 'most'} {demand}"
     try:
         figure = limit.figure(audit)
         if math.isnan(figure):
-            raise NotCovered(own_words("there is no such figure"))
+            raise NotCovered(static_message("there is no such figure"))
     except NotCovered as why:
-        return Check(key, limit.what, asked, str(why), "not assessed")
+        return Check(key, limit.what, demand, str(why), "not assessed")
     met = figure >= bound if limit.least else figure <= bound
     if met and isinstance(figure, Provisional):
-        return Check(key, limit.what, asked, figure.why, "not assessed")
-    return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")
+        return Check(key, limit.what, demand, figure.why, "not assessed")
+    return Check(key, limit.what, demand, limit.said(figure), "met" if met else "violated")

@@ -14,8 +14,8 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput
-from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.private import dataclass
+from treeleak.core.types import Labels, Place, Rows
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import versions, written
@@ -139,47 +139,49 @@ def informed_audit(
     started = time.perf_counter()
     if n_targets < 1:
         raise BadInput(f"n_targets must be positive, not {n_targets}")
-    asked = InformedRequest.of(model, X, y, schema, trust_pickle, 0, seed_search)
-    missing, n_rows = asked.missing, len(asked.label)
+    request = InformedRequest.of(model, X, y, schema, trust_pickle, 0, seed_search)
+    missing, n_rows = request.missing, len(request.label)
     if n_rows < 2:
         raise BadInput("only one training row: there are no others to know")
-    asked.check()
+    request.check()
     rng = np.random.default_rng(seed)
     targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)
     lines: list[dict[str, Any]] = []
     answers: dict[str, list[FloatArray]] = {name: [] for name in _ERRORS}
     for part in np.array_split(targets, -(-len(targets) // max(1, n_rows // _LEFT_OUT))):
-        prior = asked.prior(np.setdiff1d(np.arange(n_rows), part), seed)
-        baseline = asked.baseline(prior.density)
-        always = missing.value_by_value(baseline), asked.written(missing.answer(baseline))[0]
+        prior = request.prior(np.setdiff1d(np.arange(n_rows), part), seed)
+        baseline = request.baseline(prior.density)
+        always = missing.value_by_value(baseline), request.written(missing.answer(baseline))[0]
         for k in part:
             if progress is not None:
                 done = len(lines) / len(targets)
                 progress(Progress("taking rows in turn as the missing one", done))
-            point, label = asked.points[k], int(asked.label[k])
-            guess = asked.guess(prior, asked.likelihood_without(int(k)))
-            row, found = asked.written(guess.chosen)
+            point, label = request.points[k], int(request.label[k])
+            guess = request.guess(prior, request.likelihood_without(int(k)))
+            row, found = request.written(guess.chosen)
             rows = row, missing.value_by_value(guess.share), *always
-            for own, answer in zip(answers.values(), rows, strict=True):
-                own.append(answer)
+            for collected, answer in zip(answers.values(), rows, strict=True):
+                collected.append(answer)
             lines.append({
                 "expected_error": guess.expected_error(missing),
                 "probability": float(guess.likelihood.posterior[point, label]),
                 "label_right": found == label,
                 "bits": guess.likelihood.bits,
             })  # fmt: skip
-    names = list(asked.release.feature_names)
-    true = pd.DataFrame(asked.rows[targets], columns=names)
+    names = list(request.release.feature_names)
+    true = pd.DataFrame(request.rows[targets], columns=names)
     errors = {
-        name: paired_distances(pd.DataFrame(own, columns=names), true, asked.schema).mean(axis=1)
-        for name, own in answers.items()
+        name: paired_distances(pd.DataFrame(collected, columns=names), true, request.schema).mean(
+            axis=1
+        )
+        for name, collected in answers.items()
     }
     table = pd.DataFrame(errors).join(pd.DataFrame(lines))
-    table["outlier"] = find_outliers(pd.DataFrame(asked.rows), seed)[targets]
+    table["outlier"] = find_outliers(pd.DataFrame(request.rows), seed)[targets]
     return InformedAudit(
         targets=table.set_axis(targets),
         n_rows=n_rows,
         seed=seed,
         seconds=time.perf_counter() - started,
-        notes=asked.notes,
+        notes=request.notes,
     )

@@ -17,7 +17,7 @@ from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
@@ -25,49 +25,49 @@ from treeleak.reconstruction import Reconstruction
 if TYPE_CHECKING:
     from treeleak.auditing.result import Audit
 
-NOT_THESE = own_words("the rows given are not the model's training rows", "limits_not_these")
-UNDECIDED = own_words("the verdict of the audit is: not assessed", "limits_undecided")
-DRAWS = own_words(
+NOT_THESE = static_message("the rows given are not the model's training rows", "limits_not_these")
+UNDECIDED = static_message("the verdict of the audit is: not assessed", "limits_undecided")
+DRAWS = static_message(
     "the model counts draws, and a tree may draw a row several times, so rows may be fewer",
     "limits_draws",
 )
-NO_PROOF = own_words(
+NO_PROOF = static_message(
     "the schema does not allow the training rows, so no proof holds", "limits_no_proof"
 )
-NO_BASELINES = own_words("baselines were not tried", "limits_no_baselines")
-NEEDS_TRAIN = own_words(
+NO_BASELINES = static_message("baselines were not tried", "limits_no_baselines")
+NEEDS_TRAIN = static_message(
     "no training rows were given to compare with (in Python X, else --train)", "limits_needs_train"
 )
-NEEDS_SENSITIVE = own_words(
+NEEDS_SENSITIVE = static_message(
     "no column was named as sensitive (in Python sensitive, else --sensitive)",
     "limits_needs_sensitive",
 )
-FEW_CONTROL = Kind(
+FEW_CONTROL = MessageTemplate(
     "limits_few_control",
     "{there:people} control rows are too few: {needed:number} or more are needed",
 )
-SCORE = Kind("limits_score", "{found:share1}")
-NEEDS_CONTROL = own_words(
+SCORE = MessageTemplate("limits_score", "{found:share1}")
+NEEDS_CONTROL = static_message(
     "no rows of the population were given (in Python control, else --control)",
     "limits_needs_control",
 )
-NEEDS_GROUPS = own_words(
+NEEDS_GROUPS = static_message(
     "the training rows have no groups (in Python groups, or y if the model has classes; else "
     "--groups, or --label)",
     "limits_needs_groups",
 )
-NO_TARGETS = own_words(
+NO_TARGETS = static_message(
     "no target was rebuilt, or the training rows have none (in Python y, else --label)",
     "limits_no_targets",
 )
 
-NARROWER = own_words(
+NARROWER = static_message(
     "the training rows leave out values that the schema allows, so an adversary who knows the "
     "columns may get further: give a schema (treeleak schema MODEL --train FILE writes one)",
     "limits_narrower",
 )
 
-INTERVALS = own_words(
+INTERVALS = static_message(
     "more training rows are rebuilt to intervals that no other value shares, so an adversary who "
     "knows the columns may get further: give a schema that is no wider than the columns",
     "limits_intervals",
@@ -142,10 +142,10 @@ _OF_ROWS = ("small", "single", "smallest")
 def _of_leaves(key: str) -> Callable[[Audit], float]:
     def share(audit: Audit) -> float:
         if audit.counts is None:
-            raise NotCovered(audit.reason("counts", own_words("no rows were counted")))
+            raise NotCovered(audit.reason("counts", static_message("no rows were counted")))
         number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
         if number is None or not leaves:
-            raise NotCovered(own_words("the model counts no classes"))
+            raise NotCovered(static_message("the model counts no classes"))
         figure = number if key == "smallest" else number / leaves
         drawn = audit.counts.unit == "draws" and key in _OF_ROWS
         return Provisional(figure, DRAWS) if drawn else figure
@@ -156,11 +156,11 @@ def _of_leaves(key: str) -> Callable[[Audit], float]:
 def _rebuilt(audit: Audit) -> Reconstruction:
     rebuilt = audit.reconstruction
     if rebuilt is None:
-        raise NotCovered(audit.reason("reconstruction", own_words("no attack was run")))
+        raise NotCovered(audit.reason("reconstruction", static_message("no attack was run")))
     if rebuilt.X is None:
         raise NotCovered(wording.IN_ONE_WAY(meaning=rebuilt.meaning))
     if rebuilt.given.all():
-        raise NotCovered(own_words("all rows were given, so nothing was left to rebuild"))
+        raise NotCovered(static_message("all rows were given, so nothing was left to rebuild"))
     return rebuilt
 
 
@@ -202,7 +202,7 @@ def _proved(audit: Audit) -> float:
 def _proved_alone(audit: Audit) -> float:
     rebuilt = _under_a_true_schema(audit)
     if audit.release is None:
-        raise NotCovered(own_words("the model's trees are not known"))
+        raise NotCovered(static_message("the model's trees are not known"))
     alone = singled_out(rebuilt, audit.release)
     return _found_by(audit, alone / max(rebuilt.n_rows, 1))
 
@@ -210,7 +210,7 @@ def _proved_alone(audit: Audit) -> float:
 def _recovered(audit: Audit) -> float:
     _rebuilt(audit)
     if audit.exposure is None:
-        raise NotCovered(own_words("the confidence of single rows is not known"))
+        raise NotCovered(static_message("the confidence of single rows is not known"))
     recovered = audit.exposure.recovered
     return _found_by(audit, recovered.proved + recovered.probable)
 
@@ -218,16 +218,16 @@ def _recovered(audit: Audit) -> float:
 def _singling_out(audit: Audit) -> float:
     _measured(audit)
     if audit.article29 is None or audit.article29.singling_out is None:
-        raise NotCovered(own_words("no rebuilt row was tried"))
+        raise NotCovered(static_message("no rebuilt row was tried"))
     return _measured_by(audit, audit.article29.singling_out.value)
 
 
 def _linkability(audit: Audit) -> float:
     _measured(audit)
     if audit.article29 is None:
-        raise NotCovered(own_words("no rebuilt row was tried"))
+        raise NotCovered(static_message("no rebuilt row was tried"))
     if isinstance(found := audit.article29.linkability, str):
-        raise NotCovered(own_words(found.removeprefix("Not assessed: ").rstrip(".")))
+        raise NotCovered(static_message(found.removeprefix("Not assessed: ").rstrip(".")))
     return _measured_by(audit, found.value)
 
 
@@ -266,18 +266,18 @@ def inference_of(column: str) -> Limit:
     def risk(audit: Audit) -> float:
         found = [i.risk.value for i in _inferred(audit) if i.column == column]
         if not found:
-            raise NotCovered(own_words("this column was not named as sensitive"))
+            raise NotCovered(static_message("this column was not named as sensitive"))
         return _measured_by(audit, max(found))
 
     return Limit(f"risk of attribute inference of {column!r}", risk)
 
 
-def forbidden(kinds: frozenset[str], name: str) -> Limit:
+def forbidden(materials: frozenset[str], name: str) -> Limit:
     """Forbid kinds of parts in the file."""
 
     def number(audit: Audit) -> float:
-        own = {(e.where, e.what) for e in _inventory(audit) if e.mark != "harmless"}
-        return len([what for _, what in own if what in kinds])
+        entries = {(e.where, e.what) for e in _inventory(audit) if e.mark != "harmless"}
+        return len([what for _, what in entries if what in materials])
 
     return Limit(f"parts of the file: {name}", number, "number")
 
@@ -298,7 +298,9 @@ def _worst_group_over_guess(audit: Audit) -> float:
     groups = _groups(audit)
     error, guess = (groups[name].to_numpy(dtype=float) for name in ("error", "guess"))
     if np.isnan(guess).any():
-        raise NotCovered(own_words("no random table held some group: the training table is large"))
+        raise NotCovered(
+            static_message("no random table held some group: the training table is large")
+        )
     gain = 1.0 - np.divide(error, guess, out=np.ones_like(error), where=guess > 0)
     return _measured_by(audit, float(np.clip(gain, 0.0, None).max()))
 
@@ -306,16 +308,18 @@ def _worst_group_over_guess(audit: Audit) -> float:
 def _worst_person(audit: Audit) -> float:
     pairs = _measured(audit).judged.pairs
     if pairs is None:
-        raise NotCovered(own_words("errors of single people are not known"))
+        raise NotCovered(static_message("errors of single people are not known"))
     known = ~np.isnan(pairs.errors)
     if not pairs.tried:
         raise NotCovered(audit.reason("measurement", NO_BASELINES))
     if not known.any():
-        raise NotCovered(own_words("errors of single people are not known"))
+        raise NotCovered(static_message("errors of single people are not known"))
     # Guesses of large tables are measured in parts: one baseline may know a person, another not.
     best = np.fmin.reduce([tried.guesses.row_errors[known] for tried in pairs.tried])
     if np.isnan(best).any():
-        raise NotCovered(own_words("no baseline held some person: the training table is large"))
+        raise NotCovered(
+            static_message("no baseline held some person: the training table is large")
+        )
     return _measured_by(audit, max(0.0, float((best - pairs.errors[known]).max())))
 
 
@@ -337,7 +341,7 @@ def _exact_targets(audit: Audit) -> float:
     _rebuilt(audit)
     m = _measured(audit)
     if audit.release is not None and audit.release.classes:
-        raise NotCovered(own_words("the model has classes, not targets"))
+        raise NotCovered(static_message("the model has classes, not targets"))
     if m.targets is None:
         raise NotCovered(NO_TARGETS)
     return _found_by(audit, m.targets)
@@ -365,19 +369,19 @@ def _over_population(audit: Audit) -> float:
 
 def _left(audit: Audit) -> float:
     if audit.uncertainty is None:
-        raise NotCovered(audit.reason("uncertainty", own_words("neither one tree nor rules")))
+        raise NotCovered(audit.reason("uncertainty", static_message("neither one tree nor rules")))
     if audit.uncertainty.dist is None:
-        raise NotCovered(own_words("there are no rows"))
+        raise NotCovered(static_message("there are no rows"))
     return audit.uncertainty.dist
 
 
 def _epsilon(audit: Audit) -> float:
     if audit.budget is None:
-        raise NotCovered(own_words("the counts carry no noise"))
+        raise NotCovered(static_message("the counts carry no noise"))
     if audit.budget.cost is None:
-        raise NotCovered(wording.NOT_BOUNDED(why=own_words(audit.budget.why)))
+        raise NotCovered(wording.NOT_BOUNDED(why=static_message(audit.budget.why)))
     if audit.budget.weaker:
-        weaker = own_words("the noise seems weaker than what is stated")
+        weaker = static_message("the noise seems weaker than what is stated")
         return Provisional(audit.budget.cost, weaker)
     return audit.budget.cost
 

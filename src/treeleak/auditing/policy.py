@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.inventory.kinds import KINDS, kinds_of
+from treeleak.auditing.inventory.part_families import KINDS, parts_of_family
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
@@ -49,8 +49,8 @@ class Attacker:
             _check_text(f"attacker.{name}", getattr(self, name))
 
     def __str__(self) -> str:
-        told = (self.who, self.knowledge and f"knows {self.knowledge}", self.access)
-        return "; ".join(text for text in told if text)
+        parts = (self.who, self.knowledge and f"knows {self.knowledge}", self.access)
+        return "; ".join(text for text in parts if text)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Policy:
         all of them.
     forbidden_parts : tuple of str
         Kinds of parts that may not be in the file: of
-        :data:`~treeleak.auditing.inventory.kinds.KINDS`, or as the inventory names them.
+        :data:`~treeleak.auditing.inventory.part_families.KINDS`, or as the inventory names them.
     allow_possible_leak : bool
         Whether a model may pass whose verdict is "possible leak".
     attacker : Attacker
@@ -125,8 +125,8 @@ class Policy:
         if isinstance(parts, str) or not isinstance(parts, Sequence):
             raise BadInput(f"limits.forbidden_parts: must be a list of kinds, not {parts!r:.40}")
         for kind in parts:
-            if not isinstance(kind, str) or not kinds_of(kind):
-                known = (*KINDS, *sorted(kinds_of()))
+            if not isinstance(kind, str) or not parts_of_family(kind):
+                known = (*KINDS, *sorted(parts_of_family()))
                 raise BadInput(f"limits.forbidden_parts: {_unknown(kind, known, KINDS)}")
         object.__setattr__(self, "forbidden_parts", tuple(parts))
         object.__setattr__(self, "limits", MappingProxyType(dict(self.limits)))
@@ -136,11 +136,11 @@ class Policy:
     def stated(self) -> dict[str, str]:
         """Attacker, recipient, purpose and date of review, as far as the policy states them."""
         day = "" if self.review is None else self.review.isoformat()
-        said = {
+        texts = {
             "attacker": str(self.attacker), "recipient": self.recipient, "purpose": self.purpose,
             "review": day,
         }  # fmt: skip
-        return {key: text for key, text in said.items() if text}
+        return {key: text for key, text in texts.items() if text}
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -165,9 +165,9 @@ def _policy(document: dict[str, Any], stem: str) -> Policy:
     _check_keys(document, known)
     document.setdefault("name", stem)
     if isinstance(limits := document.get("limits"), dict):
-        if isinstance(own := limits.get("inference"), dict):
-            of_all = {"inference": own.pop(OTHERS)} if OTHERS in own else {}
-            document["inference_of"] = own
+        if isinstance(inference := limits.get("inference"), dict):
+            of_all = {"inference": inference.pop(OTHERS)} if OTHERS in inference else {}
+            document["inference_of"] = inference
             del limits["inference"]
             limits.update(of_all)
         if "forbidden_parts" in limits:

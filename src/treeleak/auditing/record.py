@@ -13,7 +13,7 @@ from treeleak.core.listed import listed
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
-    from treeleak.auditing.case import Given
+    from treeleak.auditing.case import AuditRequest
 
 READERS: Mapping[str, str] = {
     "releasable": "people who receive the model or decide about it: the report holds no row, no "
@@ -67,23 +67,23 @@ def hashed(files: Mapping[str, Path | None]) -> dict[str, InputFile]:
     return found
 
 
-def threat_model(given: Given) -> str:
+def threat_model(request: AuditRequest) -> str:
     """Say in one sentence whom the attacks stand for, by what they were given."""
-    schema = "the possible values of a row" if given.schema is not None else ""
+    schema = "the possible values of a row" if request.schema is not None else ""
     known = [schema] * bool(schema)
-    known += [text for name, text in _KNOWN.items() if given.beside.get(name) is not None]
-    if given.earlier is not None:
+    known += [text for name, text in _KNOWN.items() if request.beside.get(name) is not None]
+    if request.earlier is not None:
         known.append("an earlier model of the same data")
-    if given.n_rows is not None:
+    if request.n_rows is not None:
         known.append("the number of training rows")
     beside = f" and knows {listed(known, len(known))}" if known else ", and knows nothing else"
     lacks = {
         "hidden": "; not the bootstrap samples",
         "none": "; the attack assumed that every tree saw every row",
-    }.get(given.bootstrap, "")
+    }.get(request.bootstrap, "")
     measured = (
         ""
-        if given.X is None
+        if request.X is None
         else " The attack got none of the training rows, at most their number; they only measured "
         "its result."
     )

@@ -23,21 +23,21 @@ from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
-from treeleak.auditing.described import Described, figures_of
-from treeleak.auditing.disclosure.kept import keep
-from treeleak.auditing.disclosure.releasable import Kept, releasable
+from treeleak.auditing.disclosure.releasable import Suppression, releasable
+from treeleak.auditing.disclosure.suppression import choose_publishable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
+from treeleak.auditing.serialisable import Serialisable, figures_of
 from treeleak.core.errors import BadInput
-from treeleak.core.given import Place
-from treeleak.core.message import Message, Of, Reader, message_of
+from treeleak.core.message import Audience, FigureWithSupport, Message, message_of
 from treeleak.core.on_demand import load
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Edition, Verdict
+from treeleak.core.types import Place
+from treeleak.formats.literals import Edition, Verdict
 from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
 from treeleak.release.check_schema import reached
@@ -59,7 +59,7 @@ _ATTACKS = ("reconstruction", "uncertainty")
 
 
 @dataclass(frozen=True)
-class Provenance(Described):
+class Provenance(Serialisable):
     """Where an audit came from.
 
     Attributes
@@ -91,7 +91,7 @@ class Provenance(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Found:
+class AuditResults:
     """What the assessors of an audit found."""
 
     inventory: tuple[Entry, ...] = ()
@@ -150,8 +150,8 @@ class Found:
     @property
     def rows_given(self) -> bool:
         """Whether training rows were given, be they the model's or not."""
-        given = self.truth is not None or self.mismatch is not None
-        return given or bool(self.reason("measurement"))
+        compared = self.truth is not None or self.mismatch is not None
+        return compared or bool(self.reason("measurement"))
 
     @cached_property
     def domains(self) -> Domains | None:
@@ -197,7 +197,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Audit(Found):
+class Audit(AuditResults):
     """What a model discloses about its training rows: findings, verdict and advice.
 
     Attributes
@@ -227,21 +227,21 @@ class Audit(Found):
         """The verdict in one sentence."""
         return self._headline(None)
 
-    def _headline(self, reader: Reader | None) -> str:
+    def _headline(self, reader: Audience | None) -> str:
         """Say the verdict in one sentence, as a reader may read it."""
         decided = next((f for f in self.findings if f.verdict == self.verdict), None)
-        said = "" if decided is None else decided.told(reader)
+        summary = "" if decided is None else decided.told(reader)
         # The greatest harm that was measured comes first, whatever decided.
         if (m := self.measurement) is not None and decided is not None:
             rows, how = m.came_back
             if rows and decided.code not in _LEADING and self.reconstruction is not None:
                 n = self.reconstruction.n_rows
-                lead = wording.CAME_BACK(rows=Of(rows, n), how=how)
-                said = f"{lead.told(reader)} {said}"
+                lead = wording.CAME_BACK(rows=FigureWithSupport(rows, n), how=how)
+                summary = f"{lead.told(reader)} {summary}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
-        if not said and reasons:
-            said = wording.NOT_RUN(why=reasons[0]).told(reader)
-        verdict = f"{self.verdict.capitalize()}. {said}".rstrip()
+        if not summary and reasons:
+            summary = wording.NOT_RUN(why=reasons[0]).told(reader)
+        verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()
         return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 
     def to_dict(
@@ -283,9 +283,9 @@ class Audit(Found):
     def _written(self, threshold: int | None) -> dict[str, Any]:
         if threshold is None:
             return self._document(None)
-        kept = self._kept(threshold)
-        reader = Reader(threshold, kept.named - kept.hidden)
-        return releasable(self._document(reader), kept, reader)
+        suppression = self._kept(threshold)
+        reader = Audience(threshold, suppression.named - suppression.hidden)
+        return releasable(self._document(reader), suppression, reader)
 
     def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
         """List the figures of the audit, one per line.
@@ -304,28 +304,30 @@ class Audit(Found):
         document = self.document(edition)
         lines = [("verdict", "verdict", self.verdict)]
         for part in _FIGURES:
-            told = document[part] or {}
-            kept = (
-                told if isinstance(told, list) else {k: v for k, v in told.items() if k != "rows"}
+            content = document[part] or {}
+            figures = (
+                content
+                if isinstance(content, list)
+                else {k: v for k, v in content.items() if k != "rows"}
             )
-            lines += [(part, name, value) for name, value in figures_of(kept)]
+            lines += [(part, name, value) for name, value in figures_of(figures)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
 
-    def _kept(self, threshold: int) -> Kept:
+    def _kept(self, threshold: int) -> Suppression:
         """Choose what of columns and groups may be told."""
         few = self._few(threshold)
         if self.exposure is not None and self.truth is not None and len(self.truth.X) < threshold:
             # Of so few people, no column and no group is a figure of many.
             none = (False,) * len(self.exposure.groups)
-            return Kept(none, hidden=few | frozenset(self.exposure.columns.index))
+            return Suppression(none, hidden=few | frozenset(self.exposure.columns.index))
         if self.exposure is None or self.exposure.behind is None:
-            return Kept(hidden=few)
+            return Suppression(hidden=few)
         apart = None
         if self.measurement is not None and self.measurement.individual is not None:
             apart = self.measurement.individual.outlier
         columns = list(self.exposure.columns.index)
         groups = list(self.exposure.groups["column"])
-        return keep(self.exposure.behind, columns, groups, apart, few, threshold)
+        return choose_publishable(self.exposure.behind, columns, groups, apart, few, threshold)
 
     def _few(self, threshold: int) -> frozenset[str]:
         """Columns of two values in which few rows, but some, differ from the rest.
@@ -347,7 +349,7 @@ class Audit(Found):
         least = np.minimum(ones, len(X) - ones)
         return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
 
-    def _document(self, reader: Reader | None) -> dict[str, Any]:
+    def _document(self, reader: Audience | None) -> dict[str, Any]:
         internal = reader is None
         rebuilt = self.reconstruction
         exposed = _described(self.exposure)
@@ -449,10 +451,10 @@ class Audit(Found):
         return page
 
 
-def _reason(part: str, why: str, reader: Reader | None) -> dict[str, Any]:
+def _reason(part: str, why: str, reader: Audience | None) -> dict[str, Any]:
     """Describe why a part was not assessed."""
-    said = message_of(why)
-    return {"part": part, "reason": said.told(reader), **said.described(reader)}
+    message = message_of(why)
+    return {"part": part, "reason": message.told(reader), **message.described(reader)}
 
 
 def _check_edition(edition: str) -> None:
@@ -461,5 +463,5 @@ def _check_edition(edition: str) -> None:
 
 
 def _described(part: Any) -> dict[str, Any] | None:
-    told: dict[str, Any] | None = None if part is None else part.to_dict()
-    return told
+    document: dict[str, Any] | None = None if part is None else part.to_dict()
+    return document

@@ -23,15 +23,15 @@ from treeleak.auditing.assessors import (
     uncertainty,
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.beginning import begun, named, opened
-from treeleak.auditing.case import Assessor, Case, Given
+from treeleak.auditing.case import Assessor, AuditRequest, Case
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.prepare import errors_name_file, open_model, prepare_case
 from treeleak.auditing.record import threat_model
-from treeleak.auditing.result import Audit, Found, Provenance
+from treeleak.auditing.result import Audit, AuditResults, Provenance
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.core.given import Labels, Place, Rows
+from treeleak.core.types import Labels, Place, Rows
 from treeleak.evidence import LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
@@ -146,7 +146,7 @@ def audit(
     beside = {
         "known_rows": known_rows, "known_columns": known_columns, "population": population,
     }  # fmt: skip
-    given = Given(
+    request = AuditRequest(
         X=X, y=y, schema=Schema.given(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
@@ -156,30 +156,30 @@ def audit(
     if on_mismatch not in get_args(OnMismatch):
         raise BadInput(f"on_mismatch must be 'raise' or 'report', not {on_mismatch!r}")
     needs_rows = (y is not None, bool(sensitive), bool(groups), control is not None)
-    for is_given, why in zip(needs_rows, _NEEDS_ROWS, strict=True):
-        if is_given and X is None:
+    for is_needed, why in zip(needs_rows, _NEEDS_ROWS, strict=True):
+        if is_needed and X is None:
             raise BadInput(why)
     clock = Clock.of(time_limit, progress)
     file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
     sha256, origin = None, ""
-    found = Found(schema_given=given.schema is not None)
+    found = AuditResults(schema_given=request.schema is not None)
     try:
         # Without what is in the file, nothing can be said: it gets some time more.
         with clock.enforced(_READING):
-            file, sha256, content = opened(model, trust_pickle)
+            file, sha256, content = open_model(model, trust_pickle)
             origin = content.type if isinstance(content, StoredObject) else content.origin
-        with named(file), clock.enforced(_READING):
+        with errors_name_file(file), clock.enforced(_READING):
             live = None if file is not None or content is model else model
-            kept = min(_QUICK * clock.left, _MOST_QUICK)
-            case = begun(Case(given, clock, content, found, live, kept=kept))
+            reserve = min(_QUICK * clock.left, _MOST_QUICK)
+            case = prepare_case(Case(request, clock, content, found, live, kept=reserve))
     except TimeUp:
         late = tuple((part, clock.said) for part in ("inventory", "counts", "reconstruction"))
         found = replace(found, not_assessed=late)
-        return _conclude(found, given, started, file, sha256, origin, unfinished=True)
+        return _conclude(found, request, started, file, sha256, origin, unfinished=True)
     ended = partial(_ended, started=started, file=file, sha256=sha256, origin=origin)
     for k, assess in enumerate(ASSESSORS):
         clock.outermost.best = partial(_cut_off, case, ASSESSORS[k:], ended)
-        with named(file if isinstance(content, RuleList) else None):
+        with errors_name_file(file if isinstance(content, RuleList) else None):
             case = assess(case)
     return ended(case)
 
@@ -199,8 +199,8 @@ def _ended(case: Case, **about: Any) -> Audit:
 
 
 def _conclude(
-    found: Found,
-    given: Given,
+    found: AuditResults,
+    request: AuditRequest,
     started: float,
     file: str | None,
     sha256: str | None,
@@ -219,9 +219,9 @@ def _conclude(
             file,
             sha256,
             origin,
-            given.seed,
+            request.seed,
             time.perf_counter() - started,
-            threat_model=threat_model(given),
+            threat_model=threat_model(request),
         ),
     )
 
@@ -230,21 +230,22 @@ def _conclude(
 
 
 def _rebuilt(case: Case) -> Case:
-    given, release = case.given, case.release
+    request, release = case.given, case.release
     share = _ATTACK if release.noise is None else _ATTACK_ON_NOISE
-    if given.X is not None:
+    if request.X is not None:
         needed = _COMPARING / max(case.clock.left, _COMPARING)
         share = min(share, 1 - min(needed, _MOST_COMPARING))
     # What it compiles is not held against the parts after it either.
     clock = Clock(case.seconds(share), parent=case.clock, asked=case.clock.asked)
     rebuilt = reconstruct(
-        release, given.schema, given.bootstrap, clock, given.seed, seed_search=given.seed_search,
-        use_distinct="both" if given.use_distinct else False, trust_pickle=given.trust_pickle,
-        progress=given.progress, earlier=given.earlier, n_rows=given.n_rows, **given.beside,
+        release, request.schema, request.bootstrap, clock, request.seed,
+        seed_search=request.seed_search,
+        use_distinct="both" if request.use_distinct else False, trust_pickle=request.trust_pickle,
+        progress=request.progress, earlier=request.earlier, n_rows=request.n_rows, **request.beside,
     )  # fmt: skip
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
-    if _holds_more(release) and not _all_told(rebuilt):
+    if _holds_more(release) and not _all_determined(rebuilt):
         summed = rebuilt.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
         return case.without("reconstruction", wording.LEFT_OPEN if summed else wording.HOLDS_MORE)
     return case
@@ -263,7 +264,7 @@ def _holds_more(release: Release) -> bool:
     )
 
 
-def _all_told(rebuilt: Reconstruction) -> bool:
+def _all_determined(rebuilt: Reconstruction) -> bool:
     """Whether the rows are the only ones possible, with their classes or all of their targets."""
     y = rebuilt.outcomes
     if rebuilt.status != "unique" or y is None:
@@ -272,10 +273,10 @@ def _all_told(rebuilt: Reconstruction) -> bool:
 
 
 def _not_built(case: Case) -> Case:
-    asked = {"reconstruction": True, "exposure": case.given.groups,
+    requested = {"reconstruction": True, "exposure": case.given.groups,
              "inference": case.given.sensitive}  # fmt: skip
-    for part, is_asked in asked.items():
-        case = case.without(part, wording.NOT_BUILT) if is_asked else case
+    for part, is_requested in requested.items():
+        case = case.without(part, wording.NOT_BUILT) if is_requested else case
     return case
 
 

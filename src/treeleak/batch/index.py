@@ -30,8 +30,8 @@ Entry = dict[str, Any]
 
 def key_of(model: Path, words: Sequence[str], files: Iterable[Path]) -> str:
     """Name an audit by all that its result depends on: model, options, files, treeleak."""
-    told = [__version__, list(words), _digest(model), [_digest(file) for file in files]]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    parts = [__version__, list(words), _digest(model), [_digest(file) for file in files]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -61,27 +61,27 @@ def names_for(models: Sequence[Path]) -> list[str]:
     return names
 
 
-def entry_of(name: str, key: str, status: int, said: str, folder: Path) -> Entry:
+def entry_of(name: str, key: str, status: int, errors: str, folder: Path) -> Entry:
     """Describe an audit that ended, by the JSON file that it wrote, if it wrote one."""
     entry: Entry = {
         "name": name, "key": key, "status": status, "verdict": None, "headline": None,
         "error": None, "expected_error": None, "exact_rows": None, "proved": None,
-        "policy_met": None, "html": None, "json": None, "said": said if status else "",
+        "policy_met": None, "html": None, "json": None, "said": errors if status else "",
     }  # fmt: skip
     place = folder / f"{name}.json"
     if status not in (*FINISHED, 2) or not place.is_file():
         return entry
-    told = _read(place)
-    measured, rebuilt = told.get("measurement") or {}, told.get("reconstruction") or {}
-    exposed = told.get("exposure") or {}
+    document = _read(place)
+    measured, rebuilt = document.get("measurement") or {}, document.get("reconstruction") or {}
+    exposed = document.get("exposure") or {}
     return entry | {
-        "verdict": told.get("verdict"),
-        "headline": told.get("headline"),
+        "verdict": document.get("verdict"),
+        "headline": document.get("headline"),
         "error": measured.get("error"),
         "expected_error": rebuilt.get("expected_error"),
         "exact_rows": measured.get("exact_rows"),
         "proved": (exposed.get("recovered") or {}).get("proved"),
-        "policy_met": (told.get("ruling") or {}).get("passed"),
+        "policy_met": (document.get("ruling") or {}).get("passed"),
         "html": f"{name}.html",
         "json": place.name,
     }
@@ -113,17 +113,17 @@ def read_index(folder: Path) -> dict[str, Entry]:
     place = folder / INDEX
     if not place.exists():
         return {}
-    told = _read(place)
-    entries = told.get("audits")
-    if told.get("format") != FORMAT or not isinstance(entries, list):
+    document = _read(place)
+    entries = document.get("audits")
+    if document.get("format") != FORMAT or not isinstance(entries, list):
         raise BadInput(f"{place}: not an index of audits: name another folder")
     return {e["name"]: e for e in entries if isinstance(e, dict) and isinstance(e.get("name"), str)}
 
 
 def write_index(folder: Path, entries: Iterable[Entry], private: bool) -> None:
     """Write the entries, the worst first."""
-    told = {"format": FORMAT, "version": 1, "audits": sorted(entries, key=severity)}
-    write_file(folder / INDEX, json.dumps(told, indent=2) + "\n", private=private)
+    document = {"format": FORMAT, "version": 1, "audits": sorted(entries, key=severity)}
+    write_file(folder / INDEX, json.dumps(document, indent=2) + "\n", private=private)
 
 
 def is_done(entry: Entry | None, key: str, folder: Path) -> bool:
@@ -149,10 +149,10 @@ def is_result(place: Path) -> bool:
 
 def _read(place: Path) -> dict[str, Any]:
     try:
-        told = json.loads(read_text(place, MOST_BYTES, BadInput))
+        document = json.loads(read_text(place, MOST_BYTES, BadInput))
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, BadInput) else f"{place}: {cause(error)}"
         raise BadInput(why) from error
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise BadInput(f"{place}: holds no object")
-    return told
+    return document

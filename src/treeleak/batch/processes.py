@@ -50,12 +50,12 @@ def run_command(
     )
     _running.add(process)
     try:
-        said = process.communicate()[1]
+        errors = process.communicate()[1]
     finally:
         if process.poll() is None:
             process.terminate()
         _running.discard(process)
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for line in errors.splitlines() if line.strip()]
     seconds = time.perf_counter() - start
     return Ended(process.returncode, "\n".join(lines[-LAST_LINES:]), seconds)
 

@@ -85,8 +85,8 @@ class TreeleakAttack(Attack):  # type: ignore[misc]
     def _get_attack_metrics_instances(self) -> dict[str, Any]:
         if self.result is None:
             return {}
-        told = self.result.document()
-        self.attack_metrics = global_metrics(told) | structural(told)
+        document = self.result.document()
+        self.attack_metrics = global_metrics(document) | structural(document)
         return {"attack_instance_logger": {"instance_0": self.attack_metrics}}
 
     def _make_pdf(self, output: dict[str, Any]) -> None:

@@ -42,8 +42,8 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
     dict
         ``log_id``, ``log_time``, ``metadata`` and ``attack_experiment_logger``.
     """
-    told = audit.document("releasable")
-    own = about or {}
+    document = audit.document("releasable")
+    target = about or {}
     return {
         "log_id": str(uuid.uuid4()),
         "log_time": datetime.now().astimezone().strftime("%d/%m/%Y %H:%M:%S"),
@@ -53,19 +53,21 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
             "attack_params": {
                 "seed": audit.provenance.seed,
                 "safe_threshold": None
-                if told["structure"] is None
-                else told["structure"]["threshold"],
+                if document["structure"] is None
+                else document["structure"]["threshold"],
                 "safe_dof_threshold": None
-                if told["structure"] is None
-                else told["structure"]["fewest_degrees"],
+                if document["structure"] is None
+                else document["structure"]["fewest_degrees"],
             },
-            "global_metrics": global_metrics(told),
-            "target_model": _text(own.get("model_name")) or told["provenance"]["origin"],
-            "target_model_params": _parameters(own.get("model_params")),
-            "target_train_params": _parameters(own.get("train_params")),
+            "global_metrics": global_metrics(document),
+            "target_model": _text(target.get("model_name")) or document["provenance"]["origin"],
+            "target_model_params": _parameters(target.get("model_params")),
+            "target_train_params": _parameters(target.get("train_params")),
         },
         "attack_experiment_logger": {
-            "attack_instance_logger": {"instance_0": global_metrics(told) | structural(told)}
+            "attack_instance_logger": {
+                "instance_0": global_metrics(document) | structural(document)
+            }
         },
     }
 
@@ -103,18 +105,18 @@ def add_report(path: Path, entry: Mapping[str, Any]) -> None:
         If the file is there and is no such report.
     """
     held = entries_in(path)
-    own = json.loads(as_json(entry))
-    held[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = own
+    entry_parsed = json.loads(as_json(entry))
+    held[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = entry_parsed
     write_file(path, json.dumps(held, indent=4) + "\n")
 
 
-def global_metrics(told: Mapping[str, Any]) -> dict[str, Any]:
+def global_metrics(document: Mapping[str, Any]) -> dict[str, Any]:
     """Say what the attack found, from an audit's document: names are treeleak's."""
-    rebuilt, measured = told["reconstruction"], told["measurement"]
-    exposed = told["exposure"]
+    rebuilt, measured = document["reconstruction"], document["measurement"]
+    exposed = document["exposure"]
     figures: dict[str, Any] = {
-        "verdict": told["verdict"],
-        "leak_shown": told["verdict"] == "leak shown",
+        "verdict": document["verdict"],
+        "leak_shown": document["verdict"] == "leak shown",
         "status": None if rebuilt is None else rebuilt["status"],
         "n_rows": None if rebuilt is None else rebuilt["n_rows"],
         "expected_error": None if rebuilt is None else rebuilt["expected_error"],
@@ -122,29 +124,29 @@ def global_metrics(told: Mapping[str, Any]) -> dict[str, Any]:
         "exact_rows": None if measured is None else measured["exact_rows"],
         "error": None if measured is None else measured["error"],
     }
-    if told.get("ruling") is not None:
-        figures |= {"policy": told["ruling"]["policy"], "passed": told["ruling"]["passed"]}
+    if document.get("ruling") is not None:
+        figures |= {"policy": document["ruling"]["policy"], "passed": document["ruling"]["passed"]}
     # NaN is not JSON.
     return {key: value if value == value else None for key, value in figures.items()}
 
 
-def structural(told: Mapping[str, Any]) -> dict[str, Any]:
+def structural(document: Mapping[str, Any]) -> dict[str, Any]:
     """Give the figures of a structural attack; None where they were not assessed.
 
     Groups are those of rows with the same answer, as in SACRO-ML; those of rows with the same leaf
     in every tree, which the file shows, stand beside them.
     """
-    found = told["structure"]
+    found = document["structure"]
     if found is None:
         return {}
     groups = {group["by"]: group for group in found["groups"]}
-    own = groups.get("answer", groups.get("leaf"))
+    groups_used = groups.get("answer", groups.get("leaf"))
     left = found["residual_degrees"]
     return {
         "dof_risk": None if left is None else left < found["fewest_degrees"],
-        "k_anonymity_risk": None if own is None else own["small"] > 0,
-        "class_disclosure_risk": _any(own, "lack_a_class"),
-        "smallgroup_risk": _any(own, "few_of_a_class"),
+        "k_anonymity_risk": None if groups_used is None else groups_used["small"] > 0,
+        "class_disclosure_risk": _any(groups_used, "lack_a_class"),
+        "smallgroup_risk": _any(groups_used, "few_of_a_class"),
         "details": {"parameters": found["parameters"], "residual_dof": left,
                     "by_leaf_of_every_tree": groups.get("cell", groups.get("leaf"))},
     }  # fmt: skip
@@ -158,13 +160,13 @@ def _text(value: Any) -> str:
     return plain(value) if isinstance(value, str) else ""
 
 
-def _parameters(told: Any) -> dict[str, Any]:
+def _parameters(parameters: Any) -> dict[str, Any]:
     """Keep parameters that are plain values: others are code, or objects."""
-    if not isinstance(told, Mapping):
+    if not isinstance(parameters, Mapping):
         return {}
     return {
         plain(str(key)): plain(value) if isinstance(value, str) else value
-        for key, value in told.items()
+        for key, value in parameters.items()
         # A seed tells which rows each tree drew.
         if isinstance(value, _PLAIN) and not fits(SEED_NAMES, str(key)) and value == value
     }

@@ -21,10 +21,10 @@ from treeleak.core.errors import BadInput, BadModel, cause
 from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.release import Release
-from treeleak.release.foreign import kind_of_folder
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.pickled import read_pickled_values
+from treeleak.release.unsupported_formats import kind_of_folder
 from treeleak.schema import Attribute, Binary, OneHot, Schema
 
 DESCRIPTION = "target.yaml"
@@ -96,17 +96,17 @@ class Target:
             return None, ()
         inferred = infer_schema(release)
         # A column that no tree tests may be anything.
-        own = {a.name for a in inferred.attributes if isinstance(a, Binary)}
-        own |= {a.name for a in inferred.attributes if a.name not in release.tested}
+        binary = {a.name for a in inferred.attributes if isinstance(a, Binary)}
+        binary |= {a.name for a in inferred.attributes if a.name not in release.tested}
         groups: list[OneHot] = []
         notes = []
         names = dict.fromkeys(release.feature_names)
         for feature in (f for f in self.features if f.one_hot):
-            columns, why = self._group(feature, release.feature_names, own)
+            columns, why = self._group(feature, release.feature_names, binary)
             if why:
                 notes.append(f"one-hot group {feature.name!r} of {DESCRIPTION}: {why}; left out")
                 continue
-            own -= set(columns)
+            binary -= set(columns)
             name = feature.name
             while name in names:
                 name += " (group)"
@@ -163,18 +163,18 @@ def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Tar
     BadInput
         Naming the file and what is wrong with it.
     """
-    given = Path(path)
-    description = given / DESCRIPTION if given.is_dir() else given
-    if given.is_dir() and not description.is_file():
+    place = Path(path)
+    description = place / DESCRIPTION if place.is_dir() else place
+    if place.is_dir() and not description.is_file():
         raise BadInput(
-            f"{given}: this is {kind_of_folder(given)} (one of SACRO-ML has {DESCRIPTION})"
+            f"{place}: this is {kind_of_folder(place)} (one of SACRO-ML has {DESCRIPTION})"
         )
     text = read_text(description, MOST_BYTES, BadInput)
     try:
-        told = parse_yaml(text)
-        if not isinstance(told, dict):
+        document = parse_yaml(text)
+        if not isinstance(document, dict):
             raise BadInput("holds no mapping")
-        return _target(description, told, trust_pickle)
+        return _target(description, document, trust_pickle)
     except BadModel as error:
         raise BadModel(_named(description, error)) from error
     except BadInput as error:
@@ -183,35 +183,37 @@ def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Tar
 
 def _named(description: Path, error: BadInput) -> str:
     """Name the file that an error is about: one of the folder, or else its description."""
-    own = str(error).startswith(f"{description.parent}{os.sep}")
-    return str(error) if own else f"{description}: {error}"
+    has_path = str(error).startswith(f"{description.parent}{os.sep}")
+    return str(error) if has_path else f"{description}: {error}"
 
 
-def _target(description: Path, told: Mapping[Any, Any], trust_pickle: bool) -> Target:
-    kind = told.get("model_type", MODELS[0])
+def _target(description: Path, document: Mapping[Any, Any], trust_pickle: bool) -> Target:
+    kind = document.get("model_type", MODELS[0])
     if kind not in MODELS:
         raise BadInput(f"model_type {kind!r:.80}: treeleak audits scikit-learn's tree models")
-    model = _inside(description, "model_path", told.get("model_path"))
+    model = _inside(description, "model_path", document.get("model_path"))
     if model is None:
         raise BadInput("model_path: names no file, and there is nothing to audit")
     notes = []
     arrays: dict[str, NDArray[Any]] = {}
     for name in ARRAYS:
-        if (place := _inside(description, f"{name}_path", told.get(f"{name}_path"))) is not None:
+        if (
+            place := _inside(description, f"{name}_path", document.get(f"{name}_path"))
+        ) is not None:
             arrays[name] = _array(place, name, trust_pickle)
-    if told.get("dataset_module_path") and "X_train" not in arrays:
+    if document.get("dataset_module_path") and "X_train" not in arrays:
         notes.append(
-            f"the rows come from a module ({told['dataset_module_path']!r:.80}), which is code and "
-            "was not run: save them as arrays to have the rebuilt rows compared with them"
+            f"the rows come from a module ({document['dataset_module_path']!r:.80}), which is code "
+            "and was not run: save them as arrays to have the rebuilt rows compared with them"
         )
     for part in ("train", "test"):
         _check_lengths(part, arrays.get(f"X_{part}"), arrays.get(f"y_{part}"))
     about = {
-        key: told[key]
+        key: document[key]
         for key in ("model_name", "model_params", "train_params", "dataset_name")
-        if isinstance(told.get(key), (str, dict))
+        if isinstance(document.get(key), (str, dict))
     }
-    features = _features(told.get("features"))
+    features = _features(document.get("features"))
     return Target(description, model, features=features, about=about, notes=tuple(notes), **arrays)
 
 
@@ -285,13 +287,13 @@ def _check_lengths(part: str, X: NDArray[Any] | None, y: NDArray[Any] | None) ->
         raise BadInput(f"X_{part} has {len(X):,} rows, y_{part} {len(y):,}: they must be equal")
 
 
-def _features(told: Any) -> tuple[Feature, ...]:
-    if told in (None, {}, []):
+def _features(features: Any) -> tuple[Feature, ...]:
+    if features in (None, {}, []):
         return ()
-    if not isinstance(told, dict) or len(told) > MOST_FEATURES:
+    if not isinstance(features, dict) or len(features) > MOST_FEATURES:
         raise BadInput("features: must be a mapping of numbers to features")
     found = []
-    for key, feature in told.items():
+    for key, feature in features.items():
         where = f"features, {key!r:.80}"
         if not isinstance(feature, dict):
             raise BadInput(f"{where}: must have name, indices and encoding")

@@ -16,10 +16,10 @@ from typer.core import TyperGroup
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
 from treeleak.core.clock import PAUSE, Clock
-from treeleak.core.ending import Terminated, at_work, end_now, ended_in_time, terminable
 from treeleak.core.errors import TimeUp, TreeleakError
 from treeleak.core.memory import TooLarge, bounded
 from treeleak.core.plain import plain
+from treeleak.core.signals import Terminated, at_work, end_now, ended_in_time, terminable
 
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -98,11 +98,11 @@ def in_bounds(clock: Clock, finish: Callable[[], int] | None = None) -> Iterator
         yield
 
 
-def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
+def commands(description: str, epilog: str, completion: bool = True) -> typer.Typer:
     """Make an application whose errors are one line and an exit status.
 
-    ``told``: what it is for. ``epilog``: what stands below its options. ``completion``: whether
-    shells can be told to complete what is typed.
+    ``description``: what it is for. ``epilog``: what stands below its options. ``completion``:
+    whether shells can be told to complete what is typed.
     """
     return typer.Typer(
         cls=_Group,
@@ -112,7 +112,7 @@ def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
         rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
         pretty_exceptions_enable=False,
         pretty_exceptions_show_locals=False,
-        help=told,
+        help=description,
         epilog=epilog,
     )
 
@@ -126,7 +126,7 @@ app = commands(
 
 def run_commands(chosen: typer.Typer) -> None:
     """Run a command line; what nobody foresaw is shown in full."""
-    PAUSE.compiling = _told_once
+    PAUSE.compiling = _shown_once
     try:
         with terminable():
             chosen()
@@ -156,7 +156,7 @@ def _unforeseen() -> int:
 
 
 @cache
-def _told_once() -> None:
+def _shown_once() -> None:
     say(
         "treeleak: compiling, once: about 80 s of processor time in all, which count for no time "
         "limit (treeleak warm-up does it beforehand)"

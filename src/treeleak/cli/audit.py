@@ -136,16 +136,16 @@ def audit(
         rule = None if policy is None else treeleak.read_policy(policy)
         tables = Tables(model, known, label, trust_pickle)
         if target is not None:
-            rows, labels, others, known = told_by(target, tables, known, quiet)
+            rows, labels, others, known = inputs_of_target(target, tables, known, quiet)
         else:
             rows, labels = training_rows(tables, train, beside.tables)
             if train is not None and rows is not None:
                 tables.check(train, rows, labels)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
-        given, source = beside.read(tables), tables.opened
-    given_files = (model, schema, train, control, policy, *beside.files)
-    _check_places(json, report, sacro_report, given_files)
+        side_information, source = beside.read(tables), tables.opened
+    input_files = (model, schema, train, control, policy, *beside.files)
+    _check_places(json, report, sacro_report, input_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
 
@@ -200,13 +200,13 @@ def audit(
             sensitive=secret,
             groups=by,
             on_mismatch="report",
-            **given,
+            **side_information,
         )
     raise typer.Exit(finish(result))
 
 
 def _check_places(
-    json: Path | None, report: Path | None, sacro: Path | None, given: Collection[Path | None]
+    json: Path | None, report: Path | None, sacro: Path | None, inputs: Collection[Path | None]
 ) -> None:
     """Refuse, before the attack, what could not be written after it."""
     from treeleak.bridges.sacro_report import entries_in
@@ -215,7 +215,7 @@ def _check_places(
         entries_in(sacro)
     for place in (json, report, sacro):
         if place is not None:
-            check_place(place, *given)
+            check_place(place, *inputs)
     if report is not None and report.suffix.lower() not in ("", ".html", ".htm", ".pdf"):
         raise BadInput(f"{report}: a report is HTML or PDF: name it {report.stem}.html, or .pdf")
     check_different(json, report, sacro)
@@ -247,10 +247,10 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
 def _named(result: Audit) -> frozenset[str]:
     """Columns asked for that the releasable edition tells of."""
     document = result.document()
-    told = [*(document["exposure"] or {}).get("groups", ())]
-    told += (document["exposure"] or {}).get("columns", ())
-    told += (document["article29"] or {}).get("inference", ())
-    return frozenset(item["column"] for item in told)
+    items = [*(document["exposure"] or {}).get("groups", ())]
+    items += (document["exposure"] or {}).get("columns", ())
+    items += (document["article29"] or {}).get("inference", ())
+    return frozenset(item["column"] for item in items)
 
 
 def _typed(ctx: typer.Context, columns: Collection[str] | None) -> str:
@@ -286,13 +286,13 @@ def target_at(model: Path, trust_pickle: bool, **tables: Path | str | None) -> T
     if not is_target(model):
         return None
     target = read_target(model, trust_pickle)
-    for name, given in tables.items():
-        if given is not None:
+    for name, table in tables.items():
+        if table is not None:
             raise BadInput(f"--{name}: a target folder has its own rows and labels: leave it out")
     return target
 
 
-def told_by(
+def inputs_of_target(
     target: Target, tables: Tables, known: Schema | None, quiet: bool
 ) -> tuple[Any, Any, Any, Schema | None]:
     """Give a folder's training rows, labels, other rows and schema, and say what was left aside."""

@@ -40,18 +40,18 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
     from treeleak.batch.processes import run_all
     from treeleak.report.index_page import headline, verdict_of
 
-    given = ctx.params
-    models, internal = list(dict.fromkeys(given["models"])), given["internal"]
-    folder = _folder(given)
+    params = ctx.params
+    models, internal = list(dict.fromkeys(params["models"])), params["internal"]
+    folder = _folder(params)
     words, files = options_of(ctx)
     names = index.names_for(models)
     keys = [index.key_of(model, words, files) for model in models]
-    kept = index.read_index(folder)
-    entries = {name: kept[name] for name in names if name in kept}
+    previous = index.read_index(folder)
+    entries = {name: previous[name] for name in names if name in previous}
     todo = [
         k
         for k, (name, key) in enumerate(zip(names, keys, strict=True))
-        if how.again or not index.is_done(kept.get(name), key, folder)
+        if how.again or not index.is_done(previous.get(name), key, folder)
     ]
     pages = [folder / f"{names[k]}{ending}" for k in todo for ending in (".json", ".html")]
     _check_results([folder / "index.html", *pages], [*models, *files])
@@ -65,13 +65,13 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
         ended = run_all(commands, how.jobs, how.cluster, stack)
         for done, (number, end) in enumerate(ended, 1):
             k = todo[number]
-            own = index.entry_of(names[k], keys[k], end.status, end.said, folder)
+            new_entry = index.entry_of(names[k], keys[k], end.status, end.said, folder)
             # An error may name columns and values.
-            entries[names[k]] = own if internal else own | {"said": ""}
+            entries[names[k]] = new_entry if internal else new_entry | {"said": ""}
             _write(folder, [*entries.values()], internal)
             if not how.quiet:
-                told = f"{models[k]}: {verdict_of(own)} ({end.seconds:.0f} s)"
-                say(f"treeleak: [{done}/{len(todo)}] {told}")
+                line = f"{models[k]}: {verdict_of(new_entry)} ({end.seconds:.0f} s)"
+                say(f"treeleak: [{done}/{len(todo)}] {line}")
     _write(folder, [*entries.values()], internal)
     say(headline(sorted(entries.values(), key=index.severity)), err=False)
     say(f"They are listed in {folder / 'index.html'}", err=False)
@@ -87,13 +87,13 @@ def _write(folder: Path, entries: Sequence[dict[str, Any]], internal: bool) -> N
     write_file(folder / "index.html", page, private=internal)
 
 
-def _folder(given: dict[str, Any]) -> Path:
+def _folder(params: dict[str, Any]) -> Path:
     """Make the folder of a batch, or say what else is asked for that has no place in one."""
     for name in ("json", "sacro_report"):
-        if given[name] is not None:
+        if params[name] is not None:
             option = name.replace("_", "-")
             raise BadInput(f"--{option}: for one model at a time; for several, --report has it all")
-    folder: Path | None = given["report"]
+    folder: Path | None = params["report"]
     if folder is None:
         raise BadInput("several models: name a folder for their reports (--report FOLDER)")
     if not folder.exists():
@@ -137,5 +137,5 @@ def options_of(ctx: typer.Context) -> tuple[list[str], list[Path]]:
 
 
 def _command(model: Path, place: Path, words: Sequence[str]) -> list[str]:
-    own = ["--json", f"{place}.json", "--report", f"{place}.html", "--quiet"]
-    return ["audit", *words, *own, "--", str(model)]
+    outputs = ["--json", f"{place}.json", "--report", f"{place}.html", "--quiet"]
+    return ["audit", *words, *outputs, "--", str(model)]

@@ -41,10 +41,10 @@ def make_paths(ctx: typer.Context) -> None:
     Before 0.29, Typer keeps text in ``ctx.params``: what hides folders from others found no file.
     """
     for option in ctx.command.params:
-        given = ctx.params.get(option.name or "")
-        if option.name and given and getattr(option, "type", None).__class__.__name__ in _OF_PATHS:
-            several = isinstance(given, (list, tuple))
-            ctx.params[option.name] = [Path(p) for p in given] if several else Path(given)
+        value = ctx.params.get(option.name or "")
+        if option.name and value and getattr(option, "type", None).__class__.__name__ in _OF_PATHS:
+            several = isinstance(value, (list, tuple))
+            ctx.params[option.name] = [Path(p) for p in value] if several else Path(value)
 
 
 def check_place(path: Path, *inputs: Path | None) -> None:
@@ -84,7 +84,7 @@ def console(stderr: bool = False) -> Console:
     """Where reports and progress go: plain text with NO_COLOR, and where nobody watches."""
     from rich.console import Console
 
-    from treeleak.report.plainly import guard
+    from treeleak.report.safe_console import guard
 
     plain_only = bool(os.environ.get("NO_COLOR"))
     return guard(

@@ -96,13 +96,13 @@ def harden(
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])
     again = retrain and X is not None and y is not None and _trained_again(model)
-    own = clock.part(_FILE * clock.left) if again else clock
+    file_clock = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
     with in_bounds(clock), progress_shown(quiet) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
-            tolerance=tolerance, force=force, schema=known, time_limit=own, seed=seed,
+            tolerance=tolerance, force=force, schema=known, time_limit=file_clock, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip
         if again and X is not None and y is not None:

@@ -148,7 +148,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files."
 
 def clock_of(time_limit: float, bootstrap: str = "auto") -> Clock:
     """Start the clock, before anything is loaded, and refuse what Typer cannot check."""
-    begun = now()
+    start = now()
     from treeleak.evidence import BOOTSTRAP_MODES
 
     if not time_limit > 0:
@@ -156,7 +156,7 @@ def clock_of(time_limit: float, bootstrap: str = "auto") -> Clock:
     if bootstrap not in BOOTSTRAP_MODES:
         known = ", ".join(BOOTSTRAP_MODES)
         raise BadInput(f"--bootstrap must be one of {known}, not {bootstrap!r}")
-    return Clock(time_limit, started=begun)
+    return Clock(time_limit, started=start)
 
 
 def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str, ...]:

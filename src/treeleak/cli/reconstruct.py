@@ -81,14 +81,14 @@ def reconstruct(
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
         tables.check_name()
-        given, source = beside.read(tables), tables.opened
+        side_information, source = beside.read(tables), tables.opened
         records = None if members is None else read_records(members, tables)
     shown = progress_shown(quiet)
     with in_bounds(clock), shown as progress, beside.named(), schema_named(schema):
         result = treeleak.reconstruct(
             source, known, bootstrap, clock, seed, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
-            use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
+            use_distinct=not drawn_counts_only, space=cast(Space, space), **side_information,
         )  # fmt: skip
     stopped = "interrupted, " if result.interrupted else ""
     if result.X is None:
@@ -128,8 +128,8 @@ def _say_outcomes(result: Reconstruction, X: pd.DataFrame, column: str) -> None:
         say("Without labels or targets: the evidence that the attack used discloses none.")
         return
     if not result.labelled:
-        told = int(result.outcomes.notna().sum())
-        say(f"Targets: leaves disclose those of {told:,} of {result.n_rows:,} rows.")
+        n_known = int(result.outcomes.notna().sum())
+        say(f"Targets: leaves disclose those of {n_known:,} of {result.n_rows:,} rows.")
     if (usual := str(result.outcomes.name)) in X:
         what = "labels" if result.labelled else "targets"
         say(f"Column {column!r} holds the {what}: the model has a column {usual!r} itself.")
@@ -144,8 +144,8 @@ def _say_order(result: Reconstruction) -> None:
         say("It is not known which rows each tree drew: the attack allowed all of them.")
     if result.row_count is not None:
         say(f"Training set: {result.row_count}.")
-    if (settled := result.numbers.get("settled_rows")) is not None:
-        say(f"Every leaf is proved for {settled:,} of {result.n_rows:,} rows.")
+    if (n_proved := result.numbers.get("settled_rows")) is not None:
+        say(f"Every leaf is proved for {n_proved:,} of {result.n_rows:,} rows.")
     if left_open := result.numbers.get("rows_left_open"):
         say(f"The counts leave {left_open:,} rows open: other tables meet them and differ there.")
     if result.in_earlier is not None:

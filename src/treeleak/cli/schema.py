@@ -44,20 +44,20 @@ def schema(
     content = tables.content
     try:
         if isinstance(content, RuleList):
-            suggested, remarks = suggest_rule_schema(content, rows)
+            suggested, notes = suggest_rule_schema(content, rows)
         else:
-            suggested, remarks = suggest_schema(content, rows)
+            suggested, notes = suggest_schema(content, rows)
     except BadInput as error:
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
     comments = [
         f"Inferred from {basis}. Check it: treeleak takes its statements as true.",
-        *remarks,
+        *notes,
     ]
     text = "".join(f"# {plain(' '.join(c.splitlines()))}\n" for c in comments) + suggested.to_toml()
     if out is None:
         typer.echo(text, nl=False)
     else:
         write_file(out, text, overwrite=force)
-        for remark in () if quiet else remarks:
+        for remark in () if quiet else notes:
             say(remark)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treeleak.core.errors import BadInput, BadSchema, Mismatch, NotCovered, TreeleakError, cause
-from treeleak.core.listed import meant
+from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from treeleak.release import Release, RuleList
-    from treeleak.release.registry import Opened
+    from treeleak.release.registry import ModelFile
     from treeleak.schema import Schema
 
 SHOWN = 5
@@ -62,11 +62,11 @@ class Tables:
         return table
 
     @cached_property
-    def opened(self) -> Opened:
+    def opened(self) -> ModelFile:
         """The file of the model, read once for all that needs it."""
-        from treeleak.release.registry import Opened
+        from treeleak.release.registry import ModelFile
 
-        return Opened.read(self.model, self.trust_pickle)
+        return ModelFile.read(self.model, self.trust_pickle)
 
     @cached_property
     def content(self) -> Release | RuleList:
@@ -184,7 +184,7 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
         raise BadInput(f"{path}: its values are separated by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-    hint = meant(label, names) or f"; its columns are {few}{more}"
+    hint = did_you_mean(label, names) or f"; its columns are {few}{more}"
     raise BadInput(f"{path}: no column {label!r} for the labels (--label){hint}")
 
 
@@ -217,7 +217,7 @@ class Beside:
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Read them, as :func:`treeleak.reconstruct` takes them."""
-        given: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
+        arguments: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
         names, label = tables.columns if self.tables else (), tables.label
         if self.known_rows is not None:
             table = tables.read(self.known_rows)
@@ -225,24 +225,24 @@ class Beside:
                 table = table.set_index("row")
             if label is not None and tables.content.classes:
                 check_label(self.known_rows, table, label)
-            given["known_rows"] = table
+            arguments["known_rows"] = table
         if self.known_columns is not None:
-            given["known_columns"] = tables.read(self.known_columns)
+            arguments["known_columns"] = tables.read(self.known_columns)
         if self.population is not None:
             json = self.population.suffix.lower() == ".json"
             read = _marginals if json else tables.read
-            given["population"] = read(self.population)
-        for path, key in zip(self.tables, (k for k in given if k != "earlier"), strict=True):
-            other = [c for c in given[key] if c not in names and c != label]
+            arguments["population"] = read(self.population)
+        for path, key in zip(self.tables, (k for k in arguments if k != "earlier"), strict=True):
+            other = [c for c in arguments[key] if c not in names and c != label]
             if other and (label is not None or path.suffix.lower() == ".json"):
                 raise BadInput(
                     f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
-                    f"labels, which --label names{meant(other[0], names)}"
+                    f"labels, which --label names{did_you_mean(other[0], names)}"
                 )
             # Attacks take labels of known rows, and no targets.
-            if label in given[key] and label not in names and not tables.content.classes:
-                given[key].pop(label)
-        return given
+            if label in arguments[key] and label not in names and not tables.content.classes:
+                arguments[key].pop(label)
+        return arguments
 
     def named(self) -> AbstractContextManager[None]:
         """Let errors name the files."""

@@ -13,9 +13,13 @@ _NONE = (
 @app.command("warm-up")
 def warm_up() -> None:
     """Compile the loops of all attacks, so that no later command has to."""
-    from treeleak.core.compiled import kept_in
+    from treeleak.core.compiled import stored_in
     from treeleak.warm_up import compile_all_loops
 
     say("treeleak: compiling: about 80 s of processor time, unless it was done before")
     compile_all_loops()
-    say(f"treeleak: what was compiled is kept in folders like {kept_in()}" if kept_in() else _NONE)
+    say(
+        f"treeleak: what was compiled is kept in folders like {stored_in()}"
+        if stored_in()
+        else _NONE
+    )

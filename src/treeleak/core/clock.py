@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TypeVar
 
 from treeleak.core.errors import BadInput, TimeUp
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ _LONGEST = 1e8
 _MOST_SPARED = 1.0
 """Seconds, at most, by which breaking off is put off beyond the limit of the whole."""
 
-TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
+TIME_UP = MessageTemplate("time_limit_reached", "the time limit of {seconds} s was reached")
 
 wall: Callable[[], float] = time.perf_counter
 """Seconds since some moment."""
@@ -258,7 +258,7 @@ class Clock:
             if within and (late or whole.seconds > whole.limit + rest + _MOST_SPARED):
                 raise TimeUp(self.said)
 
-        before, begun = signal.signal(signal.SIGALRM, ring), now()
+        before, start = signal.signal(signal.SIGALRM, ring), now()
         first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
         outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
         try:
@@ -267,7 +267,7 @@ class Clock:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             if outer:
-                left = max(outer - (now() - begun), 0.001)
+                left = max(outer - (now() - start), 0.001)
                 signal.setitimer(signal.ITIMER_REAL, left, interval)
 
     @contextmanager

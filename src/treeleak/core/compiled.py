@@ -69,7 +69,7 @@ def put(out: Any, values: Any) -> None:
         out[i] = values[i]
 
 
-def kept_in() -> str | None:
+def stored_in() -> str | None:
     """Folder of what was compiled of this module, like those of the others; None for none."""
     folder: str | None = getattr(put, "stats").cache_path  # noqa: B009 (added by numba)
     return folder

@@ -33,7 +33,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import meant, unknown_keys
+from treeleak.core.listed import did_you_mean, unknown_keys
 
 LARGEST = 1.7976931348623157e308
 """The largest float; what lies beyond, and what is no number, fails every comparison with it."""
@@ -67,12 +67,12 @@ class Published(Declared, frozen=True):
     """What else the JSON Schema says, of structs by name."""
 
 
-def says(what: str, **more: Any) -> Meta:
+def described_as(what: str, **more: Any) -> Meta:
     """Say in the JSON Schema what a field is."""
     return Meta(description=what, **more)
 
 
-def written(document: Struct) -> dict[str, Any]:
+def to_builtins(document: Struct) -> dict[str, Any]:
     """Write a document in objects, lists, texts and numbers that JSON can hold.
 
     Lists are taken as they are, tuples may hold further objects.
@@ -80,9 +80,9 @@ def written(document: Struct) -> dict[str, Any]:
     config = document.__struct_config__
     out: dict[str, Any] = {config.tag_field: config.tag} if config.tag_field else {}
     for name, key, default in _fields(type(document)):
-        own = getattr(document, name)
-        if own is not UNSET and not (config.omit_defaults and own == default):
-            out[key] = plain(own)
+        value = getattr(document, name)
+        if value is not UNSET and not (config.omit_defaults and value == default):
+            out[key] = plain(value)
     return out
 
 
@@ -90,8 +90,12 @@ def written(document: Struct) -> dict[str, Any]:
 def _fields(kind: type[Struct]) -> list[tuple[str, str, Any]]:
     """List fields, their keys and their defaults."""
     return [
-        (own.name, own.encode_name, own.default_factory() if _is_made(own) else own.default)
-        for own in msgspec.structs.fields(kind)
+        (
+            field.name,
+            field.encode_name,
+            field.default_factory() if _is_made(field) else field.default,
+        )
+        for field in msgspec.structs.fields(kind)
     ]
 
 
@@ -102,20 +106,20 @@ def _is_made(field: FieldInfo) -> bool:
 def plain(part: Any) -> Any:
     """Describe a struct, a dataclass, several of them, a text or a number as JSON can hold it."""
     if isinstance(part, Struct):
-        return written(part)
+        return to_builtins(part)
     if is_dataclass(part):
-        return {own.name: plain(getattr(part, own.name)) for own in fields(part)}
+        return {item.name: plain(getattr(part, item.name)) for item in fields(part)}
     if isinstance(part, Mapping):
-        return {key: plain(own) for key, own in part.items()}
+        return {key: plain(item) for key, item in part.items()}
     if isinstance(part, (tuple, frozenset)):
-        return [plain(own) for own in (part if isinstance(part, tuple) else sorted(part))]
+        return [plain(item) for item in (part if isinstance(part, tuple) else sorted(part))]
     return part.item() if isinstance(part, np.generic) else part
 
 
-def told(document: Struct) -> dict[str, Any]:
+def set_fields(document: Struct) -> dict[str, Any]:
     """List the fields that a document says something of."""
-    given = ((name, getattr(document, name)) for name in document.__struct_fields__)
-    return {name: own for name, own in given if own is not UNSET and own is not None}
+    items = ((name, getattr(document, name)) for name in document.__struct_fields__)
+    return {name: value for name, value in items if value is not UNSET and value is not None}
 
 
 def in_words(place: Place) -> str:
@@ -146,9 +150,9 @@ def schema_of(kind: type[Published]) -> dict[str, Any]:
     """Make the JSON Schema of a document."""
     _, parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     parts = {name: _shortened(part) | kind.also.get(name, {}) for name, part in parts.items()}
-    told = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
     body = parts.pop(kind.__name__)
-    whole = {**told, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
+    whole = {**head, "title": kind.title, **body, **({"$defs": parts} if parts else {})}
     # A document that is part of itself.
     text = json.dumps(whole).replace(f'"#/$defs/{kind.__name__}"', '"#"')
     made: dict[str, Any] = json.loads(text)
@@ -158,49 +162,49 @@ def schema_of(kind: type[Published]) -> dict[str, Any]:
 def _shortened(part: Any) -> Any:
     """Leave out what every number in JSON meets, and titles, which are the names of structs."""
     if isinstance(part, list):
-        items = [_shortened(own) for own in part]
+        items = [_shortened(item) for item in part]
         numbers = {"type": "number"} in items
-        return [own for own in items if not (numbers and own.get("type") == "integer")]
+        return [item for item in items if not (numbers and item.get("type") == "integer")]
     if not isinstance(part, dict):
         return part
     idle = {("minimum", -LARGEST), ("maximum", LARGEST)}
     out = {
-        key: own if key in ("enum", "required", "default") else _shortened(own)
-        for key, own in part.items()
-        if not (isinstance(own, float) and (key, own) in idle)
-        and not (key == "title" and isinstance(own, str))
+        key: item if key in ("enum", "required", "default") else _shortened(item)
+        for key, item in part.items()
+        if not (isinstance(item, float) and (key, item) in idle)
+        and not (key == "title" and isinstance(item, str))
     }
     if isinstance(out.get("description"), str):
         # Python 3.13 takes the indentation out of docstrings, and others leave it in.
         out["description"] = cleandoc(out["description"])
-    if all(set(own) == {"type"} for own in out.get("anyOf", [{}])):
-        types = [own["type"] for own in out.pop("anyOf")]
+    if all(set(item) == {"type"} for item in out.get("anyOf", [{}])):
+        types = [item["type"] for item in out.pop("anyOf")]
         out.setdefault("type", types if len(types) > 1 else types[0])
     return out
 
 
 def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> str:
-    said, _, at = found.partition(" - at `")
+    problem, _, at = found.partition(" - at `")
     hint, value, steps = kind, data, []
     for step in re.findall(r"\.([^.\[`]+)|\[(\d+)\]|(\[\.\.\.\])", at):
-        hint, value, own = _inside(hint, value, step)
-        steps.append(own)
+        hint, value, place_inside = _inside(hint, value, step)
+        steps.append(place_inside)
     where = place(steps)
     before = f"{where}: " if where else ""
     if at.startswith("key` in"):
         return before + "a key is not a text"
-    if name := re.match(r"Object missing required field `(.*)`", said):
+    if name := re.match(r"Object missing required field `(.*)`", problem):
         return f"{before}{name[1]} is missing"
-    if said.startswith("Object contains unknown field"):
+    if problem.startswith("Object contains unknown field"):
         struct = _struct(hint, value)
         tag = struct.__struct_config__.tag_field
         known = [*((tag,) if tag else ()), *struct.__struct_encode_fields__]
         return f"{before}{unknown_keys(set(value).difference(known), known)}"
-    if not value and "of length >= 1" in said:
+    if not value and "of length >= 1" in problem:
         return f"{where} is empty"
     hinted = ""
     if get_origin(hint) is Literal and isinstance(value, str):
-        hinted = meant(value[:80], map(str, get_args(hint)))
+        hinted = did_you_mean(value[:80], map(str, get_args(hint)))
     return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}{hinted}"
 
 
@@ -212,36 +216,40 @@ def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any
         inner = value.get(name) if isinstance(value, Mapping) else None
         if name == struct.__struct_config__.tag_field:
             return _tags(hint), inner, name
-        own = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
-        return get_type_hints(struct, include_extras=True)[own[name]], inner, name
+        names = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
+        return get_type_hints(struct, include_extras=True)[names[name]], inner, name
     if number:
-        items = next(h for h in kinds(hint) if get_origin(h) in (list, tuple, frozenset))
+        items = next(h for h in union_members(hint) if get_origin(h) in (list, tuple, frozenset))
         args = get_args(items)
         several = get_origin(items) is tuple and args[-1] is not ...
         return args[int(number) if several else 0], value[int(number)], int(number)
-    items = get_args(next(h for h in kinds(hint) if get_origin(h) is dict))[1]
-    for key, own in value.items():
+    items = get_args(next(h for h in union_members(hint) if get_origin(h) is dict))[1]
+    for key, names in value.items():
         try:
-            msgspec.convert(own, items)
+            msgspec.convert(names, items)
         except msgspec.ValidationError:
-            return items, own, key
+            return items, names, key
     raise AssertionError("nothing is wrong with any value")
 
 
-def kinds(hint: Any) -> Iterator[Any]:
+def union_members(hint: Any) -> Iterator[Any]:
     """Go through what a value may be, without its bounds."""
     if get_origin(hint) is Annotated:
-        yield from kinds(get_args(hint)[0])
+        yield from union_members(get_args(hint)[0])
     elif get_origin(hint) in (Union, UnionType):
-        for own in get_args(hint):
-            yield from kinds(own)
+        for option in get_args(hint):
+            yield from union_members(option)
     else:
         yield hint
 
 
 def _struct(hint: Any, value: Any) -> type[Struct]:
     """Choose the struct that an object is, by its tag where there are several."""
-    structs = [own for own in kinds(hint) if isinstance(own, type) and issubclass(own, Struct)]
+    structs = [
+        option
+        for option in union_members(hint)
+        if isinstance(option, type) and issubclass(option, Struct)
+    ]
     with suppress(TypeError, KeyError, StopIteration):
         return next(s for s in structs if s.__struct_config__.tag == value[_tag_field(s)])
     return structs[0]
@@ -252,14 +260,18 @@ def _tag_field(struct: type[Struct]) -> str:
 
 
 def _tags(hint: Any) -> Any:
-    structs = (own for own in kinds(hint) if isinstance(own, type) and issubclass(own, Struct))
-    return Literal[tuple(own.__struct_config__.tag for own in structs)]
+    structs = (
+        struct
+        for struct in union_members(hint)
+        if isinstance(struct, type) and issubclass(struct, Struct)
+    )
+    return Literal[tuple(struct.__struct_config__.tag for struct in structs)]
 
 
 def _due(hint: Any) -> str:
     """Say in plain words what a value must be."""
     if get_origin(hint) in (Union, UnionType):
-        return _one_of([own for own in get_args(hint) if own is not UnsetType])
+        return _one_of([option for option in get_args(hint) if option is not UnsetType])
     bounds: list[Any] = []
     if get_origin(hint) is Annotated:
         hint, *bounds = get_args(hint)
@@ -276,13 +288,13 @@ def _due(hint: Any) -> str:
 
 
 def _one_of(hints: Sequence[Any]) -> str:
-    real = any(float in kinds(own) for own in hints)
-    whole = next((own for own in hints if real and int in kinds(own)), None)
-    *first, last = dict.fromkeys(_due(own) for own in hints if own is not whole)
-    said = f"{', '.join(first)} or {last}" if first else last
+    real = any(float in union_members(option) for option in hints)
+    whole = next((option for option in hints if real and int in union_members(option)), None)
+    *first, last = dict.fromkeys(_due(option) for option in hints if option is not whole)
+    text = f"{', '.join(first)} or {last}" if first else last
     if whole is None or whole is int:
-        return said
-    return f"{said} (whole ones to 2^{round(log2(get_args(whole)[1].le))})"
+        return text
+    return f"{text} (whole ones to 2^{round(log2(get_args(whole)[1].le))})"
 
 
 _DUE: dict[Any, str] = {

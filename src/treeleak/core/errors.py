@@ -13,12 +13,12 @@ class TreeleakError(Exception):
 
     exit_code = 2
 
-    def __init__(self, *said: object) -> None:
-        super().__init__(*map(_shown, said))
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*map(_shown, texts))
 
 
-def _shown(said: object) -> object:
-    return plain(said) if isinstance(said, str) and not isinstance(said, Message) else said
+def _shown(text: object) -> object:
+    return plain(text) if isinstance(text, str) and not isinstance(text, Message) else text
 
 
 class BadInput(TreeleakError, ValueError):

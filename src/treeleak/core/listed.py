@@ -12,7 +12,7 @@ def listed(texts: Sequence[str], most: int = 5) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def meant(word: object, known: Iterable[str], most: int = 0) -> str:
+def did_you_mean(word: object, known: Iterable[str], most: int = 0) -> str:
     """Say which of the known words was meant, perhaps; else the first ``most`` of them."""
     words = list(known)
     if near := get_close_matches(str(word), words, 1):
@@ -31,4 +31,4 @@ def free_name(wanted: str, taken: Iterable[object]) -> str:
 def unknown_keys(unknown: Iterable[object], known: Iterable[str]) -> str:
     """Name keys that nobody reads."""
     names = sorted(map(str, unknown))
-    return f"unknown keys {names[:5]}{meant(names[0], known, 12)}"
+    return f"unknown keys {names[:5]}{did_you_mean(names[0], known, 12)}"

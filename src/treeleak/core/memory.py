@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 LIMIT = 4 << 30
 """Bytes that a process may hold: about half of what a small machine has."""
-TOO_MUCH = Kind("memory_limit", "{what} needs more than {gigabytes} GB of memory")
+TOO_MUCH = MessageTemplate("memory_limit", "{what} needs more than {gigabytes} GB of memory")
 
 
 class TooLarge(NotCovered):
@@ -59,7 +59,7 @@ def bounded() -> Iterator[None]:
     import resource
 
     before, most = resource.getrlimit(resource.RLIMIT_DATA)
-    reserved, used = _own("VmData"), _own("VmRSS")
+    reserved, used = _of_process("VmData"), _of_process("VmRSS")
     limit = max(reserved + LIMIT - used, reserved)
     for bound in (before, most):
         limit = limit if bound == resource.RLIM_INFINITY else min(limit, bound)
@@ -70,7 +70,7 @@ def bounded() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (before, most))
 
 
-def _own(name: str) -> int:
+def _of_process(name: str) -> int:
     """Bytes of this process, as the system counts them."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):

@@ -25,7 +25,7 @@ ELSEWHERE = "the internal edition says more"
 
 
 @dataclass(frozen=True)
-class Of:
+class FigureWithSupport:
     """A figure, and how many people stand behind it."""
 
     figure: float
@@ -33,7 +33,7 @@ class Of:
 
 
 @dataclass(frozen=True)
-class Reader:
+class Audience:
     """A reader who may not read all."""
 
     threshold: int
@@ -42,12 +42,12 @@ class Reader:
     """Columns that may be named."""
 
 
-ANYBODY = Reader(threshold=0)
+ANYBODY = Audience(threshold=0)
 """Who reads scores rounded, and all else as it is."""
 
 
 @dataclass(frozen=True)
-class Kind:
+class MessageTemplate:
     """A kind of message: the one place of its words."""
 
     code: str
@@ -75,12 +75,12 @@ class Message(str):
         What a reader of the releasable edition sees, where the same with less in it is not enough.
     """
 
-    kind: Kind
+    kind: MessageTemplate
     values: Mapping[str, Any]
     instead: Message | None
 
     def __new__(
-        cls, kind: Kind, values: Mapping[str, Any], instead: Message | None = None
+        cls, kind: MessageTemplate, values: Mapping[str, Any], instead: Message | None = None
     ) -> Message:
         """Write the sentence."""
         made = super().__new__(cls, _written(kind, values, None))
@@ -104,7 +104,7 @@ class Message(str):
         """Let others read another message."""
         return Message(self.kind, self.values, other)
 
-    def told(self, reader: Reader | None) -> str:
+    def told(self, reader: Audience | None) -> str:
         """Write what a reader may read; all, if None."""
         if reader is None:
             return self
@@ -112,7 +112,7 @@ class Message(str):
             return self.instead.told(reader)
         return _written(self.kind, self.values, reader)
 
-    def described(self, reader: Reader | None = None) -> dict[str, Any]:
+    def described(self, reader: Audience | None = None) -> dict[str, Any]:
         """Describe it: code and values, null where a reader may not read one."""
         if reader is not None and self.instead is not None:
             return self.instead.described(reader)
@@ -124,37 +124,39 @@ class Message(str):
         return {"code": self.code, "values": values}
 
 
-FOREIGN = Kind("said_by_an_error", "{text:foreign}")
+FOREIGN = MessageTemplate("said_by_an_error", "{text:foreign}")
 """For texts of errors and files, which nobody but the owner reads."""
 
 
-def own_words(text: str, code: str = "in_words") -> Message:
+def static_message(text: str, code: str = "in_words") -> Message:
     """Mark a sentence of this package without any value in it: a literal, and nothing else."""
-    return Kind(code, "{text}")(text=text)
+    return MessageTemplate(code, "{text}")(text=text)
 
 
 def message_of(text: str | Exception) -> Message:
     """Take a message as it is, that of an error too; any other text is foreign."""
-    said = text.args[0] if isinstance(text, Exception) and text.args else text
-    return said if isinstance(said, Message) else FOREIGN(text=str(said))
+    content = text.args[0] if isinstance(text, Exception) and text.args else text
+    return content if isinstance(content, Message) else FOREIGN(text=str(content))
 
 
-def sentences(*said: str) -> str:
+def sentences(*texts: str) -> str:
     """Join sentences."""
-    return " ".join(text for text in said if text)
+    return " ".join(text for text in texts if text)
 
 
-def _written(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> str:
-    said = "".join(_pieces(kind, values, reader))
+def _written(kind: MessageTemplate, values: Mapping[str, Any], reader: Audience | None) -> str:
+    text = "".join(_pieces(kind, values, reader))
     # A number at the beginning of a sentence may have become a word.
-    return said if reader is None else _FEWER.sub(r"\1Fewer than", said)
+    return text if reader is None else _FEWER.sub(r"\1Fewer than", text)
 
 
-def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Iterator[str]:
+def _pieces(
+    kind: MessageTemplate, values: Mapping[str, Any], reader: Audience | None
+) -> Iterator[str]:
     for words, name, spec, _ in Formatter().parse(kind.words):
         yield words
         if name:
-            yield _SAID[spec or ""](values[name], reader)
+            yield _FORMATTERS[spec or ""](values[name], reader)
 
 
 _FEWER = re.compile(r"(^|[.!?] )fewer than")
@@ -163,23 +165,23 @@ _ROUNDED = ("share1", "sd")
 """Kinds of which others read whole percents and hundredths: scores of the training rows."""
 
 
-def _few(value: Any, reader: Reader | None) -> bool:
+def _few(value: Any, reader: Audience | None) -> bool:
     if reader is None:
         return False
-    people = value.people if isinstance(value, Of) else value
+    people = value.people if isinstance(value, FigureWithSupport) else value
     return 0 < int(people) < reader.threshold
 
 
 def _figure(
     write: Callable[[float], str], rounded: Callable[[float], str] | None = None
-) -> Callable[[Any, Reader | None], str]:
+) -> Callable[[Any, Audience | None], str]:
     """Write a figure; where others read it in hundredths, ``rounded`` writes it for them."""
 
-    def said(value: Any, reader: Reader | None) -> str:
-        figure = value.figure if isinstance(value, Of) else value
+    def said(value: Any, reader: Audience | None) -> str:
+        figure = value.figure if isinstance(value, FigureWithSupport) else value
         if reader is None:
             return write(figure)
-        if isinstance(value, Of) and _few(value, reader):
+        if isinstance(value, FigureWithSupport) and _few(value, reader):
             return f"a withheld figure (of fewer than {reader.threshold} people)"
         return write(figure) if rounded is None else rounded(hundredths(figure))
 
@@ -190,7 +192,7 @@ def _two_digits(figure: float) -> str:
     return f"{figure:.2f}"
 
 
-def _people(value: Any, reader: Reader | None) -> str:
+def _people(value: Any, reader: Audience | None) -> str:
     if reader is not None and _few(value, reader):
         return f"fewer than {reader.threshold}"
     return f"{int(value):,}"
@@ -198,8 +200,8 @@ def _people(value: Any, reader: Reader | None) -> str:
 
 def _columns(
     quote: Callable[[str], str], most: int | None = MOST_NAMED
-) -> Callable[[Any, Reader | None], str]:
-    def said(value: Any, reader: Reader | None) -> str:
+) -> Callable[[Any, Audience | None], str]:
+    def said(value: Any, reader: Audience | None) -> str:
         may = [quote(plain(str(c))) for c in value if reader is None or c in reader.columns]
         more = len(value) - len(may)
         others = [f"{more:,} {'more' if may else 'column' + 's' * (more > 1)}"] if more else []
@@ -208,13 +210,13 @@ def _columns(
     return said
 
 
-def _column(value: Any, reader: Reader | None) -> str:
-    told = reader is None or value in reader.columns
-    return f"column {plain(str(value))!r}" if told else "a column"
+def _column(value: Any, reader: Audience | None) -> str:
+    visible = reader is None or value in reader.columns
+    return f"column {plain(str(value))!r}" if visible else "a column"
 
 
-def _for_owner(instead: str) -> Callable[[Any, Reader | None], str]:
-    def said(value: Any, reader: Reader | None) -> str:
+def _for_owner(instead: str) -> Callable[[Any, Audience | None], str]:
+    def said(value: Any, reader: Audience | None) -> str:
         if isinstance(value, Message):
             return value.told(reader)
         return instead if reader is not None else plain(str(value))
@@ -222,7 +224,7 @@ def _for_owner(instead: str) -> Callable[[Any, Reader | None], str]:
     return said
 
 
-def _nested(value: Any, reader: Reader | None) -> str:
+def _nested(value: Any, reader: Audience | None) -> str:
     if value == "":
         return ""
     if not isinstance(value, Message):
@@ -236,7 +238,7 @@ def _uncapital(text: str) -> str:
 
 _OWNERS = ("value", "place", "foreign")
 
-_SAID: Mapping[str, Callable[[Any, Reader | None], str]] = {
+_FORMATTERS: Mapping[str, Callable[[Any, Audience | None], str]] = {
     # A number of people, or of what stands for one each.
     "people": _people,
     # Any other number; with Of, one that rests on some people.
@@ -259,7 +261,7 @@ _SAID: Mapping[str, Callable[[Any, Reader | None], str]] = {
 }
 
 
-def _as_data(kind: str, value: Any, reader: Reader | None) -> Any:
+def _as_data(kind: str, value: Any, reader: Audience | None) -> Any:
     if isinstance(value, Message):
         return value.described(reader)
     if kind in ("columns", "quoted", "all_quoted"):
@@ -270,9 +272,9 @@ def _as_data(kind: str, value: Any, reader: Reader | None) -> Any:
         return None
     if kind in _OWNERS or kind == "":
         return plain(str(value))
-    if (kind == "people" or isinstance(value, Of)) and _few(value, reader):
+    if (kind == "people" or isinstance(value, FigureWithSupport)) and _few(value, reader):
         return None
-    figure = value.figure if isinstance(value, Of) else value
+    figure = value.figure if isinstance(value, FigureWithSupport) else value
     if reader is not None and kind in _ROUNDED:
         return hundredths(float(figure))
     return int(figure) if isinstance(figure, Integral) else float(figure)

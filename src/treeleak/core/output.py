@@ -8,8 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from treeleak.core.ending import unfinished
 from treeleak.core.errors import BadInput, cause
+from treeleak.core.signals import unfinished
 
 
 def write_file(

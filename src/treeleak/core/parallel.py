@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from treeleak.core.ending import JOB
+from treeleak.core.signals import JOB
 
 T = TypeVar("T")
 
@@ -66,13 +66,15 @@ class Pool:
 
     def map(self, function: Callable[..., T], *each: Iterable[Any]) -> Iterator[T]:
         """Call a function with each of some arguments, and give its results in their order."""
-        futures = deque(self.submit(partial(function, *own)) for own in zip(*each, strict=True))
+        futures = deque(
+            self.submit(partial(function, *arguments)) for arguments in zip(*each, strict=True)
+        )
         return (futures.popleft().result() for _ in range(len(futures)))
 
     def _work(self) -> None:
-        while (given := self._jobs.get()) is not None:
-            _do(*given)
-            del given  # What a result holds is not kept until the next job.
+        while (job := self._jobs.get()) is not None:
+            _do(*job)
+            del job  # What a result holds is not kept until the next job.
 
 
 def _thread(work: Callable[[], None]) -> threading.Thread:
@@ -98,8 +100,8 @@ def run_all(
     ``each``: gets every result as it comes, in any order. ``pool``: threads that run already;
     without them, some are started.
     """
-    with Pool() if pool is None else nullcontext(pool) as own:
-        futures = [own.submit(job) for job in jobs]
+    with Pool() if pool is None else nullcontext(pool) as workers:
+        futures = [workers.submit(job) for job in jobs]
         if each is not None:
             for future in as_completed(futures):
                 each(future.result())

@@ -37,17 +37,17 @@ else:
         """Make a dataclass as the standard library does, but for its representation."""
         if cls is None:
             return lambda cls: dataclass(cls, **options)
-        own = "__repr__" in cls.__dict__
+        has_repr = "__repr__" in cls.__dict__
         made = dataclasses.dataclass(**options, repr=False)(cls)
-        return made if own else shows_no_value(made)
+        return made if has_repr else shows_no_value(made)
 
 
 def _line(self: Any) -> str:
-    said = getattr(type(self), "_said", None)
-    names = said or _fields(self)
+    chosen = getattr(type(self), "_said", None)
+    names = chosen or _fields(self)
     # What is not there yet: a constructor may fail half way.
     values = ((name, getattr(self, name, None)) for name in names)
-    shown = ((name, _size(value) or (_word(value) if said else "")) for name, value in values)
+    shown = ((name, _size(value) or (_word(value) if chosen else "")) for name, value in values)
     return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in shown if v)})"
 
 

@@ -37,7 +37,7 @@ class Recipe:
 
     def binarise(self, raw: pd.DataFrame) -> pd.DataFrame:
         """Turn raw columns into the columns of the schema, whole numbers 0 and 1."""
-        tests = (test for _, own in self.parts for test in own)
+        tests = (test for _, tests_of_part in self.parts for test in tests_of_part)
         columns = dict(zip(self.schema.columns, tests, strict=True))
         return pd.DataFrame({c: test(raw) for c, test in columns.items()}).astype("int64")
 

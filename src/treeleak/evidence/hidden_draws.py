@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence.leaves import leaf_distinct, leaf_draws
 from treeleak.evidence.linear_constraints import AtMost, LinearConstraints, OnlyIfHeld
@@ -49,7 +49,7 @@ class HiddenDraws:
             return None
         assumed.check_drawn()
         if assumed.n_rows is None:
-            raise NotCovered(own_words("hidden draws of an unknown number of rows"))
+            raise NotCovered(static_message("hidden draws of an unknown number of rows"))
         check_size(assumed.release, assumed.n_rows)
         assumed.check_counts(assumed.counted)
         return partial(cls, n_rows=assumed.n_rows, use_distinct=assumed.use_distinct)

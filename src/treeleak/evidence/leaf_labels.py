@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence.leaves import leaf_counts
 from treeleak.evidence.linear_constraints import LinearConstraints, Named
@@ -42,7 +42,7 @@ class LeafLabels:
         n_rows = assumed.noisy_rows()
         if sampling.kind == Bootstrap.kind and noise.rule not in ("majority", "present"):
             raise NotCovered(
-                own_words("leaves that name a class only, of trees that drew their rows")
+                static_message("leaves that name a class only, of trees that drew their rows")
             )
         return partial(cls, n_rows=n_rows, noise=noise, sampling=sampling.kind)
 

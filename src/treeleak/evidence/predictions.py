@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.partition import Geometry
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.release import Release
@@ -62,7 +62,7 @@ def fitted(release: Release) -> tuple[Ensemble, Fitting]:
     ensemble = release.ensemble
     fitting = None if ensemble is None else ensemble.fitting
     if ensemble is None or fitting is None:
-        raise NotCovered(own_words("how the leaves of the model were fitted is not known"))
+        raise NotCovered(static_message("how the leaves of the model were fitted is not known"))
     return ensemble, fitting
 
 

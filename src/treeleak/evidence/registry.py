@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
@@ -39,10 +39,12 @@ register(NoisyCounts)
 register(LeafLabels)
 
 
-DRAWS_UNKNOWN = Kind(
+DRAWS_UNKNOWN = MessageTemplate(
     "evidence_draws_unknown", "how rows reached the trees is not known ({why:foreign}){ways}"
 )
-NO_EVIDENCE = Kind("evidence_not_covered", "counts given as '{counts}' with sampling '{sampling}'")
+NO_EVIDENCE = MessageTemplate(
+    "evidence_not_covered", "counts given as '{counts}' with sampling '{sampling}'"
+)
 
 
 def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
@@ -77,7 +79,7 @@ def evidence_for(
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:
-        raise NotCovered(own_words("the release holds no tree"))
+        raise NotCovered(static_message("the release holds no tree"))
     release.check_ordered()
     for kind in _KINDS:
         if (make := kind.fitting(assumed)) is not None:

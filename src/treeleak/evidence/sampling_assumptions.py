@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -19,13 +19,13 @@ HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row 
 BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
 
 _NO_DRAWS = {
-    "weights": own_words(
+    "weights": static_message(
         "its trees drew rows, and rows or classes were weighted: how often each row was drawn does "
         "not follow from the sums of weights that the nodes hold"
     ),
-    "rows": own_words("its trees drew rows, but their counts are given as rows, not as draws"),
-    "labels": own_words("its trees drew rows, and their leaves name classes without counting"),
-    "none": own_words("its trees drew rows, and counts are not given by class"),
+    "rows": static_message("its trees drew rows, but their counts are given as rows, not as draws"),
+    "labels": static_message("its trees drew rows, and their leaves name classes without counting"),
+    "none": static_message("its trees drew rows, and counts are not given by class"),
 }
 
 MAX_ROWS = 2_000_000
@@ -138,9 +138,11 @@ class SamplingAssumptions:
         no counts.
         """
         if self.release.sampling.kind == "unknown":
-            raise NotCovered(own_words("noise, and it is not known how rows reached the trees"))
+            raise NotCovered(
+                static_message("noise, and it is not known how rows reached the trees")
+            )
         if self.n_rows is None:
-            raise NotCovered(own_words("noise on an unknown number of rows"))
+            raise NotCovered(static_message("noise on an unknown number of rows"))
         check_size(self.release, self.n_rows)
         for t, tree in enumerate(self.release.trees):
             if tree.counts is None:

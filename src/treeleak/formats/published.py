@@ -35,9 +35,9 @@ def _laid_out(part: Any, before: str) -> str:
         return line
     inside = before + "  "
     if isinstance(part, list):
-        items = [inside + _laid_out(own, inside) for own in part]
+        items = [inside + _laid_out(item, inside) for item in part]
         return "[\n" + ",\n".join(items) + f"\n{before}]"
-    items = [f"{inside}{json.dumps(key)}: {_laid_out(own, inside)}" for key, own in part.items()]
+    items = [f"{inside}{json.dumps(key)}: {_laid_out(item, inside)}" for key, item in part.items()]
     return "{\n" + ",\n".join(items) + f"\n{before}}}"
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from treeleak.core.declared import Declared, Label, Number, Published, Whole, says
+from treeleak.core.declared import Declared, Label, Number, Published, Whole, described_as
 
 Texts = tuple[str, ...]
 Names = Annotated[Texts, Meta(extra_json_schema={"uniqueItems": True})]
@@ -25,42 +25,47 @@ class Fitting(Declared, frozen=True):
 
     loss: Literal["logistic", "softmax", "squared"]
     l2: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
-    steps: Annotated[int, says("Such steps, one after the other.", ge=1, le=1000)] = 1
+    steps: Annotated[int, described_as("Such steps, one after the other.", ge=1, le=1000)] = 1
     start: Annotated[
         tuple[Moderate, ...] | None,
-        says(
+        described_as(
             "What each output is before the first round, if the values of its leaves hold it as "
             "well."
         ),
     ] = None
-    started: Annotated[bool, says("Whether the predictions before the first round are known.")] = (
-        True
-    )
+    started: Annotated[
+        bool, described_as("Whether the predictions before the first round are known.")
+    ] = True
     assumed: Annotated[
         bool,
-        says("Whether l2 and the learning rate are the library's defaults: nothing says them."),
+        described_as(
+            "Whether l2 and the learning rate are the library's defaults: nothing says them."
+        ),
     ] = False
-    curvature: Annotated[Moderate, says("What p (1 - p) is multiplied by in H.")] = 1.0
+    curvature: Annotated[Moderate, described_as("What p (1 - p) is multiplied by in H.")] = 1.0
     rough: Annotated[
         Moderate,
-        says("How many times less exactly sums are known than the precision of derivatives says."),
+        described_as(
+            "How many times less exactly sums are known than the precision of derivatives says."
+        ),
     ] = 1.0
     margins: FloatType = "float64"
     derivatives: FloatType = "float64"
-    targets: Annotated[FloatType, says("In which the targets of a regression were held.")] = (
-        "float64"
-    )
+    targets: Annotated[
+        FloatType, described_as("In which the targets of a regression were held.")
+    ] = "float64"
 
 
 class Ensemble(Declared, frozen=True):
     """How the outputs of the trees are added up, as in boosting."""
 
-    objective: Annotated[str, says("The loss, as the library calls it.")]
+    objective: Annotated[str, described_as("The loss, as the library calls it.")]
     base_scores: Annotated[
-        tuple[Moderate, ...], says("What each output is before the first tree.", min_length=1)
+        tuple[Moderate, ...],
+        described_as("What each output is before the first tree.", min_length=1),
     ]
     learning_rate: Annotated[
-        Moderate | None, says("By which the values of each tree were multiplied.")
+        Moderate | None, described_as("By which the values of each tree were multiplied.")
     ] = None
     fitting: Fitting | None = None
 
@@ -69,7 +74,7 @@ class HeldBack(Declared, frozen=True):
     """How other rows were kept from all trees, to stop early, by scikit-learn's rule."""
 
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    share: Annotated[float, says("Of all rows, below 1; else their number.", gt=0, lt=1e8)]
+    share: Annotated[float, described_as("Of all rows, below 1; else their number.", gt=0, lt=1e8)]
     by_class: bool
 
 
@@ -89,17 +94,21 @@ class Subsample(Declared, frozen=True, tag_field="kind", tag="subsample"):
     n_draws: Whole | None = None
     tree_seeds: tuple[Whole | None, ...] = ()
     forest_seed: Whole | None = None
-    rule: Annotated[str, says("How a seed becomes draws.")] = ""
+    rule: Annotated[str, described_as("How a seed becomes draws.")] = ""
     columns_drawn: Annotated[
         Whole | None,
-        says("Columns that each tree drew before its rows, from the same seed."),
+        described_as("Columns that each tree drew before its rows, from the same seed."),
     ] = None
-    columns_replaced: Annotated[bool, says("Whether it drew them with replacement.")] = False
+    columns_replaced: Annotated[bool, described_as("Whether it drew them with replacement.")] = (
+        False
+    )
     rows_between: Annotated[
         tuple[Whole, Whole] | None,
-        says("Least and greatest number of training rows that fit n_draws."),
+        described_as("Least and greatest number of training rows that fit n_draws."),
     ] = None
-    hidden: Annotated[str, says("Why the draws do not follow from a seed; empty if they do.")] = ""
+    hidden: Annotated[
+        str, described_as("Why the draws do not follow from a seed; empty if they do.")
+    ] = ""
 
 
 class Bootstrap(Subsample, frozen=True, tag="bootstrap"):
@@ -107,7 +116,7 @@ class Bootstrap(Subsample, frozen=True, tag="bootstrap"):
 
     row_weights: Annotated[
         tuple[Annotated[float, Meta(ge=0, le=1.7976931348623157e308)], ...] | None,
-        says("Weight of each training row in the draw; null: all equal."),
+        described_as("Weight of each training row in the draw; null: all equal."),
     ] = None
 
 
@@ -147,7 +156,9 @@ class LabelNoise(Declared, frozen=True, tag_field="law", tag="label"):
     rule: Literal["majority", "permute-and-flip", "exponential", "present"]
     scale: Annotated[
         float,
-        says("Weight of one row in the exponent; 1e-9 or more, except for majority.", ge=0, le=1e9),
+        described_as(
+            "Weight of one row in the exponent; 1e-9 or more, except for majority.", ge=0, le=1e9
+        ),
     ] = 0.0
 
 
@@ -164,31 +175,31 @@ class Tree(Declared, frozen=True):
 
     feature: Annotated[
         list[Index],
-        says("Column that each node tests, from 0; -1 at a leaf.", min_length=1),
+        described_as("Column that each node tests, from 0; -1 at a leaf.", min_length=1),
     ]
     threshold: Annotated[
         list[Number | Literal["inf", "-inf"] | None],
-        says("Left where value <= threshold; null at a leaf, or if there are categories."),
+        described_as("Left where value <= threshold; null at a leaf, or if there are categories."),
     ]
     left: Children
     right: Children
     missing_left: Flags = None
-    strict: Annotated[Flags, says("Where a node asks for value < threshold.")] = None
+    strict: Annotated[Flags, described_as("Where a node asks for value < threshold.")] = None
     categories: Annotated[
         list[Annotated[list[Annotated[int, Meta(ge=0, le=2**31 - 1)]], Meta(min_length=1)] | None]
         | None,
-        says("Left where the value is one of these; ascending."),
+        described_as("Left where the value is one of these; ascending."),
     ] = None
     output: Annotated[
         Annotated[int, Meta(ge=0, le=9_999)] | None,
-        says("The output that the tree adds to; left out: all of them."),
+        described_as("The output that the tree adds to; left out: all of them."),
     ] = None
     counts: list[list[Number]] | None = None
     totals: list[Number] | None = None
     distinct: list[Whole] | None = None
     statistics: Annotated[
         dict[str, list[Number | list[Number] | None]],
-        says("What else nodes hold, by its name; null where a node does not hold it."),
+        described_as("What else nodes hold, by its name; null where a node does not hold it."),
     ] = field(default_factory=dict)
 
 
@@ -200,17 +211,17 @@ class Release(Published, frozen=True, kw_only=True):
 
     format: Literal["treeleak-release"]
     version: Literal[2]
-    origin: Annotated[str, says("Library, its version, and the kind of model.")] = ""
-    columns: Annotated[Names, says("The model's columns, in order.")]
+    origin: Annotated[str, described_as("Library, its version, and the kind of model.")] = ""
+    columns: Annotated[Names, described_as("The model's columns, in order.")]
     classes: Annotated[
-        tuple[Label, ...], says("Class labels, in the order in which the nodes count them.")
+        tuple[Label, ...], described_as("Class labels, in the order in which the nodes count them.")
     ]
     n_rows: Annotated[
-        Whole | None, says("Rows of the training set, null where it is not known.")
+        Whole | None, described_as("Rows of the training set, null where it is not known.")
     ] = None
     counts_are: Annotated[
         Literal["rows", "draws", "weights", "labels", "none"],
-        says(
+        described_as(
             "What counts count, and totals where they can (rows or draws; else rows): training "
             "rows, bootstrap draws, or weights; labels: 1 for the class that a leaf names (or for "
             "each that it holds, under the rule present)."
@@ -220,42 +231,44 @@ class Release(Published, frozen=True, kw_only=True):
     sampling: Sampling
     noise: Annotated[
         Noise | None,
-        says("What was done to the counts of the leaves before they were released."),
+        described_as("What was done to the counts of the leaves before they were released."),
     ] = None
     thresholds_are: Annotated[
         Literal["midpoints", "neighbours", "values", "unknown"],
-        says(
+        described_as(
             "Whether every threshold is the middle between the two nearest values of the rows that "
             "its node saw, or between two neighbouring values of all training rows, or lies right "
             "below a value of a training row."
         ),
     ] = "unknown"
     float_type: Annotated[
-        FloatType, says("The type in which a value is compared with a threshold.")
+        FloatType, described_as("The type in which a value is compared with a threshold.")
     ] = "float64"
     maybe_missing: Annotated[
-        frozenset[str], says("Columns in which the trees saw missing values.")
+        frozenset[str], described_as("Columns in which the trees saw missing values.")
     ] = frozenset()
     one_hot: Annotated[
-        dict[str, Names], says("Groups of 0/1 columns, with one 1 in every row, by name.")
+        dict[str, Names], described_as("Groups of 0/1 columns, with one 1 in every row, by name.")
     ] = field(default_factory=dict)
     levels: Annotated[
         dict[str, Annotated[Names, Meta(min_length=1)]],
-        says("Texts for the codes 0, 1, 2 and so on, by column."),
+        described_as("Texts for the codes 0, 1, 2 and so on, by column."),
     ] = field(default_factory=dict)
     borders: Annotated[
         dict[str, tuple[Number, ...]],
-        says(
+        described_as(
             "Of columns of numbers, borders between values of training rows that the file holds, "
             "ascending, tested or not."
         ),
     ] = field(default_factory=dict)
     ranges: Annotated[
         dict[str, tuple[Number, Number]],
-        says("Of columns of numbers, the least and the greatest value of all training rows."),
+        described_as(
+            "Of columns of numbers, the least and the greatest value of all training rows."
+        ),
     ] = field(default_factory=dict)
     not_covered: Annotated[
-        str | None, says("Why rows cannot be reconstructed from this kind of model.")
+        str | None, described_as("Why rows cannot be reconstructed from this kind of model.")
     ] = None
     notes: Texts = ()
     trees: Annotated[list[Tree], Meta(min_length=1)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
@@ -25,7 +25,7 @@ _MISSING = 0.1
 
 
 @dataclass(frozen=True)
-class Answers(Described):
+class Answers(Serialisable):
     """Predictions of the original and of the hardened file on the same rows."""
 
     rows: int
@@ -49,8 +49,8 @@ class _Voice:
     """Whether it says how many of its rows are of each class."""
 
     def says(self, X: NDArray[Any]) -> FloatArray:
-        own = X if self.columns is None else X[:, self.columns]
-        value = self.values[self.tree.apply(own)]
+        columns = X if self.columns is None else X[:, self.columns]
+        value = self.values[self.tree.apply(columns)]
         if value.shape[1] > 1 and self.shares:
             # Before scikit-learn 1.4 these are sums of weights.
             sums = value.sum(axis=1, keepdims=True)
@@ -163,12 +163,12 @@ def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> Flo
         n_classes = max(n_classes, len(classes))
     out = np.zeros((len(X), n_classes))
     for k, voice in enumerate(voices):
-        said = voice.says(X)
-        own = np.arange(said.shape[1])
-        if said.shape[1] < n_classes and k < len(trees):
+        votes = voice.says(X)
+        places = np.arange(votes.shape[1])
+        if votes.shape[1] < n_classes and k < len(trees):
             # A tree of a bagging that never saw a class numbers the others as the ensemble does.
-            own = np.asarray(trees[k].get("classes_", own), dtype=np.int64)
-        out[:, own] += said
+            places = np.asarray(trees[k].get("classes_", places), dtype=np.int64)
+        out[:, places] += votes
     # In this order, as scikit-learn does: votes may be nearly equal.
     return np.asarray(out / len(voices))
 

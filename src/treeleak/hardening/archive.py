@@ -137,9 +137,9 @@ class Archive:
             if node.get("__loader__") != "ListNode" or not isinstance(items, list):
                 continue
             arrays = {
-                key: parse_npy(self.data[str(own["file"])], str(own["file"]))
-                for key, own in content.items()
-                if isinstance(own, dict) and own.get("type") == "numpy"
+                key: parse_npy(self.data[str(item["file"])], str(item["file"]))
+                for key, item in content.items()
+                if isinstance(item, dict) and item.get("type") == "numpy"
             }
             going = chosen(arrays)
             for k, goes in enumerate(going if len(going) == len(items) else ()):

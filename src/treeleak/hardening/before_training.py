@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
@@ -49,7 +49,7 @@ FEW_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Point(Described):
+class Point(Serialisable):
     """What one setting decides.
 
     Attributes
@@ -70,7 +70,7 @@ class Point(Described):
 
 
 @dataclass(frozen=True)
-class Checked(Described):
+class Checked(Serialisable):
     """What is known of a model before it is trained.
 
     Attributes
@@ -123,20 +123,20 @@ def check(
         if n is not None and n < 1:
             raise BadInput(f"{name}: must be 1 or more, not {n}")
     kind = model if isinstance(model, str) else type(model).__name__
-    own = {} if isinstance(model, str) else dict(model.get_params(deep=False))
-    own |= params or {}
-    for name in _NUMBERS & set(own):
-        value = own[name]
+    settings = {} if isinstance(model, str) else dict(model.get_params(deep=False))
+    settings |= params or {}
+    for name in _NUMBERS & set(settings):
+        value = settings[name]
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if value is not None and not (number and value > 0):
             raise BadInput(f"{name}: must be a number above 0, not {value!r:.40}")
     if kind in _FORESTS or kind in _TREES:
-        points = _of_counts(kind, own, n_rows)
-        figure = _figure(kind, own, n_rows)
+        points = _of_counts(kind, settings, n_rows)
+        figure = _figure(kind, settings, n_rows)
         return Checked(kind, (*points, *_of_columns(n_rows, n_columns)), figure)
-    for prefix, (told, least, default) in _BOOSTED.items():
+    for prefix, (stored_sums, least, default) in _BOOSTED.items():
         if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
-            points = _of_boosted(told, least, default, own)
+            points = _of_boosted(stored_sums, least, default, settings)
             return Checked(kind, (*points, *_of_columns(n_rows, n_columns)))
     raise NotCovered(
         f"{kind}: not a class that treeleak knows. It knows scikit-learn's trees, forests and "
@@ -144,30 +144,30 @@ def check(
     )
 
 
-def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Point]:
+def _of_counts(kind: str, settings: Mapping[str, Any], n_rows: int | None) -> list[Point]:
     points = []
-    draws = own.get("bootstrap", _FORESTS.get(kind, False))
+    draws = settings.get("bootstrap", _FORESTS.get(kind, False))
     if kind in _FORESTS and not draws:
-        says = (
+        risk = (
             "every tree counts every row: with enough trees, no other rows fit the counts. "
             "This setting matters most."
         )
-        points.append(Point("bootstrap=False", True, says, "bootstrap=True, and harden the file"))
+        points.append(Point("bootstrap=False", True, risk, "bootstrap=True, and harden the file"))
     elif kind in _FORESTS:
-        says = (
+        risk = (
             "each tree draws its rows, but the file keeps the seed of each: an attack "
             "repeats the draws, and rebuilds rows in their order"
         )
-        points.append(Point("bootstrap=True", True, says, "treeleak harden removes the seeds"))
+        points.append(Point("bootstrap=True", True, risk, "treeleak harden removes the seeds"))
     least, depth, ends = (
-        own.get("min_samples_leaf", 1),
-        own.get("max_depth"),
-        own.get("max_leaf_nodes"),
+        settings.get("min_samples_leaf", 1),
+        settings.get("max_depth"),
+        settings.get("max_leaf_nodes"),
     )
     rows = least * n_rows if isinstance(least, float) and n_rows else least
     if isinstance(rows, (int, float)) and not (isinstance(least, float) and not n_rows):
         small = rows < SMALL_LEAF
-        says = (
+        risk = (
             f"each leaf holds at least {rows:,.0f} rows"
             if not small
             else (
@@ -175,68 +175,78 @@ def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Po
             )
         )
         change = f"min_samples_leaf={SMALL_LEAF} or more" if small else ""
-        points.append(Point(f"min_samples_leaf={least!r}", small, says, change))
+        points.append(Point(f"min_samples_leaf={least!r}", small, risk, change))
     if depth is None and ends is None:
-        says = (
+        risk = (
             "no setting ends a path before its leaf is pure: trees separate all rows that they can"
         )
-        points.append(Point("max_depth=None", True, says, "max_depth=4, or less"))
+        points.append(Point("max_depth=None", True, risk, "max_depth=4, or less"))
     elif depth is not None and n_rows and n_rows < FEW_ROWS * 2 ** min(depth, 60):
-        says = f"up to {2 ** min(depth, 60):,} leaves for {n_rows:,} rows: few rows for each leaf"
-        points.append(Point(f"max_depth={depth}", True, says, "a smaller depth"))
-    trees = own.get("n_estimators", 100)
+        risk = f"up to {2 ** min(depth, 60):,} leaves for {n_rows:,} rows: few rows for each leaf"
+        points.append(Point(f"max_depth={depth}", True, risk, "a smaller depth"))
+    trees = settings.get("n_estimators", 100)
     if kind in _FORESTS and isinstance(trees, int):
-        says = (
+        risk = (
             f"each of the {trees:,} trees counts these rows again"
             if trees > 10
             else "few trees count these rows"
         )
         change = "n_estimators=10, if accuracy allows" if trees > 10 else ""
-        points.append(Point(f"n_estimators={trees}", trees > 10, says, change))
-    if kind in _FORESTS and draws and isinstance(own.get("random_state"), int):
-        says = (
+        points.append(Point(f"n_estimators={trees}", trees > 10, risk, change))
+    if kind in _FORESTS and draws and isinstance(settings.get("random_state"), int):
+        risk = (
             "a seed that an adversary can guess discloses all draws, even if the file does not "
             "keep it"
         )
         points.append(
-            Point(f"random_state={own['random_state']}", True, says, "a seed of 32 random bits")
+            Point(
+                f"random_state={settings['random_state']}", True, risk, "a seed of 32 random bits"
+            )
         )
     return points
 
 
-def _of_boosted(told: str, least: str, default: int, own: Mapping[str, Any]) -> list[Point]:
-    says = f"its file holds {told}: these are sums over training rows, and attacks solve them"
-    points = [Point("the file itself", True, says, "treeleak harden removes them if it can")]
-    value = default if own.get(least) is None else own[least]
-    given = f"{least}={value!r}"
+def _of_boosted(
+    stored_sums: str, least: str, default: int, settings: Mapping[str, Any]
+) -> list[Point]:
+    risk = (
+        f"its file holds {stored_sums}: these are sums over training rows, and attacks solve them"
+    )
+    points = [Point("the file itself", True, risk, "treeleak harden removes them if it can")]
+    value = default if settings.get(least) is None else settings[least]
+    setting = f"{least}={value!r}"
     if least == "depth":
-        says = "deeper trees have fewer rows in a leaf, down to a single row"
-        return [*points, Point(given, True, says, "a smaller depth")]
+        risk = "deeper trees have fewer rows in a leaf, down to a single row"
+        return [*points, Point(setting, True, risk, "a smaller depth")]
     small = not isinstance(value, (int, float)) or value < SMALL_LEAF
-    says = "sums of small leaves are close to single rows"
-    return [*points, Point(given, small, says, f"a larger {least}" if small else "")]
+    risk = "sums of small leaves are close to single rows"
+    return [*points, Point(setting, small, risk, f"a larger {least}" if small else "")]
 
 
 def _of_columns(n_rows: int | None, n_columns: int | None) -> list[Point]:
     if not n_rows or not n_columns or 2 ** min(n_columns, 60) > n_rows:
         return []
-    says = (
+    risk = (
         f"if all {n_columns} columns hold 0 and 1 only, there are {2**n_columns:,} possible rows, "
         "and many people share one; columns of numbers have far more"
     )
-    return [Point(f"{n_rows:,} rows", False, says)]
+    return [Point(f"{n_rows:,} rows", False, risk)]
 
 
-def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
+def _figure(kind: str, settings: Mapping[str, Any], n_rows: int | None) -> str:
     """Tell the stored runs nearest to these settings: no more rows in a leaf than one."""
-    if own.get("min_samples_leaf", 1) != 1 or own.get("max_leaf_nodes") or "Regress" in kind:
+    if (
+        settings.get("min_samples_leaf", 1) != 1
+        or settings.get("max_leaf_nodes")
+        or "Regress" in kind
+    ):
         return ""
     if kind.startswith("Extra"):
         return ""
     stored = stored_figures()
-    depth = own.get("max_depth")
-    trees = own.get("n_estimators", 100) if kind in _FORESTS else 1
-    draws = own.get("bootstrap", _FORESTS.get(kind, False))
+    depth = settings.get("max_depth")
+    trees = settings.get("n_estimators", 100) if kind in _FORESTS else 1
+    draws = settings.get("bootstrap", _FORESTS.get(kind, False))
     found = [e for e in stored["errors"] if e["bootstrap"] == ("hidden" if draws else "none")]
     found = [e for e in found if (e["depth"] is None) == (depth is None)]
     if not found or not isinstance(trees, int):
@@ -248,10 +258,10 @@ def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
     how = "drawn rows, seeds removed" if draws else "every row in every tree"
     guide = " Your model has other rows: use this as a guide, not as a forecast."
     same = "" if n_rows == stored["n_rows"] else guide
-    said = f"{percent(near['error'], 1)} of the values were wrong"
+    measured = f"{percent(near['error'], 1)} of the values were wrong"
     return (
         f"Nearest stored runs: random forest, {near['n_trees']} trees {deep}, {how}, "
-        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {said}, "
+        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {measured}, "
         f"{percent(near['guess'], 1)} in a baseline.{same}"
     )
 

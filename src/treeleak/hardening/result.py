@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from treeleak.auditing import Audit, Entry
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.described import Described
 from treeleak.auditing.findings.advice import HARDEN
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.core.given import Place
-from treeleak.core.message import Reader
+from treeleak.auditing.serialisable import Serialisable
+from treeleak.core.message import Audience
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.core.types import Place
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.retrain import Retraining
 from treeleak.hardening.step import Step
@@ -24,7 +24,7 @@ AS_IT_WAS = "as it was"
 
 
 @dataclass(frozen=True)
-class Leak(Described):
+class Leak(Serialisable):
     """What an attack made of one state of the file, in a line."""
 
     _said: ClassVar = ("verdict", "status", "measured")
@@ -55,8 +55,8 @@ class Leak(Described):
         rebuilt, m = found.reconstruction, found.measurement
         why = found.mismatch or found.reason("reconstruction") or None
         if why is None and found.verdict == OPEN:
-            said = (f.told(Reader(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
-            why = next(said, None)
+            reasons = (f.told(Audience(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
+            why = next(reasons, None)
         wrong = None if rebuilt is None else rebuilt.expected_error
         return cls(
             verdict=found.verdict,
@@ -82,7 +82,7 @@ class Leak(Described):
 
 
 @dataclass(frozen=True)
-class State(Described):
+class State(Serialisable):
     """The file after a step."""
 
     _said: ClassVar = ("step", "changed", "attacked")
@@ -151,14 +151,14 @@ class Hardened:
     @property
     def advice(self) -> tuple[str, ...]:
         """What each step saved of this very file, where that was measured, and what is left."""
-        told = [s for s in self.states if s.attacked and s.leak.exact_rows is not None]
-        shares = (f"{s.step} {percent(s.leak.exact_rows or 0.0)}" for s in told)
+        attacked = [s for s in self.states if s.attacked and s.leak.exact_rows is not None]
+        shares = (f"{s.step} {percent(s.leak.exact_rows or 0.0)}" for s in attacked)
         saved = (
             "Measured on this file, training rows rebuilt after each step, on every value "
             f"that splits distinguish: {', '.join(shares)}."
         )
         left = (text for text in self.audit.advice if not text.startswith(HARDEN))
-        return (*[saved] * (len(told) > 1), *left)
+        return (*[saved] * (len(attacked) > 1), *left)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the result (formats/hardened.schema.json); no row is in it."""

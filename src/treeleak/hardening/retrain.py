@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.auditing import Audit, audit
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp
-from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Verdict
+from treeleak.core.types import Labels, Place, Rows
+from treeleak.formats.literals import Verdict
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.release import Model, to_release
 from treeleak.schema import Schema
@@ -38,7 +38,7 @@ _INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
-class Alternative(Described):
+class Alternative(Serialisable):
     """One way to train."""
 
     what: str
@@ -89,7 +89,7 @@ class Alternative(Described):
 
 
 @dataclass(frozen=True)
-class Retraining(Described):
+class Retraining(Serialisable):
     """Ways to train the same model.
 
     Attributes
@@ -177,11 +177,11 @@ def retrain(
     for k, way in enumerate(ways):
         if progress is not None:
             progress(Progress(f"training again: {way.what}", k / len(ways)))
-        own = clock.part(clock.left / (len(ways) - k))
+        way_clock = clock.part(clock.left / (len(ways) - k))
         try:
-            if own.stopped:
+            if way_clock.stopped:
                 raise TimeUp(clock.said)
-            with own.enforced():
+            with way_clock.enforced():
                 right = _accuracies(way, table, labels, folds)
                 model = _fitted(way, table, labels)
             base = right if base is None else base
@@ -191,7 +191,7 @@ def retrain(
                 table,
                 labels,
                 schema=schema,
-                time_limit=own,
+                time_limit=way_clock,
                 seed=seed,
                 n_rows=None if way.epsilon is None else len(table),
             )
@@ -206,9 +206,9 @@ def retrain(
                 raise
             open_parts.append(f"differential privacy: {error}")
             break
-        told = _summed_up(way, right, base - right, found, time.perf_counter() - start)
-        done.append(told)
-        if told.why == _INTERRUPTED:
+        summary = _summed_up(way, right, base - right, found, time.perf_counter() - start)
+        done.append(summary)
+        if summary.why == _INTERRUPTED:
             open_parts.append("the rest was not tried: interrupted")
             break
     _, counts = np.unique(labels, return_counts=True)
@@ -300,9 +300,9 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
     if not done:
         return ()
     now, *others = done
-    said = []
+    sentences = []
     if open_ := [a.what for a in done if a.as_a_guess is None or not a.ended]:
-        said.append(
+        sentences.append(
             f"Not recommended, because the attack found no answer in its time: {'; '.join(open_)}. "
             "Give it more (--time-limit)."
         )
@@ -310,12 +310,12 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
     plain = [a for a in others if a.epsilon is None and a.ended and a.as_useful]
     if better := [a for a in plain if (a.as_a_guess or 0.0) > before]:
         best = max(better, key=lambda a: a.as_a_guess or 0.0)
-        said.append(
+        sentences.append(
             f"{best.what.capitalize()}: {_of_values(best)}, {_of_values(now, 'now ')}; the "
             f"accuracy stays ({percent(best.accuracy, 1)}, now {percent(now.accuracy, 1)})."
         )
     else:
-        said.append(
+        sentences.append(
             "Larger leaves and fewer or shallower trees showed no saving without a loss of "
             "accuracy beyond chance."
         )
@@ -325,18 +325,18 @@ def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
         # The curve is flat within its errors: of those, the smallest budget promises most.
         enough = [a for a in private if a.accuracy >= most - a.lost_se]
         chosen = min(enough, key=lambda a: a.epsilon or 0.0)
-        said.append(
+        sentences.append(
             f"With differential privacy, epsilon {chosen.epsilon:g} is the smallest whose "
             f"accuracy ({percent(chosen.accuracy, 1)}, now {percent(now.accuracy, 1)}) is "
             f"within one standard error of the best one tried; {_of_values(chosen)}. Only "
             "this also bounds unknown attacks."
         )
     if not any(a.ended and (a.as_a_guess or 0.0) >= ENOUGH for a in done):
-        said.append(
+        sentences.append(
             "None of these brings the rebuilt rows close to a random baseline. Do not "
             "release such a model, or give access to its answers only."
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _of_values(way: Alternative, when: str = "") -> str:

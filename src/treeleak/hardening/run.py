@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import Audit, audit
-from treeleak.auditing.beginning import fitted_part
 from treeleak.auditing.inventory.other_models import other_models
+from treeleak.auditing.prepare import fitted_part
 from treeleak.core.clock import Clock, Progress
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
-from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.listed import listed
 from treeleak.core.output import write_file
+from treeleak.core.signals import private_folder
+from treeleak.core.types import Labels, Place, Rows
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.hardening.formats import Content, format_of
 from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
@@ -136,8 +136,8 @@ def harden(
         X, y, held_back = fitted_part(release, X, y)
     if n_rows is None:
         n_rows = len(X) if X is not None else None if release is None else release.n_rows
-    for own in chosen:
-        contents.append(own.apply(contents[-1]))
+    for chosen_step in chosen:
+        contents.append(chosen_step.apply(contents[-1]))
     attack = partial(
         audit, X=X, y=y, schema=schema, seed=seed, seed_search=seed_search, n_rows=n_rows
     )
@@ -211,29 +211,29 @@ def _attacked(
             continue
         place = folder / str(k)
         place.write_bytes(content.to_bytes())
-        begun = clock.seconds
+        start = clock.seconds
         _, now = _read_again(source, place, step)
-        to_read = clock.seconds - begun
-        told = None if now is None else release_to_dict(now)
+        to_read = clock.seconds - start
+        document = None if now is None else release_to_dict(now)
         # The last state is audited in any case: the inventory tells what is left.
         last = all(later is content for later in contents[k:])
-        new = leak is None or last or told is None or told != seen
+        new = leak is None or last or document is None or document != seen
         looked = False
         if leak is None or new:
             if last:
                 # Reading it once more comes before its attack.
                 clock.forgive(max(0.0, _LEAST + 2 * to_read - clock.limit + clock.seconds))
-            tell = _counted(progress, step, k, len(steps))
+            report_progress = _counted(progress, step, k, len(steps))
             # What the original file was not trained on is refused, before its attack if it can be.
             held = partial(attack, on_mismatch="report" if k else "raise")
-            own = _in_time(held, source, place, clock, to_come, n_states, tell)
-            if own is not None:
-                if own.reconstruction is not None and own.reconstruction.interrupted:
+            leak_found = _in_time(held, source, place, clock, to_come, n_states, report_progress)
+            if leak_found is not None:
+                if leak_found.reconstruction is not None and leak_found.reconstruction.interrupted:
                     raise KeyboardInterrupt
-                found, looked = own, True
-            leak = Leak.of(own) if own is not None else Leak.unseen(str(clock.said))
+                found, looked = leak_found, True
+            leak = Leak.of(leak_found) if leak_found is not None else Leak.unseen(str(clock.said))
         to_come -= 1
-        seen, read = told, content
+        seen, read = document, content
         states.append(State.after(step, k > 0, looked, leak))
     if found is None:
         raise TimeUp(clock.said)
@@ -339,18 +339,22 @@ def _compared(
     seed: int,
     n_columns: int,
 ) -> Answers:
-    given = rows if rows is not None else X
-    if given is None:
+    table = rows if rows is not None else X
+    if table is None:
         drawn = random_rows(before, n_columns, _RANDOM_ROWS, seed)
         return compare(before, after, drawn, "drawn at random around the thresholds")
     what = "given rows" if rows is not None else "training rows"
     if release is None:
         names = [f"x{i}" for i in range(n_columns)]
-        own = before.get("feature_names_in_")
-        if isinstance(given, pd.DataFrame) and own is not None and len(own) == len(names):
-            given = given[[str(c) for c in own]]
+        input_names = before.get("feature_names_in_")
+        if (
+            isinstance(table, pd.DataFrame)
+            and input_names is not None
+            and len(input_names) == len(names)
+        ):
+            table = table[[str(c) for c in input_names]]
         try:
-            values = np.asarray(given, dtype=float)
+            values = np.asarray(table, dtype=float)
         except ValueError as error:
             # What the error says may quote a value.
             raise BadInput(
@@ -360,5 +364,5 @@ def _compared(
         if values.ndim != 2 or values.shape[1] != len(names):
             raise BadInput(f"{what}: the model's trees read {len(names)} columns")
     else:
-        values = in_model_columns(release, given, what=what)[0].to_numpy()
+        values = in_model_columns(release, table, what=what)[0].to_numpy()
     return compare(before, after, values, what)

@@ -17,7 +17,7 @@ from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import meant
+from treeleak.core.listed import did_you_mean
 from treeleak.hardening.archive import Archive, Place, TreeArrays
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.hardening.unknown import without_unknown
@@ -157,8 +157,8 @@ def _merged(levels: int) -> Callable[[FloatArray], FloatArray]:
         whole = units + shares.shape[1] / 2
         level = shares * whole - 0.5
         done = ((np.abs(level - np.rint(level)) < 1e-9) & (level > -1e-9)).all(axis=1)
-        own = np.where(done[:, None], np.rint(level), _in_units(shares, units))
-        return np.asarray((own + 0.5) / whole)
+        counts = np.where(done[:, None], np.rint(level), _in_units(shares, units))
+        return np.asarray((counts + 0.5) / whole)
 
     return change
 
@@ -253,4 +253,6 @@ def _step(name: str, known: Mapping[str, Step]) -> Step:
             raise BadInput(f"step {name}: say {kind}=N, with N from {least} to {most}")
         return make(int(number))
     names = [*known, *(f"{k}=N" for k in _SIZED), _MAJORITY.name]
-    raise BadInput(f"no step is named {name!r}{meant(name, names)}; there are {', '.join(names)}")
+    raise BadInput(
+        f"no step is named {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}"
+    )

@@ -64,8 +64,8 @@ def _plain_value(node: Node) -> bool:
     """Describe a value as skops does: nothing in its text, class or mark but itself."""
     before = dict(node)
     if node.get("__loader__") == "JsonNode":
-        own = {"content": json.dumps(json.loads(node["content"]))}
-        node |= {**NONE, **own, "__class__": "str" if node.get("__class__") else ""}
+        content = {"content": json.dumps(json.loads(node["content"]))}
+        node |= {**NONE, **content, "__class__": "str" if node.get("__class__") else ""}
     if "__id__" in node and not is_mark(node["__id__"]):
         del node["__id__"]
     return before != node

@@ -78,12 +78,12 @@ def ways_of(kind: type, settings: Mapping[str, Any], seed: int) -> Iterator[Way]
         return Way(what, changed, lambda: kind(**(all_ | {"random_state": seed})))
 
     yield way("as it is")
-    own_leaf = settings.get("min_samples_leaf", 1)
-    larger = [n for n in LEAVES if not isinstance(own_leaf, int) or n > own_leaf]
+    leaf_size = settings.get("min_samples_leaf", 1)
+    larger = [n for n in LEAVES if not isinstance(leaf_size, int) or n > leaf_size]
     for n in larger:
         yield way(f"at least {n} rows in a leaf", min_samples_leaf=n)
-    own_depth = settings.get("max_depth")
-    if own_depth is None or own_depth > SHALLOW:
+    depth = settings.get("max_depth")
+    if depth is None or depth > SHALLOW:
         yield way(f"at most {SHALLOW} tests on a path", max_depth=SHALLOW)
     trees = settings.get("n_estimators")
     if isinstance(trees, int) and trees > FEWER_TREES:

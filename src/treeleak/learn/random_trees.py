@@ -106,12 +106,12 @@ def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, sourc
         at, low, high = here[tested].split(source)
         missing_left = here[tested].missing and bool(source.getrandbits(1))
         node = tree.add(tested, at, parent, side, missing_left)
-        todo.append((depth + 1, node, 1, _settled(here, tested, high)))
-        todo.append((depth + 1, node, 0, _settled(here, tested, low)))
+        todo.append((depth + 1, node, 1, _propagate(here, tested, high)))
+        todo.append((depth + 1, node, 0, _propagate(here, tested, low)))
     return tree.tree(Statistics.counting(ROWS, np.zeros((len(tree), n_classes))))
 
 
-def _settled(columns: Sequence[Column], tested: int, narrowed: Column) -> list[Column]:
+def _propagate(columns: Sequence[Column], tested: int, narrowed: Column) -> list[Column]:
     """What is left of every column once one is narrowed: a one-hot group has but one 1."""
     out = list(columns)
     out[tested] = narrowed

@@ -10,14 +10,14 @@ from scipy.special import betaincinv, ndtri
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval, Rate, newcombe
 
 FALSE_POSITIVES = (0.01, 0.001)
 """Shares of the other people that are taken for members, at which members are counted."""
 
-TOO_FEW = Kind(
+TOO_FEW = MessageTemplate(
     "membership_too_few_control_rows",
     "a share of {share} of false positives needs {needed:number} control rows or more, not "
     "{there:people}",

@@ -16,7 +16,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
 from treeleak.core.sure import MOST_SURE
@@ -40,22 +40,22 @@ from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
 from treeleak.verification.loss_sums import leaves_off
 
-OFF = Kind(
+OFF = MessageTemplate(
     "sums_of_leaves_missed",
     "a second check of these rows misses the sums of {leaves:number} leaves: do not rely on them",
 )
-DISAGREE = Kind(
+DISAGREE = MessageTemplate(
     "chains_disagree",
     "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
     "independent ones): {told}",
 )
-COPIES = Kind(
+COPIES = MessageTemplate(
     "copies_or_weights",
     "the file adds up weights of rows: a row that weighs 2 looks like two. Where no tree "
     "distinguishes rows, one is proved and {copies:number} more are not. Give the number of rows "
     "(n_rows, --n-rows) if none had a weight",
 )
-NOT_SURE = own_words(
+NOT_SURE = static_message(
     "these rows miss some of what the model discloses: how sure each value is does not follow "
     "from them",
     "confidence_not_known",
@@ -105,7 +105,7 @@ class AttackJob:
             return self.done(clock, None)
         without = self.done(clock.part(clock.left / 2), None)
         if without.status in ("unique", "infeasible"):
-            note = own_words(
+            note = static_message(
                 "a population cannot change what the counts alone prove", "no_use_of_population"
             )
             return replace(without, without_population=without, notes=(*without.notes, note))

@@ -21,9 +21,9 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import falling, rounded
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
-from treeleak.core.given import Labels, Place, Rows
-from treeleak.core.message import Kind, message_of
+from treeleak.core.message import MessageTemplate, message_of
 from treeleak.core.private import dataclass
+from treeleak.core.types import Labels, Place, Rows
 from treeleak.reconstruction import versions, written
 from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema
@@ -41,8 +41,8 @@ __all__ = ["INFORMED_VERSION", "InformedGuess", "InformedRequest", "informed"]
 
 INFORMED_VERSION: Literal[1] = 1
 
-DRAWN = Kind("informed_drawn", "The bootstrap samples are known from {origin:foreign}.")
-UNKNOWN_DRAWS = Kind(
+DRAWN = MessageTemplate("informed_drawn", "The bootstrap samples are known from {origin:foreign}.")
+UNKNOWN_DRAWS = MessageTemplate(
     "informed_draws_unknown",
     "treeleak looks for a missing row if every tree saw every row, or if its draws are "
     "known; here the draws are not known: {why:foreign}",

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.release import Release
 from treeleak.release.stated_noise import noise_left
 
-MIDPOINTS = Kind(
+MIDPOINTS = MessageTemplate(
     "midpoints_met",
     "every threshold lies midway between two values of the training set; {met} lie midway "
     "between two values of these rows: {sign}",
 )
-LARGER = Kind(
+LARGER = MessageTemplate(
     "noise_larger_than_stated",
     "the counts differ from the likeliest rows by more than the stated noise ({why}; by chance, "
     "that happens less than once in a million times): it is larger than stated, or the search "

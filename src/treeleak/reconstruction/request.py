@@ -11,7 +11,7 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Kind, message_of, own_words
+from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
@@ -21,7 +21,7 @@ from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.infer_schema import infer_schema, told_by_file, told_of_categories
+from treeleak.release.infer_schema import infer_schema, notes_from_file, notes_on_categories
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Ordinal, Schema
@@ -29,22 +29,22 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 
-TAKEN_AS_HIDDEN = Kind(
+TAKEN_AS_HIDDEN = MessageTemplate(
     "draws_taken_as_hidden", "the attack takes the draws as hidden: {why:foreign}"
 )
-N_ROWS_UNKNOWN = Kind(
+N_ROWS_UNKNOWN = MessageTemplate(
     "number_of_rows_unknown",
     "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",
 )
-NOT_EQUAL = Kind(
+NOT_EQUAL = MessageTemplate(
     "draws_not_equal",
     "the attack assumed that trees draw each row with the same probability, but: {why:foreign}",
 )
-MORE_WEIGHT = own_words("rows of more weight were drawn more often", "rows_of_more_weight")
-NOT_CONFIRMED = own_words(
+MORE_WEIGHT = static_message("rows of more weight were drawn more often", "rows_of_more_weight")
+NOT_CONFIRMED = static_message(
     "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
 )
-NO_SCHEMA = own_words(
+NO_SCHEMA = static_message(
     "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"
 )
 
@@ -72,12 +72,12 @@ def find_draws(
     """Find the draws, if there are any, and say what is in doubt."""
     if release.noise is not None and not release.not_covered:
         if before is not None:
-            raise NotCovered(own_words("an earlier release, where the counts carry noise"))
+            raise NotCovered(static_message("an earlier release, where the counts carry noise"))
         if bootstrap not in ("auto", "none"):
             raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
         return BootstrapState(hidden=True), ()
     if before is not None and before.noise is not None:
-        raise NotCovered(own_words("an earlier release whose counts carry noise"))
+        raise NotCovered(static_message("an earlier release whose counts carry noise"))
     needed = draws_needed(release, bootstrap)
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return BootstrapState(), ()
@@ -112,7 +112,7 @@ def _check_earlier(counted: RowCount) -> None:
     low, high = counted.between
     if not counted.n:
         raise NotCovered(
-            own_words("the release says that there were no training rows: nothing to rebuild")
+            static_message("the release says that there were no training rows: nothing to rebuild")
         )
     if counted.n > _MANY and high > _VAGUE * low:
         raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
@@ -167,7 +167,7 @@ class ReconstructionRequest:
         if schema is None:
             schema = infer_schema(both.trees_of_both)
             whole = both.trees_of_both
-            notes = (*notes, *told_by_file(schema, whole), *told_of_categories(schema, whole))
+            notes = (*notes, *notes_from_file(schema, whole), *notes_on_categories(schema, whole))
             ordinal = (a.name for a in schema.attributes if isinstance(a, Ordinal))
             guessed = frozenset(ordinal) - set(release.ranges)
         else:
@@ -179,12 +179,16 @@ class ReconstructionRequest:
         wider = both.whole.n_features > release.n_features
         if self.known_rows is not None and wider:
             raise NotCovered(
-                own_words("known rows together with an earlier release, unless draws are known")
+                static_message(
+                    "known rows together with an earlier release, unless draws are known"
+                )
             )
         if self.known_columns is not None and self.before is not None and self.found.hidden:
             # Which rows of the table are the earlier ones is not known.
             raise NotCovered(
-                own_words("known columns together with an earlier release whose draws are hidden")
+                static_message(
+                    "known columns together with an earlier release whose draws are hidden"
+                )
             )
         known = KnownTables.of(
             both.whole, both.schema(schema), both.n_rows, self.known_rows,
@@ -194,7 +198,7 @@ class ReconstructionRequest:
         if self.population is not None:
             if wider:
                 raise NotCovered(
-                    own_words(
+                    static_message(
                         "a population together with an earlier release, unless draws are known"
                     )
                 )
@@ -248,7 +252,7 @@ def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
         return known_draws(release, seed_search=seed_search, tick=tick)
     except OutOfTime:
         raise NotCovered(
-            own_words(
+            static_message(
                 "the search for the draws was stopped before it found them; give it more time, or "
                 "fewer seeds"
             )

@@ -15,8 +15,8 @@ from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Incumbent
 from treeleak.core.declared import plain
 from treeleak.core.errors import NotCovered
-from treeleak.core.given import Place
 from treeleak.core.private import dataclass
+from treeleak.core.types import Place
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.expected import share_wrong

@@ -10,9 +10,9 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.given import Place
 from treeleak.core.memory import TooLarge, refused
-from treeleak.core.message import Kind, message_of, own_words
+from treeleak.core.message import MessageTemplate, message_of, static_message
+from treeleak.core.types import Place
 from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
@@ -28,21 +28,21 @@ from treeleak.release.statistics import DRAWS
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
-COUNTS_ALONE = own_words(
+COUNTS_ALONE = static_message(
     "the attack used only the numbers of rows, and no other sums of the loss", "run_counts_alone"
 )
-FROM_STEPS = own_words(
+FROM_STEPS = static_message(
     "the file counts no rows: the attack used the values of its leaves", "run_from_steps"
 )
-ASSUMED = Kind(
+ASSUMED = MessageTemplate(
     "fitting_assumed",
     "these rows explain the values of all leaves, with a learning rate of {rate} and a "
     "regularisation of {l2}, which are not in the file",
 )
-NEITHER = Kind(
+NEITHER = MessageTemplate(
     "neither_counts_nor_sums", "{counts:foreign}; and of the sums in its leaves, {sums:foreign}"
 )
-SHARES = own_words(
+SHARES = static_message(
     "leaf values disclose only shares of rows: their number is the least that makes all of "
     "them whole",
     "run_shares",
@@ -51,7 +51,7 @@ _RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
 """Learning rates that are tried where none is said and the default explains nothing."""
 _FIRST_SHARE = 0.5
 """Share of the time for the default."""
-UNLABELLED = own_words(
+UNLABELLED = static_message(
     "neither the model's counts nor the known parts distinguish classes: rows are rebuilt "
     "without labels",
     "run_unlabelled",
@@ -162,7 +162,7 @@ def reconstruct(
         if space == "input":
             if release.inputs is None:
                 raise NotCovered(
-                    own_words(
+                    static_message(
                         "the file holds no transformers: no columns are known but the model's"
                     )
                 )

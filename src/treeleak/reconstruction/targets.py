@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from treeleak.attacks.targets import Solved, solve
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.core.sure import MOST_SURE
 from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
@@ -37,7 +37,7 @@ _TOLD = 1e-4
 """Width of an interval, as a share of how far means of leaves lie apart, up to which it tells a
 target."""
 
-CONTRADICTED = own_words(
+CONTRADICTED = static_message(
     "the sums of targets in the leaves do not fit the rebuilt rows: some of these rows "
     "are wrong. The answer has only targets that leaves or proved rows disclose",
     "targets_contradicted",

@@ -147,10 +147,14 @@ def _renamed(
     if tree.categories is None:
         return None
     pairs: list[tuple[int, float]] = []
-    for node, own in tree.categories.by_node.items():
+    for node, categories in tree.categories.by_node.items():
         column = int(tree.feature[node])
         new = codes.get(column)
-        values = own.tolist() if new is None else [new[v] for v in own.tolist() if v in new]
+        values = (
+            categories.tolist()
+            if new is None
+            else [new[v] for v in categories.tolist() if v in new]
+        )
         if not values or any(v != int(v) or v < 0 for v in values):
             raise BadSchema(
                 f"column {release.feature_names[column]!r}: the model tests for categories, of "

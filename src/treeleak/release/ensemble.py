@@ -57,10 +57,10 @@ class Fitting:
 
     def l2_at(self, tree: Tree) -> FloatArray:
         """Say what is added to H at each node of a tree; raises BadModel if that makes no sense."""
-        own = tree.statistics.get(L2)
+        statistic = tree.statistics.get(L2)
         out = np.full(tree.n_nodes, self.l2)
-        if own is not None:
-            out[own.held] = own.values[own.held]
+        if statistic is not None:
+            out[statistic.held] = statistic.values[statistic.held]
         if not ((out >= 0) & (out <= MOST_L2)).all():
             raise BadModel(f"leaves fitted with l2 from {out.min():g} to {out.max():g}")
         return out

@@ -14,14 +14,14 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
-from treeleak.release.column_kinds import (
+from treeleak.release.column_types import (
+    at_midpoints,
     from_categories,
     from_ends,
     from_thresholds,
     from_values,
-    halfway,
     hold,
 )
 from treeleak.release.release import Release
@@ -29,27 +29,29 @@ from treeleak.release.rule_list import RuleList
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 
 __all__ = [
+    "binary_if_unused",
     "check_schema",
     "infer_rule_schema",
     "infer_schema",
     "match_levels",
+    "notes_from_file",
     "read_columns",
     "suggest_rule_schema",
     "suggest_schema",
-    "told_by_file",
-    "untested_binary",
 ]
 
-ENDS = Kind(
+ENDS = MessageTemplate(
     "ends_in_the_file",
     "the file holds the least and the greatest value of {columns:number} columns: they end there",
 )
-ANY_OTHER = Kind(
+ANY_OTHER = MessageTemplate(
     "code_of_any_other",
     "{column:column}: {code:value} stands for any category that no tree names",
 )
-TRANSFORMERS = Kind("told_by_transformers", "from the fitted transformers before the model: {told}")
-TAKEN_AS_BINARY = Kind(
+TRANSFORMERS = MessageTemplate(
+    "told_by_transformers", "from the fitted transformers before the model: {told}"
+)
+TAKEN_AS_BINARY = MessageTemplate(
     "taken_as_binary",
     "The model never tests {n:number} columns. treeleak takes them as 0/1, like all columns that "
     "the model tests: {columns:quoted}.",
@@ -168,7 +170,7 @@ def suggest_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> tuple
     """
     schema = infer_rule_schema(rules, X)
     tested = [c.column for rule in rules.rules for c in rule.conditions]
-    return schema, [] if X is not None else untested_binary(schema, tested)
+    return schema, [] if X is not None else binary_if_unused(schema, tested)
 
 
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
@@ -181,14 +183,14 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     Returns
     -------
     schema : Schema
-    remarks : list of str
+    notes : list of str
         What transformers before the model tell; and for each group that was proposed, what it
         rests on.
     """
     values = None if X is None else read_columns(release, X)
     columns, groups = _judge(release, values)
     grouped = {c for group in groups for c in group.columns}
-    remarks: list[str] = []
+    notes: list[str] = []
     for name, members in _by_prefix(a for a in columns.values() if a.name not in grouped):
         group = OneHot(name, members)
         remark = "a guess from the names alone: check that every row has exactly one 1"
@@ -200,27 +202,27 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
             how_many = "at most one 1" if group.at_most_one else "exactly one 1"
             remark = f"a guess: each of the {len(ones)} rows given has {how_many}"
         groups.append(group)
-        remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
+        notes.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    others = [] if values is not None else told_of_categories(schema, release)
-    return schema, [*told_by_file(schema, release), *others, *remarks]
+    others = [] if values is not None else notes_on_categories(schema, release)
+    return schema, [*notes_from_file(schema, release), *others, *notes]
 
 
-def told_by_file(schema: Schema, release: Release) -> list[str]:
+def notes_from_file(schema: Schema, release: Release) -> list[str]:
     """Say which parts of an inferred schema the file tells outright.
 
     Returns a remark on transformers before the model, and one on the ends of columns, or none.
     """
     bounds = {a.name: a.bounds for a in schema.attributes if not isinstance(a, OneHot)}
-    kept = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
-    ends = [ENDS(columns=kept)] if kept else []
-    return [*_told_by_transformers(schema, release), *ends]
+    n_from_ranges = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
+    ends = [ENDS(columns=n_from_ranges)] if n_from_ranges else []
+    return [*_notes_on_transformers(schema, release), *ends]
 
 
-def told_of_categories(schema: Schema, release: Release) -> list[str]:
+def notes_on_categories(schema: Schema, release: Release) -> list[str]:
     """Say which code of a schema that was inferred without rows stands for any other."""
     sets = zip(release.feature_names, release.category_sets, strict=True)
-    coded = {c for c, own in sets if own and c not in release.levels}
+    coded = {c for c, category_sets in sets if category_sets and c not in release.levels}
     return [
         ANY_OTHER(column=a.name, code=f"{a.values[-1]:g}")
         for a in schema.attributes
@@ -228,20 +230,20 @@ def told_of_categories(schema: Schema, release: Release) -> list[str]:
     ]
 
 
-def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
-    told = [] if release.inputs is None else release.inputs.attributes()
-    columns = {a.columns for a in told}
+def _notes_on_transformers(schema: Schema, release: Release) -> list[str]:
+    attributes = [] if release.inputs is None else release.inputs.attributes()
+    columns = {a.columns for a in attributes}
     taken = [a for a in schema.attributes if a.columns in columns]
-    kinds = {
+    counts = {
         "one-hot groups": sum(isinstance(a, OneHot) for a in taken),
         "columns of codes": sum(isinstance(a, Categorical) for a in taken),
         "ranges of numbers": sum(np.isfinite(a.bounds).all() for a in taken if a.kind == "numeric"),
     }
-    found = ", ".join(f"{kind} ({n})" for kind, n in kinds.items() if n)
+    found = ", ".join(f"{kind} ({n})" for kind, n in counts.items() if n)
     return [TRANSFORMERS(told=found)] if found else []
 
 
-def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
+def binary_if_unused(schema: Schema, tested: Iterable[str]) -> list[str]:
     """Say which columns were taken for binary only because those that the model tests are.
 
     ``schema``: inferred from a model alone. ``tested``: columns that the model tests. Returns one
@@ -267,19 +269,19 @@ def _judge(
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
     for column, borders in release.borders.items():
         cuts[column] = np.union1d(cuts[column], borders)
-    halves = {column: halfway(own) for column, own in cuts.items()}
+    halves = {column: at_midpoints(thresholds_of) for column, thresholds_of in cuts.items()}
     tested = [t for t in halves.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
-    said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
+    inputs_by_name = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
     only_0_1 = all(ends == (0, 1) for c, ends in release.ranges.items() if cuts[c].size)
     unused_binary = bool(tested) and only_0_1 and all((t == 0.5).all() for t in tested)
     named = dict(zip(release.feature_names, release.category_sets, strict=True))
     columns: dict[str, Attribute] = {}
-    for column, own in cuts.items():
+    for column, thresholds_of in cuts.items():
         seen = np.zeros(0) if values is None else values[column]
         known = np.unique(seen[~np.isnan(seen)])
         ends = release.ranges.get(column)
-        if ends is not None and not hold(ends, own):
+        if ends is not None and not hold(ends, thresholds_of):
             ends = None
         missing = column in release.maybe_missing or bool(np.isnan(seen).any())
         if column in release.levels:
@@ -288,15 +290,15 @@ def _judge(
             columns[column] = from_categories(column, named[column], known, missing)
         elif known.size:
             known = known if ends is None else np.union1d(known, ends)
-            columns[column] = from_values(column, known, own, missing)
+            columns[column] = from_values(column, known, thresholds_of, missing)
         elif ends is not None:
             columns[column] = from_ends(column, ends, halves[column], missing, unused_binary)
-        elif own.size or not unused_binary:
+        elif thresholds_of.size or not unused_binary:
             columns[column] = from_thresholds(column, halves[column], missing)
         else:
             columns[column] = Binary(column, missing=missing)
-        if (told := said.get(column)) and _agrees(told, own, known):
-            columns[column] = replace(told, missing=missing)
+        if (stated := inputs_by_name.get(column)) and _agrees(stated, thresholds_of, known):
+            columns[column] = replace(stated, missing=missing)
     groups: list[OneHot] = []
     free = {c for c in cuts if c not in release.maybe_missing and c not in release.levels}
     declared = [
@@ -314,11 +316,11 @@ def _judge(
     return columns, groups
 
 
-def _agrees(told: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:
+def _agrees(stated: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:
     """Whether no threshold and no value of a row speaks against what transformers say."""
-    low, high = told.bounds
+    low, high = stated.bounds
     inside = bool(((cuts >= low) & (cuts < high)).all())
-    return inside and bool(told.holds(known[:, None]).all())
+    return inside and bool(stated.holds(known[:, None]).all())
 
 
 def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.adapters.sklearn.without_sizes import RESTORED
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap
 
-TIMES = Kind(
+TIMES = MessageTemplate(
     "least_counts_times",
     "Of {rows:number} training rows, each count is {factor:number} times that least number.",
 )
@@ -36,7 +36,7 @@ def of_rows(release: Release, n_rows: int | None) -> Release:
     trees = []
     for tree in release.trees:
         held = {name: getattr(tree, name) for name in ("counts", "totals")}
-        more = {name: own * factor for name, own in held.items() if own is not None}
+        more = {name: weights * factor for name, weights in held.items() if weights is not None}
         trees.append(tree.with_counts(None, **more))
     notes = (*release.notes, TIMES(rows=n_rows, factor=factor))
     number = None if release.n_rows is None else n_rows

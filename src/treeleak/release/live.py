@@ -188,8 +188,8 @@ def _is_importable(x: types.FunctionType) -> bool:
 def _notes(dtype: np.dtype[Any]) -> list[Any]:
     """What someone wrote beside a type: notes, and titles of fields."""
     fields = (dtype.fields or {}).values()
-    own = [dict(dtype.metadata)] if dtype.metadata else []
-    return own + [n for f in fields for n in (*f[2:], *_notes(f[0]))]
+    metadata = [dict(dtype.metadata)] if dtype.metadata else []
+    return metadata + [n for f in fields for n in (*f[2:], *_notes(f[0]))]
 
 
 def attributes(state: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from scipy.special import gammaln, rel_entr
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.release import Release
@@ -109,7 +109,7 @@ def count_rows(
         )
     if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
         raise NotCovered(
-            own_words(
+            static_message(
                 "labels of leaves do not show how many training rows there were; give their number "
                 "(n_rows, --n-rows)"
             )
@@ -135,7 +135,7 @@ def count_rows(
     between = int(rows[ends[0]]), int(rows[min(ends[1], len(rows) - 1)])
     if between[1] > 0.9 * _MOST:
         raise NotCovered(
-            own_words(
+            static_message(
                 "the numbers of distinct rows do not show how many training rows there were; give "
                 "their number (n_rows, --n-rows)"
             )
@@ -179,7 +179,7 @@ def rows_behind_noise(
     """
     noise = release.noise
     if not isinstance(noise, CountNoise):
-        raise NotCovered(own_words("the release says nothing of noise on its counts"))
+        raise NotCovered(static_message("the release says nothing of noise on its counts"))
     sums, numbers = _noisy_sums(release, reachable)
     reach, step, laws = sum_laws(noise, set(numbers))
     low, high = between
@@ -213,7 +213,7 @@ def check_row_count(
     release: Release,
     n_rows: int,
     reachable: Sequence[BoolArray] | None = None,
-    said: str | None = None,
+    source: str | None = None,
 ) -> None:
     """Hold a number of training rows against what the trees count.
 
@@ -221,23 +221,23 @@ def check_row_count(
     hit as many distinct rows as that many rows make likely: what chance makes less than once in a
     million times is refused.
 
-    ``reachable``: as for :func:`count_rows`. ``said``: where the number comes from, in words.
+    ``reachable``: as for :func:`count_rows`. ``source``: where the number comes from, in words.
     Raises BadInput, saying what the trees count instead.
     """
-    told = said or f"n_rows is {n_rows}"
+    statement = source or f"n_rows is {n_rows}"
     sampling, noise = release.sampling, release.noise
     drawn = isinstance(sampling, Bootstrap)
     if isinstance(sampling, Bootstrap) and (ends := sampling.rows_between) is not None:
         low, high = ends
         if not low <= n_rows <= high:
-            raise BadInput(f"{told}, but the model says that there were {low} to {high} rows")
+            raise BadInput(f"{statement}, but the model says that there were {low} to {high} rows")
     if isinstance(noise, CountNoise):
         number = sampling.n_draws or n_rows if isinstance(sampling, Bootstrap) else n_rows
-        _check_noisy_sums(release, noise, number, reachable, told)
+        _check_noisy_sums(release, noise, number, reachable, statement)
     elif noise is None and release.counts_are in ("rows", "none") and sampling.kind == "all":
-        _check_exact_sums(release, n_rows, told)
+        _check_exact_sums(release, n_rows, statement)
     elif noise is None and drawn and (release.counts_are == "draws" or not release.classes):
-        _check_distinct(release, n_rows, told)
+        _check_distinct(release, n_rows, statement)
 
 
 def _held(release: Release, tree: Tree) -> FloatArray | None:
@@ -245,16 +245,16 @@ def _held(release: Release, tree: Tree) -> FloatArray | None:
     return tree.counts if release.classes else tree.totals
 
 
-def _check_exact_sums(release: Release, n_rows: int, told: str) -> None:
+def _check_exact_sums(release: Release, n_rows: int, statement: str) -> None:
     held = [t.counts if release.counts_are == "rows" else t.totals for t in release.trees]
     totals = {
-        round(float(own[tree.leaves].sum()))
-        for own, tree in zip(held, release.trees, strict=True)
-        if own is not None
+        round(float(totals_of_tree[tree.leaves].sum()))
+        for totals_of_tree, tree in zip(held, release.trees, strict=True)
+        if totals_of_tree is not None
     }
     # Trees that count different numbers contradict each other: the attack says where.
     if len(totals) == 1 and totals != {n_rows}:
-        raise BadInput(f"{told}, but the leaves of tree 0 count {totals.pop()} rows")
+        raise BadInput(f"{statement}, but the leaves of tree 0 count {totals.pop()} rows")
 
 
 def _check_noisy_sums(
@@ -262,7 +262,7 @@ def _check_noisy_sums(
     noise: CountNoise,
     number: int,
     reachable: Sequence[BoolArray] | None,
-    told: str,
+    statement: str,
 ) -> None:
     """Hold a number against the best estimate of it: the mean of all sums, by how sure each is."""
     sums, numbers = (np.array(x, dtype=float) for x in _noisy_sums(release, reachable))
@@ -274,13 +274,13 @@ def _check_noisy_sums(
     if excess_bound(NoiseTable.of(noise), off, groups) < _ONCE_IN_A_MILLION:
         sd = math.sqrt(noise.variance * float(weight**2 @ numbers))
         raise BadInput(
-            f"{told}, but the noisy counts add up to {number + off:,.0f} ± {sd:,.2g}: noise "
+            f"{statement}, but the noisy counts add up to {number + off:,.0f} ± {sd:,.2g}: noise "
             "of the stated law deviates that far less than once in a million times. Either "
             f"{number:,} is not the number, or the noise is not of that law"
         )
 
 
-def _check_distinct(release: Release, n_rows: int, told: str) -> None:
+def _check_distinct(release: Release, n_rows: int, statement: str) -> None:
     """Hold a number against the distinct rows that draws hit.
 
     Whether one row was hit and whether another was are negatively associated, so that Chernoff's
@@ -288,7 +288,7 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
     """
     sampling = release.sampling
     assert isinstance(sampling, Bootstrap)  # noqa: S101
-    alike = sampling.row_weights is None and not sampling.hidden
+    exchangeable = sampling.row_weights is None and not sampling.hidden
     hits, expected, trials = 0, 0.0, 0
     for t, tree in enumerate(release.trees):
         held = _held(release, tree)
@@ -297,11 +297,11 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
         draws = float(held[tree.leaves].sum())
         hit = int(tree.distinct[tree.leaves].sum())
         if hit > n_rows:
-            raise BadInput(f"{told}, but tree {t} drew {hit} distinct rows")
+            raise BadInput(f"{statement}, but tree {t} drew {hit} distinct rows")
         hits += hit
         expected -= n_rows * math.expm1(draws * math.log1p(-1 / n_rows)) if n_rows > 1 else -1
         trials += n_rows
-    if not trials or (hits < expected and not alike):
+    if not trials or (hits < expected and not exchangeable):
         return
     found, usual = hits / trials, min(expected / trials, 1.0)
     # By Hoeffding's inequality trials of different chances bound no worse than their mean.
@@ -309,7 +309,7 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
     if -trials * apart + math.log(2) < _ONCE_IN_A_MILLION:
         n_trees = len(release.trees)
         raise BadInput(
-            f"{told}, but each tree drew {hits / n_trees:,.0f} distinct rows on average; "
+            f"{statement}, but each tree drew {hits / n_trees:,.0f} distinct rows on average; "
             f"from so many rows it would draw {expected / n_trees:,.0f}, and it deviates "
             "that far less than once in a million times"
         )

@@ -15,15 +15,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError, cause
-from treeleak.core.given import Estimator, Place
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
+from treeleak.core.types import Estimator, Place
 from treeleak.release.checked_json import located
-from treeleak.release.foreign import HOW_TO_SAVE, kind_of_bytes, kind_of_folder, kind_of_value
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
+from treeleak.release.unsupported_formats import (
+    HOW_TO_SAVE,
+    kind_of_bytes,
+    kind_of_folder,
+    kind_of_value,
+)
 
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
@@ -32,7 +37,7 @@ AnyReader = TypeVar("AnyReader", bound=Reader)
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class ModelFile:
     """A model file that was read, so that nobody has to read it again."""
 
     file: str
@@ -40,7 +45,7 @@ class Opened:
     content: StoredObject | Release | RuleList
 
     @classmethod
-    def read(cls, path: Place, trust_pickle: bool = False) -> Opened:
+    def read(cls, path: Place, trust_pickle: bool = False) -> ModelFile:
         """Read a file and take its hash; raises BadModel, also if it changed between the two."""
         place = Path(path)
         with located(f"{place}: "):
@@ -61,17 +66,17 @@ def _state(path: Path) -> tuple[int, ...]:
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
-Model = Estimator | Place | Opened | StoredObject | Release | RuleList
+Model = Estimator | Place | ModelFile | StoredObject | Release | RuleList
 """What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 
 HEAD_BYTES = 4096
 _OLDEST, _NEWEST = (1, 1), (1, 9)
 """Versions of scikit-learn whose own files were read in tests."""
-NO_TREES = Kind(
+NO_TREES = MessageTemplate(
     "no_known_trees", "{what:foreign} is not a tree model that treeleak knows{kind:message}"
 )
-WHAT_IT_IS = Kind("what_it_is", "; it is {kind:foreign}")
-NO_KNOWN_TREES = own_words("this is not a tree model that treeleak knows", "no_known_trees")
+WHAT_IT_IS = MessageTemplate("what_it_is", "; it is {kind:foreign}")
+NO_KNOWN_TREES = static_message("this is not a tree model that treeleak knows", "no_known_trees")
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,7 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
     if isinstance(model, (str, os.PathLike)):
         origin = f"{os.fspath(model)}: "
         model = read_model(model, trust_pickle)
-    elif isinstance(model, Opened):
+    elif isinstance(model, ModelFile):
         origin = f"{model.file}: "
         model = model.content
     if isinstance(model, Release):
@@ -224,8 +229,10 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
     if function is None:
         plain = stored.get("value") if stored.type.startswith(("builtins.", "numpy.")) else stored
         kind = kind_of_value(plain, _ADAPTERS.keys())
-        said = NO_TREES(what=f"{origin}{stored.type}", kind=WHAT_IT_IS(kind=kind) if kind else "")
-        raise NotCovered(said.with_instead(NO_KNOWN_TREES))
+        message = NO_TREES(
+            what=f"{origin}{stored.type}", kind=WHAT_IT_IS(kind=kind) if kind else ""
+        )
+        raise NotCovered(message.with_instead(NO_KNOWN_TREES))
     try:
         release = function(stored)
         return release if release.sources else replace(release, sources=(stored,))

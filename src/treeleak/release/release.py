@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
@@ -33,7 +33,7 @@ from treeleak.release.tree import LEAF, Tree
 if TYPE_CHECKING:
     import pandas as pd
 
-NO_COLUMNS = own_words(
+NO_COLUMNS = static_message(
     "the model tests no column, and its file names none: what a row could be is not known",
     "release_no_columns",
 )
@@ -181,8 +181,8 @@ class Release:
                 raise BadModel(f"range of column {column!r:.80}: not two numbers, the least first")
         at_most(MOST_COUNTS, sum(map(len, self.borders.values())), "borders in all columns")
         for column, cuts in self.borders.items():
-            own = np.asarray(cuts, dtype=float)
-            if not (np.isfinite(own).all() and (own[1:] > own[:-1]).all()):
+            values = np.asarray(cuts, dtype=float)
+            if not (np.isfinite(values).all() and (values[1:] > values[:-1]).all()):
                 raise BadModel(f"borders of column {column!r:.80}: not ascending, or not finite")
 
     def _check_statistic(self, entry: NodeStatistic, where: str, noisy: bool) -> None:
@@ -257,8 +257,8 @@ class Release:
         """Forget the classes, and what nodes hold of each."""
         trees = []
         for tree in self.trees:
-            kept = tuple(entry for entry in tree.statistics if not entry.per_class)
-            trees.append(replace(tree, statistics=Statistics(kept)))
+            statistics = tuple(entry for entry in tree.statistics if not entry.per_class)
+            trees.append(replace(tree, statistics=Statistics(statistics)))
         return replace(self, trees=tuple(trees), classes=())
 
     def leaves(self, X: pd.DataFrame | NDArray[Any]) -> IntArray:
@@ -274,10 +274,10 @@ class Release:
         int array, shape (n_rows, n_trees)
             The node number of each row's leaf in each tree.
         """
-        own: Any = X[list(self.feature_names)] if hasattr(X, "columns") else X
+        columns: Any = X[list(self.feature_names)] if hasattr(X, "columns") else X
         # What is too large for the type in which the model compares is infinite to it, too.
         with np.errstate(over="ignore"):
-            rows = np.ascontiguousarray(own, dtype=self.float_type)
+            rows = np.ascontiguousarray(columns, dtype=self.float_type)
         found = np.empty((len(rows), len(self.trees)), dtype=np.int64)
         for t, tree in enumerate(self.trees):
             found[:, t] = tree.apply(rows)
@@ -288,9 +288,9 @@ class Release:
         """The distinct sets of categories for which trees test each column."""
         found: list[dict[bytes, IntArray]] = [{} for _ in self.feature_names]
         for tree in self.trees:
-            for node, own in () if tree.categories is None else tree.categories.by_node.items():
-                found[tree.feature[node]][own.tobytes()] = own
-        return tuple(tuple(own.values()) for own in found)
+            for node, members in () if tree.categories is None else tree.categories.by_node.items():
+                found[tree.feature[node]][members.tobytes()] = members
+        return tuple(tuple(members.values()) for members in found)
 
     @cached_property
     def tested(self) -> frozenset[str]:
@@ -325,13 +325,13 @@ def _check_labels(tree: Tree, where: str, several: bool) -> None:
         return
     named = tree.counts[tree.leaves]
     bad = ((named != 0) & (named != 1)).any(axis=1) | (named.sum(axis=1) < 1)
-    told = "no class"
+    problem = "no class"
     if not several:
         bad |= named.sum(axis=1) > 1
-        told = "not exactly one class"
+        problem = "not exactly one class"
     if bad.any():
         leaf = tree.leaves[bad.argmax()]
-        raise BadModel(f"{where}, node {leaf}: counts name {told}")
+        raise BadModel(f"{where}, node {leaf}: counts name {problem}")
 
 
 def _canonical(label: Any) -> str:

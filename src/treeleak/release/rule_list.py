@@ -91,8 +91,8 @@ class Condition:
     def __str__(self) -> str:
         if self.values is not None:
             listed = ", ".join(f"{v:g}" if isinstance(v, (int, float)) else v for v in self.values)
-            said = f"{self.column} is {'not ' if self.negated else ''}{listed}"
-            return said if len(self.values) == 1 else said.replace(" is ", " is one of ", 1)
+            text = f"{self.column} is {'not ' if self.negated else ''}{listed}"
+            return text if len(self.values) == 1 else text.replace(" is ", " is one of ", 1)
         low = f"{self.above:g} < " if math.isfinite(self.above) else ""
         high = f" <= {self.upto:g}" if math.isfinite(self.upto) else ""
         return f"{'not ' if self.negated else ''}{low}{self.column}{high}"
@@ -167,8 +167,12 @@ class RuleList:
 
         None where nothing is counted.
         """
-        own = [rule.counts for rule in self.rules] if self.covered is None else [self.covered]
-        known = tuple(counts for counts in (*own, self.default.counts) if counts is not None)
+        rule_counts = (
+            [rule.counts for rule in self.rules] if self.covered is None else [self.covered]
+        )
+        known = tuple(
+            counts for counts in (*rule_counts, self.default.counts) if counts is not None
+        )
         return known or None
 
     def apply(self, X: pd.DataFrame) -> IntArray:
@@ -185,8 +189,8 @@ class RuleList:
 
     def predict(self, X: pd.DataFrame) -> NDArray[Any]:
         """What the rules say of each row."""
-        said = [r.prediction for r in (*self.rules, self.default)]
-        return np.array(said)[self.apply(X)]
+        predictions = [r.prediction for r in (*self.rules, self.default)]
+        return np.array(predictions)[self.apply(X)]
 
     def counted(self, X: pd.DataFrame, y: Sequence[Any], at: IntArray | None = None) -> RuleList:
         """The same rules with the counts of these rows; ``at`` is what :meth:`apply` would say."""
@@ -199,8 +203,8 @@ class RuleList:
         counts = np.zeros((len(self.rules) + 1, len(self.classes)), dtype=np.int64)
         np.add.at(counts, (self.apply(X) if at is None else at, labels), 1)
         *rules, default = (
-            replace(rule, counts=tuple(map(int, own)))
-            for rule, own in zip((*self.rules, self.default), counts, strict=True)
+            replace(rule, counts=tuple(map(int, new_counts)))
+            for rule, new_counts in zip((*self.rules, self.default), counts, strict=True)
         )
         return replace(self, rules=tuple(rules), default=default, covered=None, n_rows=len(X))
 
@@ -242,20 +246,20 @@ class RuleList:
                 )
 
     def _check_sums(self) -> None:
-        own = [rule.counts for rule in self.rules]
+        rule_counts = [rule.counts for rule in self.rules]
         if self.covered is not None:
             if self.ordered:
                 raise BadModel(
                     "covered is for a rule set; the rules of a list have their own counts"
                 )
-            if any(counts is not None for counts in own):
+            if any(counts is not None for counts in rule_counts):
                 raise BadModel(
                     "covered is for rules without counts of their own, and some have them"
                 )
             self._check_counts(self.covered, "covered")
-            own = [self.covered]
-        known = [counts for counts in (*own, self.default.counts) if counts is not None]
-        if len(known) not in (0, len(own) + 1):
+            rule_counts = [self.covered]
+        known = [counts for counts in (*rule_counts, self.default.counts) if counts is not None]
+        if len(known) not in (0, len(rule_counts) + 1):
             raise BadModel("some rules have counts and some have none (the default is a rule too)")
         total = sum(map(sum, known))
         if known and self.n_rows not in (None, total):
@@ -280,20 +284,20 @@ def _contradicted(conditions: Iterable[Condition]) -> str | None:
     for condition in conditions:
         of_column.setdefault(condition.column, []).append(condition)
     # One condition alone is met by something, or it would not have been made.
-    for column, own in ((c, several) for c, several in of_column.items() if len(several) > 1):
-        listed = [set(c.values) for c in own if c.values is not None and not c.negated]
-        between = [c for c in own if c.values is None]
-        asked = [c for c in between if not c.negated]
-        low = max((c.above for c in asked), default=-math.inf)
-        high = min((c.upto for c in asked), default=math.inf)
+    for column, tests in ((c, several) for c, several in of_column.items() if len(several) > 1):
+        listed = [set(c.values) for c in tests if c.values is not None and not c.negated]
+        between = [c for c in tests if c.values is None]
+        positive = [c for c in between if not c.negated]
+        low = max((c.above for c in positive), default=-math.inf)
+        high = min((c.upto for c in positive), default=math.inf)
         barred = [c for c in between if c.negated]
         if listed:
             values = set.intersection(*listed)
-            values.difference_update(*(c.values for c in own if c.values and c.negated))
+            values.difference_update(*(c.values for c in tests if c.values and c.negated))
             numbers = [v for v in values if not isinstance(v, str)]
-            if len(numbers) < len(values) and not asked:
+            if len(numbers) < len(values) and not positive:
                 continue
-        elif asked:
+        elif positive:
             # What is left are intervals, closed on the right: each ends here or before what is out.
             numbers = [high, *(c.above for c in barred)]
         else:

@@ -15,12 +15,12 @@ import numpy as np
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.noise.doubt import (
-    Doubt,
+from treeleak.release.noise.goodness_of_fit import (
+    Misfit,
     Scale,
-    doubt_counts,
-    doubt_labels,
-    doubt_noise,
+    count_misfit,
+    label_misfit,
+    noise_misfit,
     scale_of_labels,
     scale_of_noise,
 )
@@ -37,7 +37,7 @@ class NoiseLeft:
 
     compared: bool = False
     """Whether the release tells enough to compare."""
-    doubt: Doubt | None = None
+    doubt: Misfit | None = None
     """Why that is not noise of the stated law."""
     scale: Scale | None = None
     """How large it is."""
@@ -81,8 +81,8 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
     below = tree.counts.copy()
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:
         below[node] = below[tree.left[node]] + below[tree.right[node]]
-    own = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
-    other = own & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
+    counts_of_node = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
+    other = counts_of_node & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
     if other.any():
         raise BadModel(
             f"{where}, node {other.argmax()}: it is not a leaf, and its counts are not the sum of "
@@ -90,11 +90,11 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
         )
 
 
-def doubt_file(release: Release) -> Doubt | None:
+def stated_noise_misfit(release: Release) -> Misfit | None:
     """Doubt the stated noise by the counts alone."""
     if not isinstance(release.noise, CountNoise):
         return None
-    return doubt_counts(release.noise, _leaves(release), release.sampling.kind != "disjoint")
+    return count_misfit(release.noise, _leaves(release), release.sampling.kind != "disjoint")
 
 
 def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> NoiseLeft:
@@ -107,37 +107,46 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
     if noise is None or kind == "unknown" or any(tree.counts is None for tree in release.trees):
         return NoiseLeft()
     held = [_held(tree, release, rows, label) for tree in release.trees]
-    told = _leaves(release)
+    labelled = _leaves(release)
     if isinstance(noise, LabelNoise):
         if label is None or (kind == "bootstrap" and noise.rule != "present"):
             return NoiseLeft()
         # A tree splits the rows that it drew, so no leaf saw none: fewer classes go unseen.
-        doubt = doubt_labels(noise, held, told, alone=kind == "all")
-        return NoiseLeft(True, doubt, scale_of_labels(noise, held, told) if kind == "all" else None)
+        misfit = label_misfit(noise, held, labelled, alone=kind == "all")
+        return NoiseLeft(
+            True, misfit, scale_of_labels(noise, held, labelled) if kind == "all" else None
+        )
     summed = 1
     if label is None:
-        summed, told = release.n_classes, [own.sum(axis=1)[:, None] for own in told]
+        summed, labelled = (
+            release.n_classes,
+            [difference.sum(axis=1)[:, None] for difference in labelled],
+        )
     if kind == "all":
-        off = [own - mine for own, mine in zip(told, held, strict=True)]
-        exact = tuple(t for t, own in enumerate(off) if not own.any())
+        off = [difference - mine for difference, mine in zip(labelled, held, strict=True)]
+        exact = tuple(t for t, difference in enumerate(off) if not difference.any())
         scale = scale_of_noise(noise, off) if summed == 1 else None
-        return NoiseLeft(True, doubt_noise(noise, off, summed=summed), scale, exact)
+        return NoiseLeft(True, noise_misfit(noise, off, summed=summed), scale, exact)
     if isinstance(release.sampling, Bootstrap) and len(rows):
         times = (release.sampling.n_draws or len(rows)) / len(rows)
-        off = [own - times * mine for own, mine in zip(told, held, strict=True)]
-        return NoiseLeft(True, doubt_noise(noise, off, centred=False, summed=summed))
+        off = [difference - times * mine for difference, mine in zip(labelled, held, strict=True)]
+        return NoiseLeft(True, noise_misfit(noise, off, centred=False, summed=summed))
     return NoiseLeft()
 
 
 def equal_trees(release: Release) -> tuple[int, ...]:
     """Find the trees that may have counted the same rows exactly: most of those that agree."""
-    alike: dict[tuple[float, ...], list[int]] = {}
-    for t, own in enumerate(_leaves(release)):
-        if (own >= 0).all() and (own == np.round(own)).all():
-            sums = own.sum(axis=0) if release.sampling.kind == "all" else own.sum(keepdims=True)
-            alike.setdefault(tuple(sums.ravel().tolist()), []).append(t)
+    by_sums: dict[tuple[float, ...], list[int]] = {}
+    for t, leaf_counts in enumerate(_leaves(release)):
+        if (leaf_counts >= 0).all() and (leaf_counts == np.round(leaf_counts)).all():
+            sums = (
+                leaf_counts.sum(axis=0)
+                if release.sampling.kind == "all"
+                else leaf_counts.sum(keepdims=True)
+            )
+            by_sums.setdefault(tuple(sums.ravel().tolist()), []).append(t)
     most: list[int] = []
-    for group in alike.values():
+    for group in by_sums.values():
         most = max(most, group, key=len)
     return tuple(most)
 

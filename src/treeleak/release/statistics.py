@@ -198,12 +198,12 @@ class Statistics:
         that of ``counts``.
         """
         whole = DRAWS if quantity == DRAWS else ROWS
-        given = (
+        items = (
             (quantity, counts, present),
             (whole, totals, None),
             (DISTINCT, distinct, None),
         )
-        return cls(tuple(NodeStatistic(q, v, p) for q, v, p in given if v is not None))
+        return cls(tuple(NodeStatistic(q, v, p) for q, v, p in items if v is not None))
 
     def __iter__(self) -> Iterator[NodeStatistic]:
         return iter(self.entries)

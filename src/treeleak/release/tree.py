@@ -131,7 +131,7 @@ class Tree:
             held["statistics"] = Statistics.counting(ROWS, **views)
         self.__dict__.update(held)
 
-    def with_counts(self, quantity: Quantity | None = None, **given: Any) -> Tree:
+    def with_counts(self, quantity: Quantity | None = None, **changes: Any) -> Tree:
         """Count something else at the nodes.
 
         Parameters
@@ -139,7 +139,7 @@ class Tree:
         quantity : Quantity, optional
             What is counted by class, and together if these are rows or draws; by default what was,
             or else rows.
-        **given : array or None
+        **changes : array or None
             New ``counts``, ``totals`` or ``distinct``; None takes them away. What is not given
             stays, and so do statistics that are no counts.
         """
@@ -151,8 +151,8 @@ class Tree:
         units.setdefault("totals", DRAWS if units["counts"] == DRAWS else ROWS)
         others = [e for e in self.statistics if e not in entries.values()]
         for name, entry in entries.items():
-            if name in given:
-                new = given[name]
+            if name in changes:
+                new = changes[name]
                 entry = None if new is None else NodeStatistic(units.get(name, DISTINCT), new)
             elif entry is not None:
                 entry = replace(entry, quantity=units[name])

@@ -53,17 +53,17 @@ class Grid:
 
     def told(self, nothing: str) -> Grid:
         """The same without columns of figures in which no row says anything."""
-        kept = [
+        with_values = [
             k
             for k in range(len(self.columns))
             if k not in self.numeric or any(row[k] != nothing for row in self.rows)
         ]
         return replace(
             self,
-            columns=tuple(self.columns[k] for k in kept),
-            rows=tuple(tuple(row[k] for k in kept) for row in self.rows),
-            numeric=frozenset(i for i, k in enumerate(kept) if k in self.numeric),
-            code=frozenset(i for i, k in enumerate(kept) if k in self.code),
+            columns=tuple(self.columns[k] for k in with_values),
+            rows=tuple(tuple(row[k] for k in with_values) for row in self.rows),
+            numeric=frozenset(i for i, k in enumerate(with_values) if k in self.numeric),
+            code=frozenset(i for i, k in enumerate(with_values) if k in self.code),
         )
 
 

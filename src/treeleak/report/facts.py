@@ -122,11 +122,11 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         proved = percent(rebuilt["share_proved_rows"])
         yield "Rows proved, on what splits distinguish", proved, every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""
-    if (settled := rebuilt["numbers"].get("settled_rows")) is not None:
+    if (n_proved := rebuilt["numbers"].get("settled_rows")) is not None:
         follows = (
             "the other rows may be in one of several leaves; draws and counts alone prove this"
         )
-        share = percent(settled / max(rebuilt["n_rows"], 1))
+        share = percent(n_proved / max(rebuilt["n_rows"], 1))
         yield "Rows with every leaf proved", share, follows
     if left_open := rebuilt["numbers"].get("rows_left_open"):
         other = "another table meets every count, and differs there"

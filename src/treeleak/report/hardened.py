@@ -11,7 +11,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.percent import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
 from treeleak.report import facts
-from treeleak.report.plainly import Text, plainly
+from treeleak.report.safe_console import Text, safe_console
 from treeleak.report.tables import bullets, part, table
 
 _VERDICTS: dict[str, str] = {
@@ -23,7 +23,7 @@ _ALWAYS = ("These are the tested columns and the splits. The rows decided each s
 
 def render_hardened(result: Hardened, console: Console) -> None:
     """Print what hardening did, step by step, and what is left."""
-    with plainly(console):
+    with safe_console(console):
         console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
         part(console, "What an attack finds after each step", _leaks(result))
         part(console, "What the steps remove", _steps(result))
@@ -46,8 +46,8 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
         else "Error: the attack's own estimate; give the training rows (--train) to measure it.",
         style="dim",
     )
-    for what, said in _remarks(result):
-        yield Text.assemble((what, "bold"), f": {said.rstrip('.')}.")
+    for what, sentence in _notes(result):
+        yield Text.assemble((what, "bold"), f": {sentence.rstrip('.')}.")
 
 
 def _line(state: State, measured: bool) -> list[str | Text]:
@@ -69,7 +69,7 @@ def _line(state: State, measured: bool) -> list[str | Text]:
     return line
 
 
-def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
+def _notes(result: Hardened) -> Iterator[tuple[str, str]]:
     before: Leak | None = None
     for state in result.states:
         leak = state.leak

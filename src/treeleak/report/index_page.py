@@ -10,7 +10,7 @@ from treeleak._version import __version__
 from treeleak.core.percent import percent
 from treeleak.report.blocks import Tone
 from treeleak.report.facts import NONE
-from treeleak.report.page import _drawn, _file, _hash, _own
+from treeleak.report.page import _drawn, _file, _hash, _trusted
 from treeleak.report.sections import TONES
 
 COLUMNS = ("Model", "Verdict", "Rows exact", "Rows proved", "Values wrong", "Expected wrong")
@@ -34,8 +34,8 @@ def render_index(entries: Sequence[Mapping[str, Any]], internal: bool) -> str:
         columns=COLUMNS,
         headline=headline(entries),
         internal=internal,
-        style=_own(style),
-        script=_own(script),
+        style=_trusted(style),
+        script=_trusted(script),
         policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
         version=__version__,
     )
@@ -45,9 +45,9 @@ def headline(entries: Sequence[Mapping[str, Any]]) -> str:
     """Count verdicts, in words."""
     counted: dict[str, int] = {}
     for entry in entries:
-        said = entry["verdict"] or FAILED
-        counted[said] = counted.get(said, 0) + 1
-    parts = [f"{n:,} {said.split(' (')[0]}" for said, n in counted.items()]
+        outcome = entry["verdict"] or FAILED
+        counted[outcome] = counted.get(outcome, 0) + 1
+    parts = [f"{n:,} {outcome.split(' (')[0]}" for outcome, n in counted.items()]
     unmet = sum(entry["policy_met"] is False for entry in entries)
     parts += [f"policy not met: {unmet:,}"] if unmet else []
     return f"{len(entries):,} model{'s' * (len(entries) != 1)}: {'; '.join(parts)}."
@@ -58,9 +58,9 @@ def verdict_of(entry: Mapping[str, Any]) -> str:
     if entry["verdict"] is None:
         last = entry["said"].splitlines()[-1:] or [f"exit status {entry['status']}"]
         return f"{FAILED}: {last[0].removeprefix('treeleak: ')}"
-    said: str = entry["verdict"].split(" (")[0]
+    outcome: str = entry["verdict"].split(" (")[0]
     policy = {None: "", True: "; meets the policy", False: "; does not meet the policy"}
-    return said + policy[entry["policy_met"]]
+    return outcome + policy[entry["policy_met"]]
 
 
 def _line(rank: int, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,5 +72,5 @@ def _line(rank: int, entry: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": verdict_of(entry),
         "tone": tone,
         "rank": rank,
-        "figures": [(said, -1 if n is None else n) for said, n in figures],
+        "figures": [(label, -1 if n is None else n) for label, n in figures],
     }

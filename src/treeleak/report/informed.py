@@ -6,7 +6,7 @@ from rich.console import Console
 
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.percent import percent
-from treeleak.report.plainly import Text, plainly
+from treeleak.report.safe_console import Text, safe_console
 from treeleak.report.tables import table
 
 
@@ -30,7 +30,7 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     lines.append(
         ("Bits that the model adds", *(f"{g['bits'].mean():.1f}" for g in groups.values()))
     )
-    with plainly(console):
+    with safe_console(console):
         console.print(
             Text(
                 f"An adversary knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training "

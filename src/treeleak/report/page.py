@@ -16,7 +16,7 @@ from markupsafe import Markup
 from treeleak._version import __version__
 from treeleak.auditing import Audit
 from treeleak.core.plain import plain
-from treeleak.formats.said import Edition
+from treeleak.formats.literals import Edition
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack
 from treeleak.report.sheet import sheet_of
@@ -41,8 +41,8 @@ def render_html(audit: Audit, edition: Edition = "releasable", command: str | No
     return _drawn(
         "page.html",
         sheet=sheet,
-        style=_own(style),
-        script=_own(script),
+        style=_trusted(style),
+        script=_trusted(script),
         policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
         version=__version__,
     )
@@ -53,9 +53,9 @@ def render_piece(audit: Audit) -> str:
     sheet = sheet_of(audit)
     charts = list(_charts(sheet))[:CHARTS]
     # Two audits in one notebook must not share ids.
-    told = json.dumps(asdict(sheet), default=sorted).encode()
-    key = f"treeleak-{hashlib.sha256(told).hexdigest()[:12]}"
-    style = _own(_file("piece.css"))
+    serialised = json.dumps(asdict(sheet), default=sorted).encode()
+    key = f"treeleak-{hashlib.sha256(serialised).hexdigest()[:12]}"
+    style = _trusted(_file("piece.css"))
     return _drawn("piece.html", sheet=sheet, style=style, charts=charts, key=key)
 
 
@@ -101,10 +101,10 @@ def _embedded(data: Any) -> Markup:
     for c in "<>&\u2028\u2029":
         text = text.replace(c, f"\\u{ord(c):04x}")
     # Halves of surrogate pairs cannot be written as UTF-8.
-    return _own(text.encode("utf-8", "backslashreplace").decode())
+    return _trusted(text.encode("utf-8", "backslashreplace").decode())
 
 
-def _own(text: str) -> Markup:
+def _trusted(text: str) -> Markup:
     """Let text of this package, or without any sign of markup, stand as it is."""
     return Markup(text)  # noqa: S704
 

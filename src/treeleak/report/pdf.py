@@ -87,6 +87,8 @@ def print_page(page: str, browser: str) -> bytes:
             raise BadInput(f"{browser}: cannot be started: {error.strerror}") from error
         printed = target.read_bytes() if target.is_file() else b""
         if ended.returncode or not printed.startswith(b"%PDF-"):
-            said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise BadInput(f"{browser}: printed nothing: {said[-1] if said else ended.returncode}")
+            errors = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise BadInput(
+                f"{browser}: printed nothing: {errors[-1] if errors else ended.returncode}"
+            )
         return printed

@@ -107,10 +107,10 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
         ax.hlines(at, np.fmax(guess, usual), right, color=BLUE, linewidth=1.5, alpha=0.6)
         ax.scatter(guess, at, 30, marker="D", c="white", edgecolors=GREY, label="random baseline")
         ax.scatter(usual, at, 90, marker="|", c=GREY, linewidths=2, label="most common value")
-        said, of = "rebuilt rows", "training"
+        label, of = "rebuilt rows", "training"
     else:
-        right, said, of = 1.0 - _floats(lines, "expected"), "as the attack expects", "rebuilt"
-    ax.scatter(right, at, 60, color=BLUE, label=said, zorder=3, clip_on=False)
+        right, label, of = 1.0 - _floats(lines, "expected"), "as the attack expects", "rebuilt"
+    ax.scatter(right, at, 60, color=BLUE, label=label, zorder=3, clip_on=False)
     more = len(found["columns"]) - len(lines) + found["columns_left_out"]
     _named(ax, [c["column"] for c in lines])
     ax.set_title("How often each column is right", loc="left")

@@ -15,19 +15,19 @@ _STATED = (
 )
 
 
-def of_policy(ruled: Doc) -> Iterator[Fact]:
+def of_policy(ruling: Doc) -> Iterator[Fact]:
     """Say what a policy states of attacker, recipient, purpose and review."""
     for key, what in _STATED:
-        if ruled[key]:
-            yield what, ruled[key], ""
+        if ruling[key]:
+            yield what, ruling[key], ""
 
 
 def of_inputs(source: Doc) -> Iterator[Fact]:
     """Name the files that were read, with their hashes."""
-    for what, own in source["inputs"].items():
+    for what, entry in source["inputs"].items():
         withheld = "its SHA-256 is in the internal edition only: it can confirm a guess of the data"
-        sha256 = withheld if own["sha256"] is None else f"SHA-256 {own['sha256']}"
-        yield f"Input: {what.replace('_', ' ')}", own["file"], sha256
+        sha256 = withheld if entry["sha256"] is None else f"SHA-256 {entry['sha256']}"
+        yield f"Input: {what.replace('_', ' ')}", entry["file"], sha256
 
 
 def of_use(source: Doc) -> Iterator[Fact]:
@@ -42,9 +42,9 @@ def frameworks(found: Doc) -> Section:
     """Which figures speak to which question of those who judge anonymity."""
     rows = []
     for question in found["frameworks"]:
-        figures = [_said(f) for f in question["figures"]]
-        told = " ".join(figures) or "No figure of this audit helps to answer it."
-        rows.append((question["source"], question["asks"], told, question["beyond"]))
+        figures = [_sentence(f) for f in question["figures"]]
+        answer = " ".join(figures) or "No figure of this audit helps to answer it."
+        rows.append((question["source"], question["asks"], answer, question["beyond"]))
     columns = ("Framework", "Question, in our words", "Figures", "Also consider")
     about = Prose(
         "This table lists figures of this audit that help to answer each question. It is not legal "
@@ -54,7 +54,7 @@ def frameworks(found: Doc) -> Section:
     return Section.of("frameworks", "For those who judge anonymity", [about, table])
 
 
-def _said(figure: Doc) -> str:
+def _sentence(figure: Doc) -> str:
     what = capital(figure["what"])
     if figure["found"] is None:
         return f"{what}: not assessed ({figure['reason']})."

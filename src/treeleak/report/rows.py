@@ -34,13 +34,13 @@ def most_exposed(audit: Audit) -> Section | None:
         X = X.assign(**{free_name(str(y.name), X): y})
     true = None if audit.truth is None else audit.truth.X
     values, codes, true_codes = _coded(X, true)
-    told = _places(audit, rebuilt, exposure)
+    ordered = _places(audit, rebuilt, exposure)
     leaves: dict[tuple[str, str], int] = {}
     rows: list[Any] = []
     size = sum(len(v) for column in values for v in column)
-    for place, (row, matched, wrong, sure, proved) in enumerate(told):
-        own = exposure.leaves[place] if place < len(exposure.leaves) else ()
-        named = [leaves.setdefault(_named(leaf), len(leaves)) for leaf in own]
+    for place, (row, matched, wrong, sure, proved) in enumerate(ordered):
+        leaves_of_row = exposure.leaves[place] if place < len(exposure.leaves) else ()
+        named = [leaves.setdefault(_named(leaf), len(leaves)) for leaf in leaves_of_row]
         shown, differs = codes[row].tolist(), list[int]()
         if true_codes is not None and matched is not None:
             right = [*true_codes[matched].tolist(), *shown[true_codes.shape[1] :]]
@@ -64,7 +64,7 @@ def most_exposed(audit: Audit) -> Section | None:
         "leaves": list(leaves) or None,
     }
     beside = ", beside the training rows" if true is not None else ""
-    said = [
+    blocks = [
         Prose(
             f"The rebuilt rows{beside}, the most exposed first. Rows are numbered from 1; a "
             "mark shows each wrong value, with the true one after it. The leaves are the "
@@ -72,10 +72,10 @@ def most_exposed(audit: Audit) -> Section | None:
         )
     ]
     if len(rows) < len(X):
-        said.append(Prose(f"The first {len(rows):,} of {len(X):,} rows: the others do not fit in "
+        blocks.append(Prose(f"The first {len(rows):,} of {len(X):,} rows: the others do not fit in "
             "this file. --json --internal has all.", quiet=True))  # fmt: skip
     table = Pages("Rebuilt rows, the most exposed first", data, len(rows))
-    return Section.of("rows", "Most exposed rows", [*said, table])
+    return Section.of("rows", "Most exposed rows", [*blocks, table])
 
 
 def _named(leaf: NearLeaf) -> tuple[str, str]:
@@ -89,14 +89,14 @@ def _coded(
     """Number the values of each column: most of them stand many times."""
     values, mine, others = [], [], []
     for name in X:
-        own, column = X[name], X[name]
+        numbers, column = X[name], X[name]
         if true is not None and name in true:
-            column = pd.concat([own, true[name]], ignore_index=True)
+            column = pd.concat([numbers, true[name]], ignore_index=True)
         codes, found = pd.factorize(column, use_na_sentinel=False)
         values.append([_value(v) for v in found])
-        mine.append(codes[: len(own)])
+        mine.append(codes[: len(numbers)])
         if true is not None and name in true:
-            others.append(codes[len(own) :])
+            others.append(codes[len(numbers) :])
     return values, np.column_stack(mine), np.column_stack(others) if others else None
 
 
@@ -116,7 +116,7 @@ def _places(audit: Audit, rebuilt: Reconstruction, exposure: Exposure) -> list[P
     def whole(number: float) -> int | None:
         return None if pd.isna(number) else int(number)
 
-    told: list[Place] = [
+    ordered: list[Place] = [
         (int(row), whole(matched), whole(wrong), float(sure), bool(proved))
         for row, matched, wrong, sure, proved in table[
             ["row", "matched", "wrong", "sure", "proved"]
@@ -124,7 +124,7 @@ def _places(audit: Audit, rebuilt: Reconstruction, exposure: Exposure) -> list[P
     ]
     proved, n = rebuilt.proved, rebuilt.n_rows
     compared = rebuilt.ordered and audit.truth is not None and len(audit.truth.X) == n
-    for row in sorted({*range(n)} - {row for row, *_ in told}):
+    for row in sorted({*range(n)} - {row for row, *_ in ordered}):
         sure = proved is not None and bool(proved.iloc[row])
-        told.append((row, row if compared else None, None, None, sure))
-    return told
+        ordered.append((row, row if compared else None, None, None, sure))
+    return ordered

@@ -81,33 +81,35 @@ def reasons(found: Doc, part: str) -> list[Block]:
 
 def ruling(found: Doc) -> Section | None:
     """The ruling of the policy, if there is one."""
-    if (ruled := found["ruling"]) is None:
+    if (decision := found["ruling"]) is None:
         return None
-    order = sorted(ruled["checks"], key=lambda c: list(_STATES).index(c["state"]))
+    order = sorted(decision["checks"], key=lambda c: list(_STATES).index(c["state"]))
     table = Grid(
-        f"Checks of the policy “{ruled['policy']}”",
+        f"Checks of the policy “{decision['policy']}”",
         ("Check", "Asked for", "Found", "State"),
         tuple((facts.capital(c["what"]), c["bound"], c["found"], c["state"]) for c in order),
         tones=tuple(_STATES[c["state"]] for c in order),
     )
     closed = Prose("A check without an assessment does not pass.", quiet=True)
-    said, stated = Prose(ruled["headline"]), tuple(record.of_policy(ruled))
-    blocks: list[Block] = [said, *[Facts(stated)] * bool(stated), table, closed]
+    headline, stated = Prose(decision["headline"]), tuple(record.of_policy(decision))
+    blocks: list[Block] = [headline, *[Facts(stated)] * bool(stated), table, closed]
     return Section.of("policy", "The ruling of the policy", blocks)
 
 
 def verdict(found: Doc) -> Section:
     """Why this verdict."""
-    findings, said = found["findings"], found["verdict"]
+    findings, verdict_text = found["findings"], found["verdict"]
     table = Grid(
         "Findings, and the basis of the verdict",
         ("Part", "Finding", "Counts as"),
         tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
     )
-    held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == said)
-    does_not = next(r[2] for r in _VERDICTS if r[0] == said)
-    fixed = Prose(f"The verdict follows from a fixed rule. “{facts.capital(said)}”, because:")
+    held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == verdict_text)
+    does_not = next(r[2] for r in _VERDICTS if r[0] == verdict_text)
+    fixed = Prose(
+        f"The verdict follows from a fixed rule. “{facts.capital(verdict_text)}”, because:"
+    )
     others = Grid(
         "All verdicts",
         ("Verdict", "Says", "Does not say"),
@@ -160,14 +162,18 @@ def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
 
 def counts(found: Doc) -> Section:
     """Small leaves or rules."""
-    told, key = found["counts"], "counts"
-    if told is None:
-        said = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
+    found_counts, key = found["counts"], "counts"
+    if found_counts is None:
+        noise = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
         return Section.of(
-            key, _PARTS[key], [*reasons(found, key), *said, *structure.blocks(found["structure"])]
+            key, _PARTS[key], [*reasons(found, key), *noise, *structure.blocks(found["structure"])]
         )
-    rows = tuple((facts.capital(what), n, share) for what, n, share in facts.of_counts(told))
-    table = Grid(f"Counts of {told['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2}))
+    rows = tuple(
+        (facts.capital(what), n, share) for what, n, share in facts.of_counts(found_counts)
+    )
+    table = Grid(
+        f"Counts of {found_counts['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2})
+    )
     remark = Prose(
         "Output checkers ask for these tables. They do not decide the verdict: a model can leak "
         "without small leaves, and hold small leaves without a leak.",
@@ -176,7 +182,13 @@ def counts(found: Doc) -> Section:
     return Section.of(
         key,
         _PARTS[key],
-        [_of_size(told), table, _by_tree(told), remark, *structure.blocks(found["structure"])],
+        [
+            _of_size(found_counts),
+            table,
+            _by_tree(found_counts),
+            remark,
+            *structure.blocks(found["structure"]),
+        ],
     )
 
 
@@ -208,8 +220,8 @@ def _by_tree(counts: Doc) -> Bars | Prose | None:
     if len(shares) < 2 or counts["of"] != "leaves":
         return None
     if min(shares) > _SHARES[-2][0]:
-        said = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
-        return Prose(said)
+        sentence = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
+        return Prose(sentence)
     if not any(shares):
         return Prose(f"None of the {len(shares):,} trees has a leaf that small.")
     steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
@@ -233,9 +245,9 @@ def uncertainty(found: Doc, of: str) -> Section:
         (("Known", "plain"),),
         tuple(Bar(_part_of_rows(int(q)), (1 - share,)) for q, share in left["quantiles"].items()),
     )
-    told = [(facts.capital(what), n, more) for what, n, more in facts.of_uncertainty(left)]
+    lines = [(facts.capital(what), n, more) for what, n, more in facts.of_uncertainty(left)]
     domains = ("Domains", f"schema {left['schema']}", "")
-    blocks: list[Block] = [Facts((*told, domains))]
+    blocks: list[Block] = [Facts((*lines, domains))]
     if left["quantiles"]:
         blocks.append(spread)
     if found["edition"] == "releasable":
@@ -275,10 +287,10 @@ def not_assessed(found: Doc) -> Section:
     )
     tones = (TONES[OPEN],) * len(rows)
     table = Grid("Not assessed", ("Part", "Why"), tuple(rows), tones=tones)
-    said = Prose(
+    explanation = Prose(
         "A part that was not assessed is inconclusive: it neither shows nor rules out a leak."
     )
-    return Section.of("open", "What was not assessed, and why", [said, table])
+    return Section.of("open", "What was not assessed, and why", [explanation, table])
 
 
 def advice(found: Doc) -> Section:

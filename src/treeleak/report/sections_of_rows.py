@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.percent import percent
@@ -23,8 +23,8 @@ def recovered(found: Doc) -> Section:
     if (rebuilt := found["reconstruction"]) is None:
         return Section.of(key, title, reasons(found, "reconstruction"))
     took = f"{rebuilt['seconds']:.1f} s" + ", interrupted" * rebuilt["interrupted"]
-    said = f"{facts.capital(rebuilt['status'])} ({took}): {rebuilt['meaning']}."
-    blocks: list[Block] = [Prose(said)]
+    summary = f"{facts.capital(rebuilt['status'])} ({took}): {rebuilt['meaning']}."
+    blocks: list[Block] = [Prose(summary)]
     if rebuilt["contradiction"] is not None:
         return Section.of(key, title, [*blocks, Prose(facts.ended(rebuilt["contradiction"]))])
     if draws := facts.of_draws(rebuilt):
@@ -81,13 +81,13 @@ def against_guesses(found: Doc) -> Section:
         tuple(_of_yardstick(y, facts.digits(found)) for y in facts.judged(m)["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     ).told(facts.NONE)  # fmt: skip
-    said = Prose(
+    explanation = Prose(
         "Rows are compared after optimal one-to-one matching. The margin over a baseline is "
         "tested over people.",
         quiet=True,
     )
     left_out = [Prose(text) for text in facts.left_out(facts.judged(m))]
-    blocks = [table, *left_out, *charts, beside, said, *reasons(found, "population")]
+    blocks = [table, *left_out, *charts, beside, explanation, *reasons(found, "population")]
     return Section.of(key, title, blocks)
 
 
@@ -165,8 +165,8 @@ def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
     if (test := judged["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
         leak = found["verdict"] in (LEAK, POSSIBLE)
-        told = "none: the excess is attributable to the model" if leak else ""
-        yield "Other samples as near as the training rows", near, told
+        remark = "none: the excess is attributable to the model" if leak else ""
+        yield "Other samples as near as the training rows", near, remark
 
 
 _MIXED = "a wrong category counts 1, a number its difference over the column's range"
@@ -216,8 +216,8 @@ def _rate(rate: Doc | None) -> str:
     return facts.NONE if rate is None else _between(rate, "share")
 
 
-def _between(told: Doc, key: str = "value") -> str:
-    return f"{percent(told[key])} ({percent(told['low'])} to {percent(told['high'])})"
+def _between(interval: Doc, key: str = "value") -> str:
+    return f"{percent(interval[key])} ({percent(interval['low'])} to {percent(interval['high'])})"
 
 
 def columns(found: Doc) -> Section | None:
@@ -225,15 +225,15 @@ def columns(found: Doc) -> Section | None:
     exposure = found["exposure"]
     if exposure is None or not exposure["columns"]:
         return None
-    told, blocks = exposure["columns"], list[Block]()
+    by_column, blocks = exposure["columns"], list[Block]()
     values: list[tuple[str, tuple[float | None, ...]]]
-    if any(c["right"] is not None for c in told):
-        order = sorted(told, key=lambda c: c["majority"] - (c["right"] or 0))
+    if any(c["right"] is not None for c in by_column):
+        order = sorted(by_column, key=lambda c: c["majority"] - (c["right"] or 0))
         names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("most common value", "plain"))
         values = [(c["column"], (c["right"], c["majority"])) for c in order]
         title = "Values that are right, by column: rebuilt, and always the most common value"
     else:
-        order = sorted(told, key=lambda c: c["expected"] or 0)
+        order = sorted(by_column, key=lambda c: c["expected"] or 0)
         names = (("right, as expected", "plain"),)
         values = [
             (c["column"], (None if c["expected"] is None else 1 - c["expected"],)) for c in order
@@ -266,12 +266,12 @@ def groups(found: Doc) -> Section | None:
     exposure = found["exposure"]
     if exposure is None or not exposure["groups"]:
         return None
-    told = [g for g in exposure["groups"] if g["error"] is not None]
+    with_errors = [g for g in exposure["groups"] if g["error"] is not None]
     names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random baseline", "plain"))
     # No random table may have held a small group of a large table.
     bars = [
         Bar(facts.group_name(g), (1 - g["error"], None if g["guess"] is None else 1 - g["guess"]))
-        for g in told
+        for g in with_errors
     ]
     title = "Accuracy of the values, by group: more is worse"
     left_out = max(len(bars) - MOST_BARS, 0)

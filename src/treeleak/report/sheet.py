@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator
 
 from treeleak.auditing import Audit
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.advice import of_the_audit
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
 from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
-from treeleak.formats.said import Edition
+from treeleak.formats.literals import Edition
 from treeleak.report import facts, membership, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone
@@ -75,10 +75,10 @@ def _answers(found: Doc) -> tuple[Answer, ...]:
 
 
 def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
-    if (ruled := found["ruling"]) is not None:
-        said = "The policy lets it pass." if ruled["passed"] else "Not under this policy."
-        return said, (ruled["headline"],)
-    said = {
+    if (ruling := found["ruling"]) is not None:
+        answer = "The policy lets it pass." if ruling["passed"] else "Not under this policy."
+        return answer, (ruling["headline"],)
+    answer = {
         LEAK: "Not as it is: it discloses training rows.",
         POSSIBLE: "Not yet. First find out whether it discloses single people.",
         NO_LEAK: "Rows came back, but no nearer than baselines: look at what leaks."
@@ -86,38 +86,38 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         else "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "This audit cannot say.",
     }[found["verdict"]]
-    return said, ("No policy given: the accountable person decides.",)
+    return answer, ("No policy given: the accountable person decides.",)
 
 
 def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
-    kinds = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
-    more = [f"The file holds material for attacks: {listed(kinds)}."] if kinds else []
+    materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
+    more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
     if m is not None:
         share, how = facts.came_back(m)
-        said = f"{percent(share)} of the training rows can be rebuilt {how}."
+        answer = f"{percent(share)} of the training rows can be rebuilt {how}."
         if found["verdict"] == NO_LEAK and not facts.severe(found):
-            more.insert(0, said)
-            said = "Nothing beyond what chance or the population explains."
-        return said, (*_beside_the_strongest(m, facts.digits(found)), *more)
+            more.insert(0, answer)
+            answer = "Nothing beyond what chance or the population explains."
+        return answer, (*_beside_the_strongest(m, facts.digits(found)), *more)
     if found["verdict"] == NO_LEAK:
         if facts.severe(found):
             proved = percent(found["exposure"]["recovered"]["proved"])
             more.insert(0, f"{proved} of the rows are proved, but only with others like them.")
         return "The attacks disclosed no single row.", tuple(more)
     if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
-        said = f"{percent(proved)} of the rows are proved by the file alone."
-        return said, tuple(more)
+        answer = f"{percent(proved)} of the rows are proved by the file alone."
+        return answer, tuple(more)
     if rebuilt is not None and rebuilt["n_rows"]:
         wrong = rebuilt["expected_error"]
         sure = "" if wrong is None else f" Its own estimate of the error is {percent(wrong, 1)}."
-        said = f"The attack rebuilt {rebuilt['n_rows']:,} rows.{sure}"
-        return "Not measured: no training rows to compare with.", (said, *more)
+        answer = f"The attack rebuilt {rebuilt['n_rows']:,} rows.{sure}"
+        return "Not measured: no training rows to compare with.", (answer, *more)
     if left is not None and left["dist_g"] is not None:
-        told = percent(1 - left["dist_g"])
-        return f"{told} of the entropy of a row is disclosed, on average.", tuple(more)
+        share_text = percent(1 - left["dist_g"])
+        return f"{share_text} of the entropy of a row is disclosed, on average.", tuple(more)
     return "Not assessed: no rows were rebuilt.", tuple(more)
 
 
@@ -126,12 +126,12 @@ def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
     best = _strongest(m)
     if m["scores"] is None or best is None:
         return ()
-    own, other = read_scores(m["scores"]), read_scores(best["scores"])
+    scores, other = read_scores(m["scores"]), read_scores(best["scores"])
     reader = None if digits else ANYBODY
-    said, beside = in_full(own).told(reader), in_short(other).told(reader)
+    sentence, beside = in_full(scores).told(reader), in_short(other).told(reader)
     if "left_out" in m:
-        said = f"In the columns that trees test: {said[:1].lower()}{said[1:]}"
-    return (f"{said}. In {WORDS[best['name']]}: {beside}.",)
+        sentence = f"In the columns that trees test: {sentence[:1].lower()}{sentence[1:]}"
+    return (f"{sentence}. In {WORDS[best['name']]}: {beside}.",)
 
 
 def _what_helps(found: Doc) -> Answer:
@@ -139,10 +139,12 @@ def _what_helps(found: Doc) -> Answer:
     if len(advice) < 2 and len(found["advice"]) > 1:
         return Answer("What would help?", "Not known yet: the audit is not complete.")
     changes = tuple(_first_words(text) for text in advice)
-    said = "These changes, measured again after each:"
+    introduction = "These changes, measured again after each:"
     if len(changes) == 1:
         return Answer("What would help?", changes[0])
-    return Answer("What would help?", said, ("“What to change” gives the reasons.",), changes[:-1])
+    return Answer(
+        "What would help?", introduction, ("“What to change” gives the reasons.",), changes[:-1]
+    )
 
 
 def _first_words(text: str) -> str:
@@ -163,10 +165,10 @@ def _tiles(found: Doc) -> Iterator[Tile]:
             wrong = percent(rebuilt["expected_error"], 1)
             yield Tile(wrong, "expected error", "the attack's own estimate")
     if found["exposure"] is not None and rebuilt["n_rows"] and not facts.likely(rebuilt):
-        said = "alone or with others like them"
+        detail = "alone or with others like them"
         proved = percent(found["exposure"]["recovered"]["proved"])
         on_what = "of rows proved, on every value that the model's splits distinguish"
-        yield Tile(proved, on_what, said)
+        yield Tile(proved, on_what, detail)
     if left is not None and left["dist_g"] is not None:
         yield Tile(percent(left["dist_g"]), "residual uncertainty of a row", "on average")
     if counts is not None and counts["total"]["leaves"]:

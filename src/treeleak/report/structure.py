@@ -23,54 +23,54 @@ _READ_ON = (
 )
 
 
-def of_structure(told: Doc) -> Iterator[Fact]:
+def of_structure(result: Doc) -> Iterator[Fact]:
     """Say how many numbers were learnt, and how many rows are left for each."""
-    yield "Numbers learnt (tests and leaves)", f"{told['parameters']:,}", ""
-    if (left := told["residual_degrees"]) is not None:
-        fewest = told["fewest_degrees"]
-        said = f"fewer than {fewest}: a risk" if left < fewest else f"at least {fewest}"
-        yield "Residual degrees of freedom (rows minus these)", f"{left:,}", said
+    yield "Numbers learnt (tests and leaves)", f"{result['parameters']:,}", ""
+    if (left := result["residual_degrees"]) is not None:
+        fewest = result["fewest_degrees"]
+        rating = f"fewer than {fewest}: a risk" if left < fewest else f"at least {fewest}"
+        yield "Residual degrees of freedom (rows minus these)", f"{left:,}", rating
 
 
-def heads(told: Doc) -> tuple[str, ...]:
+def heads(result: Doc) -> tuple[str, ...]:
     """Name the columns of :func:`lines`."""
-    few = f"under {told['threshold']}"
+    few = f"under {result['threshold']}"
     return ("Rows grouped by", "groups", "smallest", few, "lack a class", f"{few} of a class")
 
 
-def lines(told: Doc) -> Sequence[tuple[str, ...]]:
+def lines(result: Doc) -> Sequence[tuple[str, ...]]:
     """Say how small the groups of rows are, one line for each way to group them."""
     return [
         (
             _BY[g["by"]],
             f"{g['groups']:,}",
-            f"under {told['threshold']}" if g["smallest"] is None else f"{g['smallest']:,}",
+            f"under {result['threshold']}" if g["smallest"] is None else f"{g['smallest']:,}",
             f"{g['small']:,}",
             _number(g["lack_a_class"]),
             _number(g["few_of_a_class"]),
         )
-        for g in told["groups"]
+        for g in result["groups"]
     ]
 
 
-def remark(told: Doc) -> str:
+def remark(result: Doc) -> str:
     """Say what the groups mean, or why there are none."""
-    if not told["groups"]:
+    if not result["groups"]:
         return NOT_GROUPED
-    of = told["groups"][0]["of"]
+    of = result["groups"][0]["of"]
     grouped = "Counted in the leaves." if of == "counts" else f"Grouped: {of}."
-    return f"{grouped} {_READ_ON}" if len(told["groups"]) > 1 else grouped
+    return f"{grouped} {_READ_ON}" if len(result["groups"]) > 1 else grouped
 
 
-def blocks(told: Doc | None) -> list[Block]:
+def blocks(result: Doc | None) -> list[Block]:
     """Tell the structure on a page."""
-    if told is None:
+    if result is None:
         return []
-    figures = Facts(tuple(of_structure(told)))
-    quiet = Prose(remark(told), quiet=True)
-    if not told["groups"]:
+    figures = Facts(tuple(of_structure(result)))
+    quiet = Prose(remark(result), quiet=True)
+    if not result["groups"]:
         return [figures, quiet]
-    table = Grid(TITLE, heads(told), tuple(lines(told)), frozenset(range(1, 6)))
+    table = Grid(TITLE, heads(result), tuple(lines(result)), frozenset(range(1, 6)))
     return [figures, table, quiet]
 
 

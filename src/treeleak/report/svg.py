@@ -44,7 +44,7 @@ def draw(chart: Chart, key: str) -> Markup:
         '<svg class="chart" role="img" width="100%" height="{h}" '
         'aria-labelledby="{key}-title {key}-desc">'
         '<title id="{key}-title">{title}</title><desc id="{key}-desc">{desc}</desc>{body}</svg>'
-    ).format(h=height, key=key, title=plain(chart.title), desc=plain(_said(chart)), body=body)
+    ).format(h=height, key=key, title=plain(chart.title), desc=plain(_sentence(chart)), body=body)
 
 
 def figures(chart: Chart) -> Grid:
@@ -58,7 +58,7 @@ def figures(chart: Chart) -> Grid:
     return Grid(caption, ("Bar", *names), rows, frozenset(range(1, 1 + len(names))))
 
 
-def _said(chart: Chart) -> str:
+def _sentence(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for those who cannot see it."""
     if isinstance(chart, Stack):
         return f"{chart.of}: " + "; ".join(f"{p.label} {p.said}" for p in chart.parts)
@@ -108,8 +108,8 @@ def _bars(chart: Bars) -> tuple[int, Markup]:
     for bar in _shown(chart):
         lines = _lines(bar.label)
         out += _label(lines, y + 13)
-        said = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
-        out.append(_at_end(said, y + 13))
+        values = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
+        out.append(_at_end(values, y + 13))
         y += LINE + BELOW * (len(lines) - 1)
         for k, (_, tone) in enumerate(chart.series):
             value = bar.values[k]

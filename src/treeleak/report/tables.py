@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from treeleak.report.plainly import Text, escape
+from treeleak.report.safe_console import Text, escape
 
 Cell = str | Text
 

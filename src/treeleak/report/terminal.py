@@ -11,15 +11,15 @@ from rich.panel import Panel
 from rich.table import Table
 
 from treeleak.auditing import Audit, Counts, Ruling
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.formats.said import Edition
+from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc
-from treeleak.report.plainly import Text, escape, plainly
+from treeleak.report.safe_console import Text, escape, safe_console
 from treeleak.report.tables import bullets, figures, part, table
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
@@ -41,57 +41,59 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     small groups. Without it all that is printed is that of the releasable edition.
     """
     edition: Edition = "internal" if include_rows else "releasable"
-    told = audit.document(edition)
+    document = audit.document(edition)
     style = STYLE.get(audit.verdict, "bold")
-    with plainly(console):
-        console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
+    with safe_console(console):
+        console.print(Panel(Text(document["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
-            console.print(_ruling(audit.ruling, told["ruling"], facts.severe(told)))
-        console.print(_source(told["provenance"]), style="dim")
-        for title, body in _parts(audit, told, include_rows):
+            console.print(_ruling(audit.ruling, document["ruling"], facts.severe(document)))
+        console.print(_source(document["provenance"]), style="dim")
+        for title, body in _parts(audit, document, include_rows):
             part(console, title, body)
 
 
-def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
-    inventory = [*_reasons(told, "inventory")] or _inventory(told["inventory"])
+def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
+    inventory = [*_reasons(document, "inventory")] or _inventory(document["inventory"])
     yield "1. What is in the model", inventory
-    yield f"2. Small {audit.of}", _counts(audit, told)
-    if told["structure"] is not None:
-        yield structure.TITLE, _structure(told["structure"])
-    yield "3. Rebuilding the training rows", _reconstruction(audit, told)
-    if told["exposure"] is not None:
-        yield "What was recovered, and about whom", _recovered(told)
-    if told["membership"] is not None or audit.reason("membership"):
-        yield membership.TITLE, _membership(told)
+    yield f"2. Small {audit.of}", _counts(audit, document)
+    if document["structure"] is not None:
+        yield structure.TITLE, _structure(document["structure"])
+    yield "3. Rebuilding the training rows", _reconstruction(audit, document)
+    if document["exposure"] is not None:
+        yield "What was recovered, and about whom", _recovered(document)
+    if document["membership"] is not None or audit.reason("membership"):
+        yield membership.TITLE, _membership(document)
     if audit.uncertainty is not None or audit.reason("uncertainty"):
-        yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, told)
+        yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, document)
     if include_rows and audit.reconstruction is not None:
         yield "Rebuilt rows", [_rows(audit.reconstruction)]
-    if told["notes"]:
-        yield "Notes", bullets(told["notes"])
-    yield "What to change", bullets(told["advice"])
+    if document["notes"]:
+        yield "Notes", bullets(document["notes"])
+    yield "What to change", bullets(document["advice"])
 
 
-def _ruling(ruling: Ruling, told: Doc, severe: bool) -> Panel:
+def _ruling(ruling: Ruling, document: Doc, severe: bool) -> Panel:
     """What the policy asks for, and what was found."""
     lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("", "asked for", "found"):
         lines.add_column(column)
-    for check, shown in zip(ruling.checks, told["checks"], strict=True):
+    for check, shown in zip(ruling.checks, document["checks"], strict=True):
         style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
-        said = f"{shown['found']} ({check.state})"
-        lines.add_row(shown["what"], check.bound, Text(said, style=style))
+        value = f"{shown['found']} ({check.state})"
+        lines.add_row(shown["what"], check.bound, Text(value, style=style))
     style = ("bold" if severe else "bold green") if ruling.passed else "bold red"
-    stated = [Text(f"{what}: {said}", style="dim") for what, said, _ in record.of_policy(told)]
+    stated = [
+        Text(f"{what}: {value}", style="dim") for what, value, _ in record.of_policy(document)
+    ]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)
 
 
-def _source(told: Doc) -> Group:
-    lines = [told["origin"] or "model of unknown origin"]
-    if told["file"] is not None:
-        lines.insert(0, f"{told['file']} (sha256 {(told['sha256'] or '')[:16]})")
-    lines += [f"{what}: {said}" for what, said, _ in record.of_use(told)]
+def _source(provenance: Doc) -> Group:
+    lines = [provenance["origin"] or "model of unknown origin"]
+    if provenance["file"] is not None:
+        lines.insert(0, f"{provenance['file']} (sha256 {(provenance['sha256'] or '')[:16]})")
+    lines += [f"{what}: {value}" for what, value, _ in record.of_use(provenance)]
     return Group(*(Text(line, overflow="fold") for line in lines))
 
 
@@ -122,25 +124,25 @@ def _indented(rows: Any) -> Iterator[tuple[str, ...]]:
         yield ("  " * what[:1].islower() + what, *rest)
 
 
-def _counts(audit: Audit, told: Doc) -> Iterator[RenderableType]:
+def _counts(audit: Audit, document: Doc) -> Iterator[RenderableType]:
     if audit.counts is None:
-        yield from _reasons(told, "counts")
+        yield from _reasons(document, "counts")
     if audit.budget is not None:
         yield Text(str(audit.budget))
     if audit.counts is None:
         return
     if audit.budget is not None:
         yield Text()
-    yield figures(_indented(facts.of_counts(told["counts"])))
+    yield figures(_indented(facts.of_counts(document["counts"])))
     if audit.counts.of == "leaves" and len(audit.counts.trees) > 1:
         yield Text(_worst(audit.counts), style="dim")
 
 
-def _structure(told: Doc) -> Iterator[RenderableType]:
-    yield figures(structure.of_structure(told))
-    if told["groups"]:
-        yield table(structure.heads(told), structure.lines(told), widest=10)
-    yield Text(structure.remark(told), style="dim")
+def _structure(result: Doc) -> Iterator[RenderableType]:
+    yield figures(structure.of_structure(result))
+    if result["groups"]:
+        yield table(structure.heads(result), structure.lines(result), widest=10)
+    yield Text(structure.remark(result), style="dim")
 
 
 def _worst(counts: Counts) -> str:
@@ -155,10 +157,10 @@ def _worst(counts: Counts) -> str:
 # ------------------------------------------------------------------------------ reconstruction
 
 
-def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
+def _reconstruction(audit: Audit, document: Doc) -> Iterator[RenderableType]:
     rebuilt, m = audit.reconstruction, audit.measurement
     if rebuilt is None:
-        yield from _reasons(told, "reconstruction")
+        yield from _reasons(document, "reconstruction")
         return
     # The figures of the owner: how many columns no tree tests names none of them.
     found = rebuilt.to_dict()
@@ -173,46 +175,46 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if rebuilt.row_count is not None:
         yield Text(f"Training set: {rebuilt.row_count}.")
     if rebuilt.contradiction is not None:
-        yield Text(told["reconstruction"]["contradiction"])
+        yield Text(document["reconstruction"]["contradiction"])
     elif rebuilt.n_rows:
-        own = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
+        figures_shown = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
         if rebuilt.in_earlier is not None:
             seen = int(rebuilt.in_earlier.sum())
-            own.append(("Rows that the earlier model saw, too", f"{seen:,}"))
+            figures_shown.append(("Rows that the earlier model saw, too", f"{seen:,}"))
         if (y := rebuilt.outcomes) is not None and not rebuilt.labelled:
-            own.append(("Targets that leaves disclose", percent(y.notna().mean())))
+            figures_shown.append(("Targets that leaves disclose", percent(y.notna().mean())))
         if rebuilt.misfit:
-            own.append((f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"))
-        yield figures(own)
+            figures_shown.append((f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"))
+        yield figures(figures_shown)
     if m is not None:
         yield Text()
-        yield _measurement(told, rebuilt)
-    yield from _reasons(told, "measurement" if m is None else "population")
+        yield _measurement(document, rebuilt)
+    yield from _reasons(document, "measurement" if m is None else "population")
     if audit.variants:
         yield Text()
-        yield _compared(told)
+        yield _compared(document)
 
 
-def _compared(told: Doc) -> Table:
+def _compared(document: Doc) -> Table:
     """What was used, side by side."""
-    all_ = [(told["reconstruction"]["expected_error"], told["measurement"])]
-    all_ += [(v["expected_error"], v["measurement"]) for v in told["variants"]]
+    all_ = [(document["reconstruction"]["expected_error"], document["measurement"])]
+    all_ += [(v["expected_error"], v["measurement"]) for v in document["variants"]]
     lines = [("Expected error", *(facts.share(error, 1) for error, _ in all_))]
     if any(m is not None for _, m in all_):
-        digits = facts.digits(told)
+        digits = facts.digits(document)
         exact = (facts.share(None if m is None else m["exact_rows"]) for _, m in all_)
         wrong = (facts.share(None if m is None else m["error"], digits) for _, m in all_)
         lines += [("Training rows rebuilt exactly", *exact), ("Reconstruction error", *wrong)]
-    heads = ("With less evidence", "all of it", *(v["what"] for v in told["variants"]))
+    heads = ("With less evidence", "all of it", *(v["what"] for v in document["variants"]))
     return table(heads, lines, wraps=False, widest=14)
 
 
-def _measurement(told: Doc, rebuilt: Reconstruction) -> Group:
-    m, digits = told["measurement"], facts.digits(told)
+def _measurement(document: Doc, rebuilt: Reconstruction) -> Group:
+    m, digits = document["measurement"], facts.digits(document)
     same = ": verified, the same as the model's"
     same *= not (rebuilt.draws_hidden or rebuilt.behind_noise)
-    given = ", of what was not given" * bool(rebuilt.given.any())
-    head = Text(f"Against the training rows{given} ({m['compared']}{same})")
+    except_provided = ", of what was not given" * bool(rebuilt.given.any())
+    head = Text(f"Against the training rows{except_provided} ({m['compared']}{same})")
     rows = _indented(_of_measured(m, rebuilt, digits))
     judged = facts.judged(m)
     left_out = [Text(t) for t in facts.left_out(judged)]
@@ -240,13 +242,13 @@ def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple
 
 def _yardsticks(m: Doc, digits: int) -> Table:
     """The rebuilt rows beside what they were held against, categories and numbers apart."""
-    own = m["scores"] or {"categories": None, "numbers": None}
-    numbers = own["numbers"] is not None
+    scored = m["scores"] or {"categories": None, "numbers": None}
+    numbers = scored["numbers"] is not None
     # Where neither is told apart, the error of both together is.
-    wrong = "error" if own["categories"] is None and not numbers else "categories"
-    kinds = [] if wrong == "categories" and own[wrong] is None else ["error"]
+    wrong = "error" if scored["categories"] is None and not numbers else "categories"
+    heads = [] if wrong == "categories" and scored[wrong] is None else ["error"]
     if numbers:
-        kinds = ["categories wrong"] * len(kinds) + ["numbers off (sd)", "exact", "within 1%"]
+        heads = ["categories wrong"] * len(heads) + ["numbers off (sd)", "exact", "within 1%"]
 
     def line(what: str, scores: Doc, chance: str) -> tuple[str, ...]:
         cells = [] if scores[wrong] is None else [percent(scores[wrong], digits)]
@@ -254,12 +256,12 @@ def _yardsticks(m: Doc, digits: int) -> Table:
             cells += [f"{n['off']:.2f}", *(percent(n[k], digits) for k in ("exact", "near"))]
         return (what, *cells, chance)
 
-    lines = [] if m["scores"] is None else [line("the rebuilt rows", own, "")]
-    if own["categories"] is not None and m.get("error_in_order") is not None:
-        blank = [""] * len(kinds)
+    lines = [] if m["scores"] is None else [line("the rebuilt rows", scored, "")]
+    if scored["categories"] is not None and m.get("error_in_order") is not None:
+        blank = [""] * len(heads)
         lines.append(("  row by row, in place", percent(m["error_in_order"], digits), *blank))
     lines += [line(WORDS[y["name"]], y["scores"], by_chance(y["nearer"])) for y in m["yardsticks"]]
-    return table(("How far off", *kinds, "by chance"), lines, widest=10)
+    return table(("How far off", *heads, "by chance"), lines, widest=10)
 
 
 def _against_others(test: Doc, digits: int) -> Iterator[tuple[str, str]]:
@@ -278,9 +280,9 @@ def _against_others(test: Doc, digits: int) -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------------------------- exposure
 
 
-def _recovered(told: Doc) -> Iterator[RenderableType]:
+def _recovered(document: Doc) -> Iterator[RenderableType]:
     """Say what was recovered, as the edition has it."""
-    exposed, risks = told["exposure"], told["article29"]
+    exposed, risks = document["exposure"], document["article29"]
     rows = exposed["recovered"]
     yield figures(
         (
@@ -304,22 +306,22 @@ def _recovered(told: Doc) -> Iterator[RenderableType]:
         yield Text()
         yield table(
             ("Groups of training rows", "rows", "exact", "error", "random baseline"),
-            (_of_group(g, facts.digits(told)) for g in exposed["groups"]),
+            (_of_group(g, facts.digits(document)) for g in exposed["groups"]),
         )
     if risks is not None and (tried := [_of_risk(*risk) for risk in facts.risks(risks)]):
         heads = ("success", "baseline", "control", "risk", "(95 %)")
         yield Text()
         yield table(("Risks (Article 29)", *heads), tried)
-    yield from _reasons(told, "exposure")
-    yield from _reasons(told, "inference")
+    yield from _reasons(document, "exposure")
+    yield from _reasons(document, "inference")
 
 
-def _membership(told: Doc) -> Iterator[RenderableType]:
-    if (own := told["membership"]) is None:
-        yield from _reasons(told, "membership")
+def _membership(document: Doc) -> Iterator[RenderableType]:
+    if (result := document["membership"]) is None:
+        yield from _reasons(document, "membership")
         return
-    yield figures((what, found) for what, found, _ in membership.of_membership(own))
-    yield Text(membership.remark(own), style="dim")
+    yield figures((what, found) for what, found, _ in membership.of_membership(result))
+    yield Text(membership.remark(result), style="dim")
 
 
 def _of_group(group: Doc, digits: int) -> tuple[str, ...]:
@@ -328,9 +330,9 @@ def _of_group(group: Doc, digits: int) -> tuple[str, ...]:
     return facts.group_name(group), rows, facts.share(group["exact"]), wrong, guess
 
 
-def _of_risk(what: str, told: Doc) -> tuple[str, ...]:
-    rates = (None if told[k] is None else told[k]["share"] for k in _RATES)
-    risk = told["risk"]
+def _of_risk(what: str, result: Doc) -> tuple[str, ...]:
+    rates = (None if result[k] is None else result[k]["share"] for k in _RATES)
+    risk = result["risk"]
     between = f"{percent(risk['low'])} to {percent(risk['high'])}"
     return (what, *map(facts.share, rates), percent(risk["value"]), between)
 
@@ -341,10 +343,10 @@ _RATES = ("success", "baseline", "control")
 # ------------------------------------------------------------------------------- uncertainty
 
 
-def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
-    left, shown = audit.uncertainty, told["uncertainty"]
+def _uncertainty(audit: Audit, document: Doc) -> Iterator[RenderableType]:
+    left, shown = audit.uncertainty, document["uncertainty"]
     if left is None or left.dist_g is None:
-        yield from _reasons(told, "uncertainty")
+        yield from _reasons(document, "uncertainty")
         return
     yield Text(left.in_full if shown["exposed"] else left.average)
     yield figures(_indented(facts.of_uncertainty(shown)))
@@ -368,11 +370,11 @@ def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield Text(note, style="dim")
 
 
-def _reasons(told: Doc, name: str) -> Iterator[RenderableType]:
-    for open_ in told["not_assessed"]:
+def _reasons(document: Doc, name: str) -> Iterator[RenderableType]:
+    for open_ in document["not_assessed"]:
         if open_["part"] == name:
-            said = f"Not assessed{_AGAINST.get(name, '')}"
-            yield Text.assemble((said, "yellow"), f": {facts.ended(open_['reason'])}")
+            label = f"Not assessed{_AGAINST.get(name, '')}"
+            yield Text.assemble((label, "yellow"), f": {facts.ended(open_['reason'])}")
 
 
 def _number(value: float) -> str:
@@ -391,6 +393,6 @@ def _rows(rebuilt: Reconstruction) -> RenderableType:
     for column in rebuilt.X:
         lines.add_row(escape(str(column)), *(f"{v:g}" for v in rebuilt.X[column].head(n)))
     if (y := rebuilt.outcomes) is not None:
-        said = y.head(n).map(str) if rebuilt.labelled else y.head(n).map(_number)
-        lines.add_row(str(y.name), *map(escape, said), style="bold")
+        targets = y.head(n).map(str) if rebuilt.labelled else y.head(n).map(_number)
+        lines.add_row(str(y.name), *map(escape, targets), style="bold")
     return Group(lines, Text(f"{n:,} of {rebuilt.n_rows:,} rows", style="dim"))

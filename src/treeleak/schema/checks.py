@@ -35,9 +35,9 @@ def labels_of(value: Any, what: str) -> tuple[str, ...]:
 
 def _different(value: Any, what: str, one: str, text: str) -> tuple[str, ...]:
     texts = list_of(value, f"{what}: {one}s")
-    for own in texts:
-        if not isinstance(own, str):
-            raise BadSchema(f"{what}: {text} must be text, not {own!r:.80}")
+    for entry in texts:
+        if not isinstance(entry, str):
+            raise BadSchema(f"{what}: {text} must be text, not {entry!r:.80}")
     if len(set(texts)) != len(texts):
         raise BadSchema(f"{what}: a {one} appears twice")
     return texts

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from treeleak.core.declared import kinds, written
+from treeleak.core.declared import to_builtins, union_members
 from treeleak.formats import schema as declared
 
 _DECLARED: dict[str, type[Struct]] = {
-    str(own.__struct_config__.tag): own
-    for own in (*kinds(declared.Attribute), *kinds(declared.Rule))
+    str(struct.__struct_config__.tag): struct
+    for struct in (*union_members(declared.Attribute), *union_members(declared.Rule))
 }
 
 
@@ -21,4 +21,4 @@ def entry_of(item: Any) -> dict[str, Any]:
     kind = _DECLARED[item.kind]
     fields = {name: getattr(item, name) for name in kind.__struct_fields__}
     left_out = (None, -math.inf, math.inf)
-    return written(kind(**{k: UNSET if v in left_out else v for k, v in fields.items()}))
+    return to_builtins(kind(**{k: UNSET if v in left_out else v for k, v in fields.items()}))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadSchema
-from treeleak.core.listed import meant
+from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
 from treeleak.schema import schema_file
 from treeleak.schema.attributes import Attribute, Binary, OneHot
@@ -111,11 +111,11 @@ class Schema:
         """Every column, grouped by attribute."""
         return tuple(c for a in self.attributes for c in a.columns)
 
-    def within(self, kept: Callable[[Attribute], bool]) -> Schema:
+    def within(self, predicate: Callable[[Attribute], bool]) -> Schema:
         """Keep some attributes, and the rules that name columns of theirs alone."""
-        attributes = [a for a in self.attributes if kept(a)]
-        own = {c for a in attributes for c in a.columns}
-        return Schema(attributes, (r for r in self.rules if own.issuperset(r.columns)))
+        attributes = [a for a in self.attributes if predicate(a)]
+        remaining = {c for a in attributes for c in a.columns}
+        return Schema(attributes, (r for r in self.rules if remaining.issuperset(r.columns)))
 
     def for_model(self, feature_names: Sequence[str]) -> Schema:
         """Check the schema against a model's columns, and return it.
@@ -125,11 +125,11 @@ class Schema:
         BadSchema
             If a column of the schema is not in the model, or the other way round.
         """
-        model, own = set(feature_names), set(self.columns)
+        model, columns = set(feature_names), set(self.columns)
         if unknown := [c for c in self.columns if c not in model]:
-            hint = meant(unknown[0], [c for c in feature_names if c not in own])
+            hint = did_you_mean(unknown[0], [c for c in feature_names if c not in columns])
             raise BadSchema(f"the schema names columns that the model lacks: {unknown[:5]}{hint}")
-        if absent := [c for c in feature_names if c not in own]:
+        if absent := [c for c in feature_names if c not in columns]:
             raise BadSchema(f"the model has columns that the schema lacks: {absent[:5]}")
         return self
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from treeleak.core.declared import Place, in_words, told
+from treeleak.core.declared import Place, in_words, set_fields
 from treeleak.core.declared import read as document
 from treeleak.core.errors import BadSchema, cause
 from treeleak.core.plain import plain
@@ -25,16 +25,16 @@ _VERSION = 1
 MOST_BYTES = 2**22
 """Of a schema file: 4 MiB describe 50,000 columns, and TOML is read at 1 MB in a second."""
 _ATTRIBUTES: dict[str, Any] = {
-    own.kind: own for own in (Binary, Ordinal, Numeric, Categorical, OneHot)
+    attribute.kind: attribute for attribute in (Binary, Ordinal, Numeric, Categorical, OneHot)
 }
-_RULES: dict[str, Any] = {own.kind: own for own in (Implies, Linear, AtMost)}
+_RULES: dict[str, Any] = {rule.kind: rule for rule in (Implies, Linear, AtMost)}
 
 
 def described(attributes: Iterable[Attribute], rules: Iterable[Rule]) -> dict[str, Any]:
     """Describe a schema in plain lists, texts and numbers."""
     out: dict[str, Any] = {"version": _VERSION, "attribute": [a.to_dict() for a in attributes]}
-    rules_told = [rule.to_dict() for rule in rules]
-    return out | ({"rule": rules_told} if rules_told else {})
+    rule_entries = [rule.to_dict() for rule in rules]
+    return out | ({"rule": rule_entries} if rule_entries else {})
 
 
 def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
@@ -52,14 +52,14 @@ def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
         match place:
             case str(table), int(i), *more:
                 entry = data[table][i]
-                own = entry.get("name", entry.get("kind")) if isinstance(entry, Mapping) else i
-                return ": ".join(filter(None, (f"{table} {own!r:.80}", in_words(more))))
+                item = entry.get("name", entry.get("kind")) if isinstance(entry, Mapping) else i
+                return ": ".join(filter(None, (f"{table} {item!r:.80}", in_words(more))))
         return in_words(place)
 
     found = document(declared.Schema, data, BadSchema, in_place)
     return (
-        [_ATTRIBUTES[_kind(own)](**told(own)) for own in found.attribute],
-        [_RULES[_kind(own)](**told(own)) for own in found.rule],
+        [_ATTRIBUTES[_kind(item)](**set_fields(item)) for item in found.attribute],
+        [_RULES[_kind(item)](**set_fields(item)) for item in found.rule],
     )
 
 

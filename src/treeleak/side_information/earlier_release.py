@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.release.release import Release, ThresholdsAre
@@ -51,7 +51,7 @@ def aligned(earlier: Release, later: Release) -> Release:
             raise NotCovered(f"{what} differs between the releases: {pair[0]!r} and {pair[1]!r}")
     if earlier.sampling.kind != later.sampling.kind:
         raise NotCovered(
-            own_words("one of the releases comes from a bootstrap and the other does not")
+            static_message("one of the releases comes from a bootstrap and the other does not")
         )
     if earlier.not_covered:
         raise NotCovered(f"the earlier release: {earlier.not_covered}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.schema import Joint
@@ -59,7 +59,7 @@ class SideInformation:
             isinstance(part.attribute, Joint) for part in geometry.parts
         ):
             raise NotCovered(
-                own_words("this attack sees known parts only where a tree counts them")
+                static_message("this attack sees known parts only where a tree counts them")
             )
 
 

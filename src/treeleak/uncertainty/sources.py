@@ -12,8 +12,8 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
-from treeleak.core.given import Place
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
+from treeleak.core.types import Place
 from treeleak.release import Model, Release, RuleList, Tree, read_model, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels
@@ -272,7 +272,7 @@ def from_rule_list(
         raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
     if found.default.counts is None and X is None:
         raise NotCovered(
-            own_words("the rules do not say how many training rows they capture; give X and y")
+            static_message("the rules do not say how many training rows they capture; give X and y")
         )
     schema = Schema.from_columns(found.columns) if schema is None else checked_schema(schema)
     schema.for_model(found.columns)

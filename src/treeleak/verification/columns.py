@@ -14,27 +14,29 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 _SIGNS = re.compile(r"[\W_]+")
 
-UNNAMED = Kind(
+UNNAMED = MessageTemplate(
     "columns_taken_in_order",
     "The model has no column names: the columns of the {what} were taken in order.",
 )
-IGNORED = Kind(
+IGNORED = MessageTemplate(
     "columns_ignored",
     "Columns of the {what} that the model lacks were ignored: {columns:quoted}.",
 )
-RENAMED = Kind(
+RENAMED = MessageTemplate(
     "columns_renamed",
     "Columns of the {what} were matched with the model's, whose names have other signs in place of "
     "blanks and the like: {columns:quoted}.",
 )
-ALIGNED = Kind("columns_aligned", "The {what} had their columns in another order: aligned by name.")
+ALIGNED = MessageTemplate(
+    "columns_aligned", "The {what} had their columns in another order: aligned by name."
+)
 
 
 def in_model_columns(

@@ -13,7 +13,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
-from treeleak.release.noise.doubt import Doubt
+from treeleak.release.noise.goodness_of_fit import Misfit
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import BY_WEIGHT, Release
 from treeleak.release.rule_list import RuleList
@@ -105,7 +105,7 @@ def _behind_noise(
     if release.n_rows is not None and len(table) != release.n_rows:
         raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
     try:
-        check_row_count(release, len(table), said=f"these are {len(table)} rows")
+        check_row_count(release, len(table), source=f"these are {len(table)} rows")
     except BadInput as error:
         raise Mismatch(str(error)) from None
     left = noise_left(release, table.to_numpy(), label)
@@ -118,7 +118,7 @@ def _behind_noise(
     return TrainingRows(table, f"{checked} the noise explains", notes)
 
 
-def _other_noise(deviation: Doubt, release: Release, table: pd.DataFrame) -> str:
+def _other_noise(deviation: Misfit, release: Release, table: pd.DataFrame) -> str:
     """Say why what rows leave to the noise is none of the stated law."""
     what = "counts differ from those of these rows"
     if isinstance(release.noise, LabelNoise):

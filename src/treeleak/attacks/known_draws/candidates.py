@@ -19,7 +19,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import rounded
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
@@ -322,7 +322,7 @@ def _first(evidence: KnownDraws) -> IntArray:
 
 def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDArray[np.int32]:
     if (int(leaf.max(initial=0)) + 1) * n_classes >= 2**31:
-        raise NotCovered(own_words("the leaves times the classes are over 2^31"))
+        raise NotCovered(static_message("the leaves times the classes are over 2^31"))
     return np.ascontiguousarray((leaf * n_classes + label[:, None].astype(np.int32)).T)
 
 

@@ -24,7 +24,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.huge import bounded
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.evidence import Contradiction, ExactTotals, LeafValueEvidence, LossSums
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
@@ -34,7 +34,7 @@ from treeleak.side_information.side_information import NOTHING, SideInformation
 MOST_ENTRIES = 2**26
 """Most (cell, tree) pairs, with two kinds of rows in a cell: each takes up to 32 bytes, and 12 more
 for each further kind."""
-UNEXPLAINED = own_words(
+UNEXPLAINED = static_message(
     "the file holds no numbers of rows, and the attack found none that explain its leaf "
     "values. The values may allow several answers, the training may differ from the "
     "assumptions, or the schema may be wrong",

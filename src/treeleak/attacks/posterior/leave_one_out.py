@@ -19,13 +19,13 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import first_least, greatest, on_grid
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.core.huge import short
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.value_index import ValueIndex, values_in
-from treeleak.release.noise.doubt import doubt_noise
+from treeleak.release.noise.goodness_of_fit import noise_misfit
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -119,11 +119,11 @@ class MissingRow:
         """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
         release = self.geometry.release
         if np.isneginf(self._log_leaf(held)).any():
-            raise Mismatch(own_words("these rows cannot give the leaves these values"))
+            raise Mismatch(static_message("these rows cannot give the leaves these values"))
         if not isinstance(release.noise, CountNoise):
             return
         off = np.split(counts_of_leaves(release) - held, self.geometry.leaf_start[1:-1])
-        if deviation := doubt_noise(release.noise, off):
+        if deviation := noise_misfit(release.noise, off):
             how = {"larger": "more than", "smaller": "far less than"}.get(
                 deviation.how, "other than"
             )
@@ -158,7 +158,7 @@ class MissingRow:
         best = out.max()
         if np.isneginf(best):
             raise Mismatch(
-                own_words(
+                static_message(
                     "no row explains the difference between the counts and the known rows. "
                     "They must be all training rows but one; if the counts carry noise, the "
                     "release must say its law"
@@ -293,7 +293,9 @@ def _leaf_log_likelihood(release: Release) -> Callable[[IntArray], FloatArray]:
         )
     counts = counts_of_leaves(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":
-        raise NotCovered(own_words("a missing row, where leaves name all classes that they hold"))
+        raise NotCovered(
+            static_message("a missing row, where leaves name all classes that they hold")
+        )
     if isinstance(noise, LabelNoise):
         law, named = noise, counts.argmax(axis=1)
         return lambda held: law.log_prob(held)[np.arange(len(held)), named]

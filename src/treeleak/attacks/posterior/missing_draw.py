@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import Mismatch, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 
 MAX_WORK = 2**34
@@ -25,11 +25,11 @@ _NONE = -1
 
 Draws = NDArray[np.unsignedinteger[Any]]
 
-NO_PLACE = own_words(
+NO_PLACE = static_message(
     "no row explains the difference between the draws and the known rows, at any place. "
     "They must be all training rows but one, in the order of training"
 )
-OTHERS = own_words(
+OTHERS = static_message(
     "the leaves count other draws than these rows have. They must be all training rows, in the "
     "order of training"
 )

@@ -10,10 +10,10 @@ import pandas as pd
 
 from treeleak.auditing.assessors.linking import FEWEST_PEOPLE, linked
 from treeleak.auditing.assessors.people import attribute_of, labels_of
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
 from treeleak.metrics.encoding import column_range
@@ -38,10 +38,10 @@ NEAR = 0.05
 MOST_PAIRS = 100_000_000
 """Pairs of people and rebuilt rows that are compared for one column."""
 
-NO_ROWS = own_words(
+NO_ROWS = static_message(
     "there are no rebuilt rows that could be compared with the training rows", "article29_no_rows"
 )
-FEW_TO_SINGLE_OUT = own_words(
+FEW_TO_SINGLE_OUT = static_message(
     "Singling out was not tried on the control rows, because there are fewer of them than "
     "training rows. The number of rows alone changes how easy singling out is.",
     "article29_few_to_single_out",
@@ -73,7 +73,7 @@ class Inference:
 
 
 @dataclass(frozen=True)
-class Article29(Described):
+class Article29(Serialisable):
     """The risks that the Article 29 Working Party judges anonymisation by (opinion 05/2014).
 
     Attributes
@@ -139,12 +139,12 @@ def _singling_out(
     control: pd.DataFrame | None,
     rng: np.random.Generator,
 ) -> Risk | None:
-    own = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
-    if own.empty or not release.tested:
+    reconstructed = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
+    if reconstructed.empty or not release.tested:
         return None
-    predicates, rows = _places(own, release), _places(true, release)
+    predicates, rows = _places(reconstructed, release), _places(true, release)
     seed = int(rng.integers(2**31))
-    random = _places(random_rows(true, rebuilt.schema, len(own), seed), release)
+    random = _places(random_rows(true, rebuilt.schema, len(reconstructed), seed), release)
     others = None
     # Fewer rows are singled out more or less easily, whoever they are.
     if control is not None and len(control) >= len(true):
@@ -161,7 +161,7 @@ def _places(X: pd.DataFrame, release: Release) -> IntArray:
     for x, cuts, sets in tests:
         if cuts.size or sets:
             places.append(np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x)))
-        places += [np.isin(x, own).astype(np.int64) for own in sets]
+        places += [np.isin(x, known_set).astype(np.int64) for known_set in sets]
     return np.column_stack(places)
 
 
@@ -182,13 +182,17 @@ def _inference(
     control: pd.DataFrame | None,
     rng: np.random.Generator,
 ) -> Inference:
-    schema, own = rebuilt.schema, _rows_of(rebuilt)
+    schema, reconstructed = rebuilt.schema, _rows_of(rebuilt)
     # In what no tree tests, rebuilt rows are guesses: to compare them there would mislead.
     free = set(rebuilt.free_columns)
     known = [a for a in schema.attributes if a is not target and not set(a.columns) <= free]
-    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
+    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(reconstructed))
     people = at_most(tried, n, rng)
-    tables = [own, people] if control is None else [own, people, at_most(control, n, rng)]
+    tables = (
+        [reconstructed, people]
+        if control is None
+        else [reconstructed, people, at_most(control, n, rng)]
+    )
     rows, *persons = _known(known, tables, true)
     values, *truths = (_value(target, X) for X in tables)
     near = 0.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.percent import percent
-from treeleak.release.noise.doubt import Scale
+from treeleak.release.noise.goodness_of_fit import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.release import Release
 
@@ -28,7 +28,7 @@ _UNBOUNDED = {
 
 
 @dataclass(frozen=True)
-class Budget(Described):
+class Budget(Serialisable):
     """Privacy budget of a model whose counts carry noise.
 
     It is the epsilon of pure differential privacy, for tables of which one has one row more. It
@@ -81,8 +81,8 @@ class Budget(Described):
         return self.cost > self.stated * (1 + 1e-9)
 
     def __str__(self) -> str:
-        said = self._of_cost()
-        return said if self.scale is None else f"{said} {self.scale}."
+        cost = self._of_cost()
+        return cost if self.scale is None else f"{cost} {self.scale}."
 
     def _of_cost(self) -> str:
         stated = "no epsilon" if self.stated is None else f"epsilon = {self.stated:.4g}"

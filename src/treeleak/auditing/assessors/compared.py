@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.assessors.baselines import (
+    BaselineComparison,
+    BaselineRun,
+    compare,
+    run_baselines,
+)
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
-from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Guesses, Individual, Significance, individual_errors, significance
@@ -47,7 +52,7 @@ class Pairs:
     misses: FloatArray
     """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
     their range."""
-    tried: tuple[Tried, ...]
+    tried: tuple[BaselineRun, ...]
     """Yardsticks, measured; first random guesses; none while they have not been tried."""
 
     @property
@@ -80,17 +85,17 @@ class Tables:
         ``free``: columns that no tree tests. A rule between columns holds while all of them stay.
         """
         schema = self.schema.within(lambda a: not set(a.columns) <= set(free))
-        own = list(schema.columns)
-        if len(own) in (0, len(self.schema.columns)) or self.known[own].to_numpy().all():
+        columns = list(schema.columns)
+        if len(columns) in (0, len(self.schema.columns)) or self.known[columns].to_numpy().all():
             return None
-        control = None if self.control is None else self.control[own]
-        tables = self.rebuilt[own], self.true[own], self.known[own]
-        left_out = len(self.schema.columns) - len(own)
+        control = None if self.control is None else self.control[columns]
+        tables = self.rebuilt[columns], self.true[columns], self.known[columns]
+        left_out = len(self.schema.columns) - len(columns)
         return Tables(*tables, control, schema, self.group, self.domains, left_out)
 
 
 @dataclass(frozen=True)
-class Compared(Described):
+class Compared(Serialisable):
     """Rebuilt rows held against the training rows."""
 
     error: float
@@ -100,7 +105,7 @@ class Compared(Described):
     individual: Individual
     significance: Significance | None
     in_order: InOrder | None
-    yardsticks: tuple[Yardstick, ...]
+    yardsticks: tuple[BaselineComparison, ...]
     left_out: int
     """Columns left out because no tree tests them."""
     pairs: Pairs = field(repr=False, compare=False)
@@ -112,23 +117,23 @@ def compared(tables: Tables, numbers: IntArray, seed: int) -> Compared:
     matching = best_matching(rebuilt, true, schema)
     individual = individual_errors(rebuilt, true, schema, known, seed, matching)
     columns = table_columns(rebuilt, true, schema)
-    told = known[columns].to_numpy()
-    wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
+    provided = known[columns].to_numpy()
+    wrong = ~right_values(matching.distance * ~provided, columns, schema.attributes).all(axis=1)
     misses = np.empty(len(true))
-    misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
-    group = alike(true)
+    misses[matching.true_row] = np.where(provided.all(axis=1), np.nan, wrong)
+    group = equal_rows(true)
     counts = np.bincount(group)[group] < THRESHOLD
     errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
     return Compared(
-        error=float(matching.distance[~told].mean()),
-        scores=scores_of(matching.distance, ~told, columns, true, bounded_schema(schema, true)),
+        error=float(matching.distance[~provided].mean()),
+        scores=scores_of(matching.distance, ~provided, columns, true, bounded_schema(schema, true)),
         individual=individual,
         significance=None,
         in_order=None,
         yardsticks=(),
         left_out=tables.left_out,
         pairs=Pairs(
-            numbers, *matching, told, tuple(columns), individual.errors, errors, misses, ()
+            numbers, *matching, provided, tuple(columns), individual.errors, errors, misses, ()
         ),
     )  # fmt: skip
 
@@ -142,13 +147,13 @@ def beside_baselines(
     taken, but for those made from the attack. Returns the parts of a comparison that it adds.
     """
     rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
-    columns, told, beside = list(pairs.columns), pairs.given, None
-    if told.any():
+    columns, provided, beside = list(pairs.columns), pairs.given, None
+    if provided.any():
         back = np.argsort(pairs.true)
         beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
     if before is None or not before.tried:
         domains = tables.domains
-        tried = try_all(true, schema, release, tables.control, seed, beside, domains)
+        tried = run_baselines(true, schema, release, tables.control, seed, beside, domains)
     else:
         tried = tuple(t for t in before.tried if t.name != "shape")
     nearer = in_order = None
@@ -156,16 +161,16 @@ def beside_baselines(
         nearer = significance(rebuilt, true, tables.control, schema, seed=seed)
     if tables.group is not None:
         in_order = measure_in_order(
-            rebuilt[columns], true[columns], tables.group, ~told, schema, seed
+            rebuilt[columns], true[columns], tables.group, ~provided, schema, seed
         )
     return {
         "significance": nearer,
         "in_order": in_order,
-        "yardsticks": held_against(tried, pairs.tested, pairs.misses),
+        "yardsticks": compare(tried, pairs.tested, pairs.misses),
         "pairs": replace(pairs, tried=tried),
     }
 
 
-def alike(X: pd.DataFrame) -> IntArray:
+def equal_rows(X: pd.DataFrame) -> IntArray:
     """Number the rows so that equal ones have one number."""
     return np.asarray(X.groupby(list(X.columns), dropna=False).ngroup(), dtype=np.int64)

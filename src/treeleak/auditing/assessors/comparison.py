@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
+from treeleak.auditing.assessors.decision_rule import decide
 from treeleak.auditing.assessors.measurement import (
     Measurement,
     Side,
@@ -17,12 +18,11 @@ from treeleak.auditing.assessors.measurement import (
     with_baselines,
     with_shape,
 )
-from treeleak.auditing.assessors.rows_given import THE_SAME, check_given, too_like
+from treeleak.auditing.assessors.provided_rows import THE_SAME, check_provided_rows, too_like
 from treeleak.auditing.assessors.shape import guesses_from_shape
-from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.draws.seeds import known_draws
@@ -36,15 +36,15 @@ from treeleak.verification.training_rows import (
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
 
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
-IMPOSSIBLE_ROWS = Kind(
+IMPOSSIBLE_ROWS = MessageTemplate(
     "rows_not_possible",
     "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
 )
-NOT_GUESSED_ROWS = Kind(
+NOT_GUESSED_ROWS = MessageTemplate(
     "rows_not_among_guessed",
     "No schema was given, and {rows:people} training rows have values that the thresholds do not "
     "suggest. {but}Give a schema: treeleak schema MODEL --train FILE writes one.",
@@ -59,53 +59,53 @@ def check(case: Case) -> None:
     Columns and labels always; counts unless it takes a search or an attack to know the draws.
     Raises Mismatch.
     """
-    given, release = case.given, case.release
-    table = in_model_columns(release, given.X, given.y if release.classes else None)[0]
-    check_gaps(release, table, given.schema)
-    if release.noise is not None or given.bootstrap == "hidden":
+    request, release = case.given, case.release
+    table = in_model_columns(release, request.X, request.y if release.classes else None)[0]
+    check_gaps(release, table, request.schema)
+    if release.noise is not None or request.bootstrap == "hidden":
         return
     try:
-        if draws_needed(release, given.bootstrap):
+        if draws_needed(release, request.bootstrap):
             drawn = known_draws(release, seed_search=0).counts
-            match_training(release, given.X, given.y, drawn)
+            match_training(release, request.X, request.y, drawn)
         else:
-            evidence_for(release, given.bootstrap)
-            match_training(release, given.X, given.y)
+            evidence_for(release, request.bootstrap)
+            match_training(release, request.X, request.y)
     except NotCovered:
         return
 
 
 def match(case: Case) -> Case:
     """Hold the training rows against the model, if it is known how they reached the trees."""
-    given, rebuilt = case.given, case.found.reconstruction
+    request, rebuilt = case.given, case.found.reconstruction
     try:
         truth = _matched(case)
         if rebuilt is not None:
-            check_given(rebuilt, truth.X)
+            check_provided_rows(rebuilt, truth.X)
     except NotCovered as error:
         if isinstance(error, TimeUp):
             raise
         return case  # Said of the reconstruction already.
-    if case.others is not None and too_like(truth.X, case.others, given.seed):
+    if case.others is not None and too_like(truth.X, case.others, request.seed):
         case = replace(case, alike=True, others=None)
     return case.plus(truth=truth).noting(*truth.notes)
 
 
 def _matched(case: Case) -> TrainingRows:
-    given, release, rebuilt = case.given, case.release, case.found.reconstruction
+    request, release, rebuilt = case.given, case.release, case.found.reconstruction
     if rebuilt is not None and rebuilt.draws is not None:
-        return match_training(release, given.X, given.y, rebuilt.draws.counts)
+        return match_training(release, request.X, request.y, rebuilt.draws.counts)
     if rebuilt is not None and rebuilt.draws_hidden:
-        return match_training(release, given.X, given.y, hidden=rebuilt.row_count)
+        return match_training(release, request.X, request.y, hidden=rebuilt.row_count)
     if release.noise is None:
-        evidence_for(release, given.bootstrap)
-    return match_training(release, given.X, given.y)
+        evidence_for(release, request.bootstrap)
+    return match_training(release, request.X, request.y)
 
 
 def of_rules(case: Case) -> Case:
     """Hold the training rows against rules."""
-    given = case.given
-    truth = match_rules(case.rules, given.X, given.y, given.schema)
+    request = case.given
+    truth = match_rules(case.rules, request.X, request.y, request.schema)
     return case.plus(truth=truth).noting(*truth.notes)
 
 
@@ -115,8 +115,8 @@ def compare(case: Case) -> Case:
         case.given.progress(Progress("comparing with the training rows", 0.0))
     if nothing_to_compare(case.rebuilt):
         return case
-    given = case.given
-    m = errors_of(_side(case), case.truth, case.release, given.seed, given.y)
+    request = case.given
+    m = errors_of(_side(case), case.truth, case.release, request.seed, request.y)
     return case.plus(measurement=m)
 
 
@@ -129,21 +129,21 @@ def add_baselines(case: Case) -> Case:
 
 
 def _side(case: Case) -> Side:
-    found, given = case.found, case.given
+    found, request = case.found, case.given
     rebuilt = found.written(case.rebuilt)
     return Side.of(
-        rebuilt, case.truth, case.release, given.seed, case.others, given.y, found.domains
+        rebuilt, case.truth, case.release, request.seed, case.others, request.y, found.domains
     )
 
 
 def guess(case: Case) -> Case:
     """Guess from the shape of the trees alone, where the verdict rests on that."""
-    given = case.given
+    request = case.given
     if not _shape_decides(case, case.measured):
         return case
     guesses = guesses_from_shape(
-        case.release, case.rebuilt, len(case.truth.X), case.seconds(_GUESS), given.seed,
-        given.progress, given.beside,
+        case.release, case.rebuilt, len(case.truth.X), case.seconds(_GUESS), request.seed,
+        request.progress, request.beside,
     )  # fmt: skip
     return replace(case, guesses=guesses)
 
@@ -155,7 +155,7 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
     """
     if case.release.noise is not None:
         return True
-    standing = standing_of(m)
+    standing = decide(m)
     return case.clock.left > 1 and standing.tells == "perhaps" and "values" in standing.ways
 
 
@@ -169,7 +169,7 @@ def add_shape(case: Case) -> Case:
 
 def variants(case: Case) -> Case:
     """List what came with a reconstruction, measured where there are training rows."""
-    found, given, guesses = case.found, case.given, case.guesses
+    found, request, guesses = case.found, case.given, case.guesses
     rebuilt, truth = case.rebuilt, found.truth
     bare = [g.without_population for g in guesses if g.without_population is not None]
     made: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = [
@@ -180,18 +180,20 @@ def variants(case: Case) -> Case:
         other = drawn.without_population
         made.append(("drawn counts only, without the population", other, bare))
 
-    def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
+    def measured(variant: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
         if truth is None:
             return None
-        own, shapes = found.written(own), [found.written(shape) for shape in shapes]
+        variant, shapes = found.written(variant), [found.written(shape) for shape in shapes]
         m = measure(
-            own, truth, case.release, given.seed, case.others, labels=given.y,
-            before=None if own.given.any() else found.measurement, domains=found.domains,
+            variant, truth, case.release, request.seed, case.others, labels=request.y,
+            before=None if variant.given.any() else found.measurement, domains=found.domains,
         )  # fmt: skip
-        return None if m is None else with_shape(m, shapes, truth, own.schema, given.seed)
+        return None if m is None else with_shape(m, shapes, truth, variant.schema, request.seed)
 
     return case.plus(
-        variants=tuple(Variant(what, own, measured(own, s)) for what, own, s in made if own)
+        variants=tuple(
+            Variant(what, variant, measured(variant, s)) for what, variant, s in made if variant
+        )
     )
 
 
@@ -218,23 +220,23 @@ def close(case: Case) -> Case:
 
 def _of_sizes(case: Case) -> list[Message]:
     """Say where the numbers of rows that were compared do not fit, or the schema does not."""
-    found, said = case.found, list[Message]()
+    found, messages = case.found, list[Message]()
     if found.truth is None or found.reconstruction is None:
-        return said
+        return messages
     n, rebuilt = len(found.truth.X), found.reconstruction.n_rows
     if found.measurement is not None and rebuilt != n:
         done = "left out" if rebuilt > n else "repeated"
-        said.append(wording.OTHER_NUMBER(rebuilt=rebuilt, rows=n, done=done, hint=N_ROWS_HINT))
+        messages.append(wording.OTHER_NUMBER(rebuilt=rebuilt, rows=n, done=done, hint=N_ROWS_HINT))
     test = None if found.measurement is None else found.measurement.significance
     if test is not None and test.overlapping:
         enough = {"needed": test.needed, "better": test.better}
-        said.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n, **enough))
+        messages.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n, **enough))
     if found.impossible:
-        said.append(_of_impossible(found))
-    return said
+        messages.append(_of_impossible(found))
+    return messages
 
 
-def _of_impossible(found: Found) -> Message:
+def _of_impossible(found: AuditResults) -> Message:
     if found.schema_given:
         return IMPOSSIBLE_ROWS(rows=found.impossible)
     but = "Such values cannot come back, though all that splits distinguish can. "

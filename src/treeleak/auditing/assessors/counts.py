@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.auditing import wording
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import message_of, own_words
+from treeleak.core.message import message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 THRESHOLD = 10
 
-UNCOUNTED = own_words("the model does not say how many rows lie in its leaves")
+UNCOUNTED = static_message("the model does not say how many rows lie in its leaves")
 _SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")
 
 
@@ -126,8 +126,8 @@ def count_other(other: OtherModel, threshold: int = THRESHOLD) -> Counts:
 
 
 def _together(counts: Sequence[Counts]) -> Counts:
-    unit = "draws" if any(own.unit == "draws" for own in counts) else "rows"
-    table = pd.concat([own.trees.astype(object) for own in counts], ignore_index=True)
+    unit = "draws" if any(part.unit == "draws" for part in counts) else "rows"
+    table = pd.concat([part.trees.astype(object) for part in counts], ignore_index=True)
     return counts[0] if len(counts) == 1 else replace(counts[0], unit=unit, trees=table)
 
 
@@ -137,7 +137,7 @@ def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
     Raises NotCovered if nothing says how many rows the rules capture.
     """
     if rules.counts is None:
-        raise NotCovered(own_words("the rules do not say how many rows they capture"))
+        raise NotCovered(static_message("the rules do not say how many rows they capture"))
     table = np.array(rules.counts)
     line = _line(table.sum(axis=1), table, threshold)
     return Counts(threshold, "rows", pd.DataFrame([line]), of="rules")

@@ -58,7 +58,7 @@ class Domain:
         """Number the places that tests of the column tell apart, by value, shape (n, n_tests)."""
         x = x.astype(self.float_type).astype(float)
         at = np.where(np.isnan(x), len(self.cuts) + 1, np.searchsorted(self.cuts, x))
-        return np.column_stack([at, *(np.isin(x, own).astype(np.int64) for own in self.sets)])
+        return np.column_stack([at, *(np.isin(x, values).astype(np.int64) for values in self.sets)])
 
     def written(self, x: FloatArray) -> FloatArray:
         """Write each value as the nearest of the domain that has its place, if any has it."""
@@ -66,8 +66,8 @@ class Domain:
         if self.known and len(self.values):
             for number in np.unique(place[0]):
                 rows = np.flatnonzero((place[0] == number) & ~np.isnan(x))
-                own = self.values[place[1] == number]
-                found[rows] = _nearest(x[rows], own if len(own) else self.values)
+                nearby = self.values[place[1] == number]
+                found[rows] = _nearest(x[rows], nearby if len(nearby) else self.values)
         elif self.step is not None:
             start, step, power = self.step
             below = np.floor((x * power - start) / step)
@@ -132,9 +132,9 @@ class Domains:
         """Write rebuilt rows in the domains, under a schema that says so."""
         if rebuilt.X is None or rebuilt.X.empty or rebuilt.space != "model":
             return rebuilt
-        own = {c: d for c, d in self.columns.items() if c in rebuilt.X}
-        moved = {c: d.written(rebuilt.X[c].to_numpy(dtype=float)) for c, d in own.items()}
-        left = (c for c in rebuilt.interval_columns if c not in own or not own[c].known)
+        domains = {c: d for c, d in self.columns.items() if c in rebuilt.X}
+        moved = {c: d.written(rebuilt.X[c].to_numpy(dtype=float)) for c, d in domains.items()}
+        left = (c for c in rebuilt.interval_columns if c not in domains or not domains[c].known)
         return replace(
             rebuilt,
             X=rebuilt.X.assign(**moved) if moved else rebuilt.X,
@@ -144,13 +144,13 @@ class Domains:
 
     def isolated(self, X: pd.DataFrame) -> pd.DataFrame:
         """Write numbers as the only ones of the training rows between their thresholds."""
-        own = {c: d for c, d in self.columns.items() if c in X}
-        return X.assign(**{c: d.isolated(X[c].to_numpy(dtype=float)) for c, d in own.items()})
+        domains = {c: d for c, d in self.columns.items() if c in X}
+        return X.assign(**{c: d.isolated(X[c].to_numpy(dtype=float)) for c, d in domains.items()})
 
     def nearest(self, X: pd.DataFrame) -> pd.DataFrame:
         """Write guesses, which know nothing of thresholds, in the domains that are known."""
-        own = {c: d for c, d in self.columns.items() if c in X and d.known and len(d.values)}
-        moved = {c: _nearest(X[c].to_numpy(dtype=float), d.values) for c, d in own.items()}
+        domains = {c: d for c, d in self.columns.items() if c in X and d.known and len(d.values)}
+        moved = {c: _nearest(X[c].to_numpy(dtype=float), d.values) for c, d in domains.items()}
         return X.assign(**moved) if moved else X
 
     def schema(self, schema: Schema) -> Schema:

@@ -147,8 +147,8 @@ class Exposure:
         """Describe the most exposed rows, for the owner."""
         found = _records(self.rows)
         return [
-            {**row, "leaves": [asdict(leaf) for leaf in own]}
-            for row, own in zip(found, self.leaves, strict=True)
+            {**row, "leaves": [asdict(leaf) for leaf in leaves]}
+            for row, leaves in zip(found, self.leaves, strict=True)
         ]
 
 
@@ -157,7 +157,7 @@ def assess(case: Case) -> Case:
 
     Raises BadInput if training rows cannot be grouped by a column that was asked for.
     """
-    found, given = case.found, case.given
+    found, request = case.found, case.given
     exposure: Exposure | None = None
     rebuilt, truth = found.reconstruction, found.truth
     rebuilt = None if rebuilt is None else found.written(rebuilt)
@@ -166,7 +166,7 @@ def assess(case: Case) -> Case:
         pairs = None if found.measurement is None else found.measurement.pairs
         true = None if truth is None else truth.X
         if true is not None:
-            groups = groups_of(true, given, release, rebuilt.schema)
+            groups = groups_of(true, request, release, rebuilt.schema)
         if not rebuilt.X.empty:
             rows, leaves = _rows(rebuilt, release, pairs, found.proofs_hold)
             exposure = Exposure(
@@ -178,7 +178,7 @@ def assess(case: Case) -> Case:
                 behind=None if true is None else _behind(rebuilt, true, groups, pairs),
             )
     case = case.plus(exposure=exposure)
-    if given.groups and (exposure is None or exposure.groups.empty):
+    if request.groups and (exposure is None or exposure.groups.empty):
         return case.without("exposure", NO_ROWS)
     return case
 
@@ -191,8 +191,8 @@ def _behind(
     attributes = list(labels_of(rebuilt.schema).values())
     others = np.zeros((n, len(attributes)), dtype=bool)
     for k, attribute in enumerate(attributes):
-        own = list(attribute.columns)
-        value = X.groupby(own, dropna=False, sort=False).ngroup().to_numpy()
+        columns = list(attribute.columns)
+        value = X.groupby(columns, dropna=False, sort=False).ngroup().to_numpy()
         others[:, k] = value != np.bincount(value).argmax()
     if pairs is None:
         none = np.zeros((n, 0), dtype=bool)
@@ -216,20 +216,24 @@ def _names_of(member: pd.Series[Any]) -> list[Any]:
 
 def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | None) -> pd.DataFrame:
     confidence, labels = rebuilt.confidence, labels_of(rebuilt.schema)
-    given = pd.DataFrame(rebuilt.given, columns=None if rebuilt.X is None else rebuilt.X.columns)
+    provided = pd.DataFrame(rebuilt.given, columns=None if rebuilt.X is None else rebuilt.X.columns)
     lines = []
     for attribute in labels.values():
-        own = list(attribute.columns)
+        columns = list(attribute.columns)
         line: dict[str, Any] = {
             "members": attribute.columns,
-            "tested": not set(own) <= set(rebuilt.free_columns),
+            "tested": not set(columns) <= set(rebuilt.free_columns),
         }
         unknown = ("right", "guess", "majority", "others", "expected", "proved")
         line |= dict.fromkeys(unknown, np.nan)
         if X is not None:
-            others = len(X) - int(X[own].value_counts(dropna=False).iloc[0])
+            others = len(X) - int(X[columns].value_counts(dropna=False).iloc[0])
             line |= {"majority": 1.0 - others / len(X), "others": others}
-        sure = None if confidence is None else confidence[own].to_numpy()[~given[own].to_numpy()]
+        sure = (
+            None
+            if confidence is None
+            else confidence[columns].to_numpy()[~provided[columns].to_numpy()]
+        )
         if sure is not None and len(sure):
             line |= {"expected": 1.0 - float(sure.mean()), "proved": float((sure == 1.0).mean())}
         lines.append(line)
@@ -259,8 +263,8 @@ def _groups(pairs: Pairs | None, by: Mapping[str, pd.Series[Any]]) -> pd.DataFra
     )
     found = []
     for name, member in by.items():
-        own = figures.groupby(member.to_numpy(), sort=False)
-        table = own.mean().assign(rows=own.size(), column=name)
+        by_group = figures.groupby(member.to_numpy(), sort=False)
+        table = by_group.mean().assign(rows=by_group.size(), column=name)
         found.append(table.loc[_names_of(member)])
     return pd.concat(found).rename_axis("group").reset_index()[columns]
 
@@ -299,11 +303,11 @@ def _rows(
         return NearLeaf(tree, leaf, int(counted[row, tree]), say(tree, leaf))
 
     fewest = np.argsort(counted[table["row"]], axis=1, kind="stable")[:, :MOST_LEAVES].tolist()
-    told = (
+    leaf_paths = (
         tuple(near(row, tree) for tree in trees)
         for row, trees in zip(table["row"].tolist(), fewest, strict=True)
     )
-    return table, tuple(told)
+    return table, tuple(leaf_paths)
 
 
 def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[IntArray, FloatArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
@@ -20,7 +20,7 @@ _MOST_PEOPLE = 6_000
 
 
 @dataclass(frozen=True)
-class InOrder(Described):
+class InOrder(Serialisable):
     """Row k held against person k."""
 
     error: float
@@ -67,17 +67,17 @@ def measure_in_order(
     def held(order: IntArray) -> FloatArray:
         return _by_row(np.minimum(np.abs(mine - theirs[order]), 1.0), open_)
 
-    own = held(np.arange(len(rows)))
+    distances = held(np.arange(len(rows)))
     usual = _by_row(
         paired_distances(usual_of_group(people, bounded, group), people, bounded), open_
     )
     shuffled = np.array([held(_shuffled(group, rng)).mean() for _ in range(N_SHUFFLES)])
-    as_near = int((shuffled <= own.mean() + 1e-12).sum())
+    as_near = int((shuffled <= distances.mean() + 1e-12).sum())
     return InOrder(
-        error=float(own.mean()),
+        error=float(distances.mean()),
         usual=float(usual.mean()),
         others=float(shuffled.mean()),
-        nearer_than_usual=paired_t_test(own, usual),
+        nearer_than_usual=paired_t_test(distances, usual),
         nearer_than_others=(1 + as_near) / (1 + N_SHUFFLES),
     )
 

@@ -42,11 +42,11 @@ class LeafWords:
         high: dict[str, float] = {}
         missing: dict[str, bool] = {}
         among: dict[str, list[str]] = {}
-        own = self._release.trees[tree]
-        sets = {} if own.categories is None else own.categories.by_node
+        structure = self._release.trees[tree]
+        sets = {} if structure.categories is None else structure.categories.by_node
         for node, went_left in self._path(tree, leaf):
-            column = self._release.feature_names[own.feature[node]]
-            cut = float(own.threshold[node])
+            column = self._release.feature_names[structure.feature[node]]
+            cut = float(structure.threshold[node])
             if node in sets:
                 word = f"{'one' if went_left else 'none'} of {self._named(column, sets[node])}"
                 among.setdefault(column, []).append(word)
@@ -54,15 +54,15 @@ class LeafWords:
                 high[column] = min(high.get(column, np.inf), cut)
             else:
                 low[column] = max(low.get(column, -np.inf), cut)
-            passes = bool(own.missing_left[node]) == went_left
+            passes = bool(structure.missing_left[node]) == went_left
             missing[column] = missing.get(column, True) and passes
         maybe = self._release.maybe_missing
-        said = (
+        conditions = (
             self._between(c, low.get(c, -np.inf), high.get(c, np.inf), among.get(c, []))
             + " or missing" * (c in maybe and through)
             for c, through in missing.items()
         )
-        return "; ".join(said) or "anywhere"
+        return "; ".join(conditions) or "anywhere"
 
     def _named(self, column: str, codes: IntArray) -> str:
         texts = dict(enumerate(self._release.levels.get(column, ())))

@@ -56,16 +56,20 @@ def linked(
     order = rng.permutation(len(tested))
     halves = [[tested[k] for k in sorted(order[side::2])] for side in (0, 1)]
     # The order of rows tells nothing here, nor how many are alike.
-    own = rebuilt.X.drop_duplicates().sort_values(list(rebuilt.X.columns), ignore_index=True)
-    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
+    reconstructed = rebuilt.X.drop_duplicates().sort_values(
+        list(rebuilt.X.columns), ignore_index=True
+    )
+    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(reconstructed))
     people = [at_most(X, n, rng) for X in (tried, control) if X is not None]
 
     def nearest(half: Sequence[Attribute]) -> list[IntArray]:
-        rows, *persons = known(half, [own, *people], true)
-        return [nearest_rows(own_half, rows, rng) for own_half in persons]
+        rows, *persons = known(half, [reconstructed, *people], true)
+        return [nearest_rows(half_rows, rows, rng) for half_rows in persons]
 
     same = [a == b for a, b in zip(*map(nearest, halves), strict=True)]
     found = [Rate(int(hit.sum()), len(hit)) for hit in same]
     m = len(people[0])
-    chance = (rng.integers(len(own), size=m) == rng.integers(len(own), size=m)).sum()
+    chance = (
+        rng.integers(len(reconstructed), size=m) == rng.integers(len(reconstructed), size=m)
+    ).sum()
     return Risk(found[0], Rate(int(chance), m), found[1] if len(found) > 1 else None)

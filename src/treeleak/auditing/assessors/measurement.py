@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.auditing.assessors.baselines import BaselineComparison, BaselineRun, compare
 from treeleak.auditing.assessors.compared import (
     Compared,
     Pairs,
     Tables,
-    alike,
     beside_baselines,
     compared,
+    equal_rows,
 )
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
-from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Individual, Significance, exact_row_share, same_size
@@ -47,7 +47,7 @@ _NOT_EVERY = ("targets", "isolated_rows", "on_tested")
 
 
 @dataclass(frozen=True)
-class Measurement(Described):
+class Measurement(Serialisable):
     """A reconstruction against the true rows.
 
     Attributes
@@ -82,7 +82,7 @@ class Measurement(Described):
         nothing, or was not found out.
     scores : Scores or None
         How far the rebuilt rows are off, categories and numbers apart.
-    yardsticks : tuple of Yardstick
+    yardsticks : tuple of BaselineComparison
         The rebuilt rows held against guesses of those who know less than the counts of leaves.
     targets : float or None
         Of a regression: the share of the training rows whose target was rebuilt beside them, to
@@ -113,7 +113,7 @@ class Measurement(Described):
     significance: Significance | None = None
     shape: Shape | None = None
     scores: Scores | None = None
-    yardsticks: tuple[Yardstick, ...] = ()
+    yardsticks: tuple[BaselineComparison, ...] = ()
     in_order: InOrder | None = None
     targets: float | None = None
     isolated_rows: float | None = None
@@ -132,8 +132,8 @@ class Measurement(Described):
 
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json): what not every model has, where it is there."""
-        told = super().to_dict()
-        return {k: v for k, v in told.items() if v is not None or k not in _NOT_EVERY}
+        values = super().to_dict()
+        return {k: v for k, v in values.items() if v is not None or k not in _NOT_EVERY}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +186,12 @@ class Side:
         domains: Domains | None,
     ) -> Side:
         """Put both side by side; for the parameters, see :func:`measure`."""
-        numbers, own = _as_many(reconstruction, len(truth.X), seed)
-        rebuilt = _rows(own)
-        group = _classes(release, labels, len(truth.X)) if own.ordered else None
-        known = pd.DataFrame(own.given, columns=rebuilt.columns)
-        tables = Tables(rebuilt, truth.X, known, control, own.schema, group, domains)
-        return cls(own, numbers, tables)
+        numbers, matched = _as_many(reconstruction, len(truth.X), seed)
+        rebuilt = _rows(matched)
+        group = _classes(release, labels, len(truth.X)) if matched.ordered else None
+        known = pd.DataFrame(matched.given, columns=rebuilt.columns)
+        tables = Tables(rebuilt, truth.X, known, control, matched.schema, group, domains)
+        return cls(matched, numbers, tables)
 
     @property
     def tested(self) -> Tables | None:
@@ -236,12 +236,12 @@ def errors_of(
 ) -> Measurement:
     """Measure rebuilt rows, without baselines: what can be said soon."""
     reconstruction, tables = side.reconstruction, side.tables
-    rebuilt, true, given = tables.rebuilt, tables.true, reconstruction.given
+    rebuilt, true, provided = tables.rebuilt, tables.true, reconstruction.given
     whole, on_tested = compared(tables, side.numbers, seed), None
     if (part := side.tested) is not None:
         on_tested = compared(part, side.numbers, seed)
-    all_given = np.asarray(given.all(axis=1))
-    rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
+    fully_provided = np.asarray(provided.all(axis=1))
+    rebuilt, true = _without_provided(rebuilt, true, fully_provided, reconstruction.ordered)
     rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
     exact_in_order = located_in_order = error_in_order = None
     if reconstruction.ordered:
@@ -249,7 +249,7 @@ def errors_of(
         exact_in_order = float(same.all(axis=1).mean())
         located_in_order = float(_same(rebuilt_leaves, true_leaves).all(axis=1).mean())
         open_ = np.broadcast_to(~true.columns.isin(reconstruction.interval_columns), same.shape)
-        open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
+        open_ = open_ & ~provided[~fully_provided][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
     isolated = rebuilt if tables.domains is None else tables.domains.isolated(rebuilt)
@@ -282,8 +282,8 @@ def with_baselines(
     """Hold measured rows against baselines and other rows of the population, which takes longer."""
     if measured.pairs is None:
         return measured
-    own, part = (None, None) if before is None else (before.pairs, before.judged.pairs)
-    found = replace(measured, **beside_baselines(measured.pairs, side.tables, release, seed, own))
+    pairs, part = (None, None) if before is None else (before.pairs, before.judged.pairs)
+    found = replace(measured, **beside_baselines(measured.pairs, side.tables, release, seed, pairs))
     if found.pairs is not None and (guesses := found.pairs.random) is not None:
         found = replace(found, guess_mean=guesses.baseline.mean, guess_sd=guesses.baseline.std)
     if (tested := measured.on_tested) is None or (tables := side.tested) is None:
@@ -308,15 +308,17 @@ def with_shape(
     if (part := measured.on_tested) is None:
         return found
     columns = set(part.pairs.columns)
-    own = tried_shape(guesses, truth.X, schema.within(lambda a: columns >= set(a.columns)), seed)
-    if own is None:
+    run = tried_shape(guesses, truth.X, schema.within(lambda a: columns >= set(a.columns)), seed)
+    if run is None:
         return found
-    return replace(found, on_tested=replace(part, **_one_more(part.pairs, part.yardsticks, own)))
+    return replace(found, on_tested=replace(part, **_one_more(part.pairs, part.yardsticks, run)))
 
 
-def _one_more(pairs: Pairs, yardsticks: tuple[Yardstick, ...], tried: Tried) -> dict[str, Any]:
+def _one_more(
+    pairs: Pairs, yardsticks: tuple[BaselineComparison, ...], tried: BaselineRun
+) -> dict[str, Any]:
     """Hold rebuilt rows against one more yardstick."""
-    held = held_against([tried], pairs.tested, pairs.misses)
+    held = compare([tried], pairs.tested, pairs.misses)
     more = replace(pairs, tried=(*pairs.tried, tried))
     return {"yardsticks": (*yardsticks, *held), "pairs": more}
 
@@ -325,18 +327,18 @@ def _targets(
     reconstruction: Reconstruction, labels: Any, X: pd.DataFrame, pairs: Pairs
 ) -> float | None:
     """Share of the training rows whose target stands beside them."""
-    told = reconstruction.outcomes
-    if told is None or reconstruction.labelled or labels is None:
+    outcomes = reconstruction.outcomes
+    if outcomes is None or reconstruction.labelled or labels is None:
         return None
-    given = pd.to_numeric(pd.Series(np.ravel(np.asarray(labels))), errors="coerce")
-    known, n = given.to_numpy(dtype=float), len(X)
+    numeric = pd.to_numeric(pd.Series(np.ravel(np.asarray(labels))), errors="coerce")
+    known, n = numeric.to_numpy(dtype=float), len(X)
     if len(known) != n:
         return None
-    own = told.to_numpy(dtype=float)
+    estimates = outcomes.to_numpy(dtype=float)
     if reconstruction.ordered:
-        return right_targets(own, known) / n
+        return right_targets(estimates, known) / n
     # Of people who are alike, nobody says whose row a rebuilt one is.
-    return right_targets(own[pairs.rebuilt], known[pairs.true], alike(X)[pairs.true]) / n
+    return right_targets(estimates[pairs.rebuilt], known[pairs.true], equal_rows(X)[pairs.true]) / n
 
 
 def _classes(release: Release, labels: Any, n_rows: int) -> IntArray:
@@ -367,23 +369,28 @@ def _as_many(
     )
 
 
-def _not_given(
-    rebuilt: pd.DataFrame, true: pd.DataFrame, given: BoolArray, ordered: bool
+def _without_provided(
+    rebuilt: pd.DataFrame, true: pd.DataFrame, provided: BoolArray, ordered: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Leave out the rows that were given, with one true row for each."""
-    if not given.any():
+    if not provided.any():
         return rebuilt, true
     if ordered:
-        return rebuilt[~given], true[~given]
+        return rebuilt[~provided], true[~provided]
     columns = list(true.columns)
-    own = rebuilt.loc[given, columns]
-    key = pd.concat([own, true]).astype(float)
+    provided_rows = rebuilt.loc[provided, columns]
+    key = pd.concat([provided_rows, true]).astype(float)
     group = key.groupby(columns, dropna=False, sort=False).ngroup().to_numpy()
-    left = np.bincount(group[: len(own)], minlength=group.max() + 1)
-    nth = pd.Series(group[len(own) :]).groupby(group[len(own) :]).cumcount().to_numpy()
-    kept = np.flatnonzero(nth >= left[group[len(own) :]])
+    left = np.bincount(group[: len(provided_rows)], minlength=group.max() + 1)
+    nth = (
+        pd.Series(group[len(provided_rows) :])
+        .groupby(group[len(provided_rows) :])
+        .cumcount()
+        .to_numpy()
+    )
+    remaining = np.flatnonzero(nth >= left[group[len(provided_rows) :]])
     # Given rows that are none of the true ones take the place of any.
-    return rebuilt[~given], true.iloc[kept[: int((~given).sum())]]
+    return rebuilt[~provided], true.iloc[remaining[: int((~provided).sum())]]
 
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> BoolArray:

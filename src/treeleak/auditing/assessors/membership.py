@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.rows_given import THE_SAME, too_like
-from treeleak.auditing.described import Described
+from treeleak.auditing.assessors.provided_rows import THE_SAME, too_like
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import distances
 from treeleak.metrics.membership import (
@@ -38,16 +38,16 @@ MOST_MEMBERS, MOST_OTHERS = 10_000, 30_000
 MOST_WORK = 1_000_000_000
 """Leaves that are compared to find the nearest rebuilt rows."""
 
-NO_ROWS = own_words("no rows were rebuilt", "membership_no_rows")
-TOO_FEW = Kind(
+NO_ROWS = static_message("no rows were rebuilt", "membership_no_rows")
+TOO_FEW = MessageTemplate(
     "membership_too_few",
     "it needs {fewest:number} training rows and control rows or more, not {rows:people}",
 )
-GIVEN = own_words(
+GIVEN = static_message(
     "parts of the training rows were given, so a comparison with other people would not be fair",
     "membership_given",
 )
-POPULATION_THE_SAME = own_words(
+POPULATION_THE_SAME = static_message(
     "the rows of the population are too similar to the training rows to be other samples of it (by "
     "chance less than once in a thousand times): do they contain training rows?",
     "membership_population_the_same",
@@ -64,7 +64,7 @@ CONTROL, SAMPLE = "control rows", "rows of the population, which this attack did
 
 
 @dataclass(frozen=True)
-class Membership(Described):
+class Membership(Serialisable):
     """How well scores of rows, from the rebuilt table, tell training rows from control rows.
 
     Attributes
@@ -102,25 +102,25 @@ def assess(case: Case) -> Case:
     Without control rows, these are the rows of the population, if such were given: then the attack
     that did not have them is the one that scores.
     """
-    given, rebuilt, others, against = case.given, case.rebuilt, case.others, CONTROL
-    if given.control is None:
+    request, rebuilt, others, against = case.given, case.rebuilt, case.others, CONTROL
+    if request.control is None:
         if rebuilt.without_population is None:
             return case.without("membership", NO_ROWS)
-        others = in_model_columns(case.release, given.other_people, what="the population")[0]
+        others = in_model_columns(case.release, request.other_people, what="the population")[0]
         against = SAMPLE
         rebuilt = rebuilt.without_population
-        if too_like(case.truth.X, others, given.seed):
+        if too_like(case.truth.X, others, request.seed):
             return case.without("membership", POPULATION_THE_SAME)
     if others is None:
         return case.without("membership", THE_SAME)
     if rebuilt.X is None or rebuilt.X.empty:
         return case.without("membership", NO_ROWS)
-    known = [given.beside[name] for name in ("known_rows", "known_columns")]
+    known = [request.beside[name] for name in ("known_rows", "known_columns")]
     if rebuilt.given.any() or any(table is not None for table in known):
         return case.without("membership", GIVEN)
     if (n := min(len(case.truth.X), len(others))) < FEWEST:
         return case.without("membership", TOO_FEW(fewest=FEWEST, rows=n))
-    found = membership_of(rebuilt, rebuilt.X, case.release, case.truth.X, others, given.seed)
+    found = membership_of(rebuilt, rebuilt.X, case.release, case.truth.X, others, request.seed)
     return case.plus(membership=replace(found, against=against))
 
 
@@ -144,13 +144,13 @@ def membership_of(
         inside, outside = (
             np.asarray(rebuilt.membership(X, 0.5), dtype=np.float64) for X in (members, others)
         )
-        right, said = calibration(inside, outside), POSTERIOR
+        right, description = calibration(inside, outside), POSTERIOR
     if rebuilt.posterior is None or not rebuilt.posterior.by_chains:
-        own, *tables = (release.leaves(X) for X in (rows, members, others))
-        inside, outside = _by_cells(own, tables[0], tables[1], _weights(rebuilt), rng)
-        said = CELLS
+        leaves, *tables = (release.leaves(X) for X in (rows, members, others))
+        inside, outside = _by_cells(leaves, tables[0], tables[1], _weights(rebuilt), rng)
+        description = CELLS
     return Membership(
-        score=said,
+        score=description,
         against=CONTROL,
         n_members=len(members),
         n_others=len(others),
@@ -162,7 +162,7 @@ def membership_of(
 
 
 def _by_cells(
-    own: IntArray,
+    leaves_of_rebuilt: IntArray,
     members: IntArray,
     others: IntArray,
     weights: FloatArray,
@@ -170,15 +170,15 @@ def _by_cells(
 ) -> tuple[FloatArray, FloatArray]:
     """Score rows by the rebuilt rows in their cell, beside the other people there.
 
-    ``own``, ``members``, ``others``: leaf of each row in each tree. ``weights``: how sure each
-    rebuilt row is.
+    ``leaves_of_rebuilt``, ``members``, ``others``: leaf of each row in each tree. ``weights``: how
+    sure each rebuilt row is.
     """
-    tables = (own, members, others)
+    tables = (leaves_of_rebuilt, members, others)
     cell = np.unique(np.vstack(tables), axis=0, return_inverse=True)[1].ravel()
     n_cells = int(cell.max()) + 1
     ends = np.cumsum([len(t) for t in tables])
-    of_own, of_members, of_others = np.split(cell, ends[:-1])
-    here = np.bincount(of_own, weights=weights, minlength=n_cells)
+    of_rebuilt, of_members, of_others = np.split(cell, ends[:-1])
+    here = np.bincount(of_rebuilt, weights=weights, minlength=n_cells)
     # Everybody is held against as many others, never against themselves: else they would differ.
     there = np.bincount(of_others, minlength=n_cells)
     left_out = of_others[rng.integers(len(of_others), size=len(of_members))]
@@ -188,7 +188,7 @@ def _by_cells(
         score = here[at] / (n + 1.0)
         none = here[at] == 0
         if none.any():
-            score[none] = -_off(leaves[none], own)
+            score[none] = -_off(leaves[none], leaves_of_rebuilt)
         scores.append(score)
     return scores[0], scores[1]
 
@@ -203,11 +203,11 @@ def _weights(rebuilt: Reconstruction) -> FloatArray:
     return np.maximum(np.nan_to_num(least), 1e-6)
 
 
-def _off(leaves: IntArray, own: IntArray) -> FloatArray:
+def _off(leaves: IntArray, rebuilt: IntArray) -> FloatArray:
     """Share of the trees in which the nearest rebuilt row reaches another leaf."""
-    points = np.unique(own, axis=0)
-    trees = max(1, min(own.shape[1], MOST_WORK // (len(leaves) * len(points))))
-    chosen = np.linspace(0, own.shape[1] - 1, trees).round().astype(int)
+    points = np.unique(rebuilt, axis=0)
+    trees = max(1, min(rebuilt.shape[1], MOST_WORK // (len(leaves) * len(points))))
+    chosen = np.linspace(0, rebuilt.shape[1] - 1, trees).round().astype(int)
     found = np.empty(len(leaves))
     for part, off in distances(leaves[:, chosen], points[:, chosen], "hamming"):
         found[part] = off.min(axis=1)

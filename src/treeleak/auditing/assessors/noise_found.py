@@ -6,16 +6,16 @@ from typing import Any
 
 from treeleak.core.errors import Mismatch
 from treeleak.core.private import dataclass
-from treeleak.release.noise.doubt import Doubt, Scale
+from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.stated_noise import (
     NoiseLeft,
     as_counted,
     check_counts_agree,
-    doubt_file,
     equal_trees,
     noise_left,
+    stated_noise_misfit,
 )
 from treeleak.verification.columns import in_model_columns
 
@@ -45,20 +45,20 @@ def find_noise(release: Release, X: Any, y: Any) -> NoiseFound:
     no noise.
     """
     check_counts_agree(release)
-    by_file, left = doubt_file(release), _left(release, X, y)
+    by_file, left = stated_noise_misfit(release), _left(release, X, y)
     if by_file is not None:
         trees = left.exact or equal_trees(release)
         bare = as_counted(release, trees) if trees else release
-        return NoiseFound(_said(by_file, "the counts"), left.scale, bare)
-    doubt = left.doubt
-    if doubt is None or doubt.how == "larger":
+        return NoiseFound(_sentence(by_file, "the counts"), left.scale, bare)
+    misfit = left.doubt
+    if misfit is None or misfit.how == "larger":
         # Rows that differ by more may just not be the training rows.
         return NoiseFound(None, left.scale, release)
     what = "the difference between these counts and those of the training rows"
     if isinstance(release.noise, LabelNoise):
         what = "the leaves of the training rows"
     bare = as_counted(release, left.exact) if left.exact else release
-    return NoiseFound(_said(doubt, what), left.scale, bare)
+    return NoiseFound(_sentence(misfit, what), left.scale, bare)
 
 
 def _left(release: Release, X: Any, y: Any) -> NoiseLeft:
@@ -72,8 +72,8 @@ def _left(release: Release, X: Any, y: Any) -> NoiseLeft:
     return noise_left(release, table.to_numpy(), None if labels is None else label)
 
 
-def _said(doubt: Doubt, what: str) -> str:
+def _sentence(misfit: Misfit, what: str) -> str:
     return (
-        f"{_NOT_THERE[doubt.how]}. By {what}: {doubt.why}; by chance, that happens less than once "
-        "in a million times"
+        f"{_NOT_THERE[misfit.how]}. By {what}: {misfit.why}; by chance, that happens less than "
+        "once in a million times"
     )

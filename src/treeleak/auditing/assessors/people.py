@@ -18,7 +18,7 @@ from treeleak.release.release import class_numbers
 from treeleak.schema import Attribute, Categorical, OneHot, Schema
 
 if TYPE_CHECKING:
-    from treeleak.auditing.case import Given
+    from treeleak.auditing.case import AuditRequest
 
 CLASS = "class"
 """What groups by label are called."""
@@ -71,21 +71,21 @@ def attribute_of(name: str, schema: Schema, release: Release | None) -> Attribut
 
 
 def groups_of(
-    truth: pd.DataFrame, given: Given, release: Release, schema: Schema
+    truth: pd.DataFrame, request: AuditRequest, release: Release, schema: Schema
 ) -> dict[str, pd.Series[Any]]:
     """Sort training rows into groups: by class, then by each column that is wanted.
 
-    ``truth``: the rows in the model's columns. ``given``: the rows as they were given, perhaps with
-    columns that the model lacks, with their labels.
+    ``truth``: the rows in the model's columns. ``request``: the rows as they were given, perhaps
+    with columns that the model lacks, with their labels.
     """
     found: dict[str, pd.Series[Any]] = {}
-    if given.y is not None and release.classes:
-        number = class_numbers(release.classes, np.ravel(np.asarray(given.y, dtype=object)))
+    if request.y is not None and release.classes:
+        number = class_numbers(release.classes, np.ravel(np.asarray(request.y, dtype=object)))
         found[CLASS] = _named(number, [str(c) for c in release.classes])
-    table = given.X if isinstance(given.X, pd.DataFrame) else pd.DataFrame()
+    table = request.X if isinstance(request.X, pd.DataFrame) else pd.DataFrame()
     named = {str(c): table[c] for c in table}
     labels = labels_of(schema)
-    for name in given.groups:
+    for name in request.groups:
         attribute = attribute_of(name, schema, release)
         if attribute is not None and (len(attribute.columns) > 1 or name not in named):
             # The column of one category groups by all of them, and is not what they are called.

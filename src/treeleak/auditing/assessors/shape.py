@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.attacks.posterior.prior_only import SILENT
-from treeleak.auditing.assessors.yardsticks import Tried
-from treeleak.auditing.described import Described
+from treeleak.auditing.assessors.baselines import BaselineRun
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -38,7 +38,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Shape(Described):
+class Shape(Serialisable):
     """Guesses from the shape of the trees alone, against the training rows.
 
     Attributes
@@ -71,14 +71,14 @@ def guesses_from_shape(
     time_limit: float,
     seed: int,
     progress: Callable[[Progress], None] | None,
-    given: Mapping[str, Any],
+    side_information: Mapping[str, Any],
 ) -> tuple[Reconstruction, ...]:
     """Guess rows as the attack would if the counts said nothing, with all else that it was given.
 
     ``release``: its counts, if it has any without noise, are blotted out. ``rebuilt``: what the
     attack made of the counts; after an interruption nothing is guessed. ``n_true``: training rows.
-    ``time_limit``: that of the attack. ``given``: what was known beside the model, as for
-    :func:`treeleak.reconstruct`.
+    ``time_limit``: that of the attack. ``side_information``: what was known beside the model, as
+    for :func:`treeleak.reconstruct`.
     """
     parts = rebuilt.given.any()
     n_rows = rebuilt.n_rows if parts else min(n_true, MOST_ROWS)
@@ -93,7 +93,7 @@ def guesses_from_shape(
         try:
             guess = reconstruct(
                 release, rebuilt.schema, time_limit=_SHARE * time_limit, seed=seed + len(found),
-                method="without-counts", n_rows=n_rows, **given,
+                method="without-counts", n_rows=n_rows, **side_information,
             )  # fmt: skip
         except NotCovered:
             break
@@ -119,24 +119,24 @@ def _silent(release: Release) -> Release:
 
 def tried_shape(
     guesses: Sequence[Reconstruction], true: pd.DataFrame, schema: Schema, seed: int
-) -> Tried | None:
+) -> BaselineRun | None:
     """Measure guesses in the schema's columns; where they have fewer rows, against as many of the
     training rows.
 
     None if they are too few to know how they spread.
     """
-    own = list(schema.columns)
+    columns = list(schema.columns)
     if len(guesses) < FEWEST:
         return None
-    tally, rng, n = Tally(true[own], schema), np.random.default_rng(seed), len(true)
+    tally, rng, n = Tally(true[columns], schema), np.random.default_rng(seed), len(true)
     for guess in guesses:
         if guess.X is None:
             continue
-        rows, known = guess.X[own], None
+        rows, known = guess.X[columns], None
         if guess.given.any():
             at = same_size(pd.DataFrame({"row": np.arange(len(rows))}), n, seed)["row"]
-            known = pd.DataFrame(guess.given, columns=guess.X.columns)[own]
+            known = pd.DataFrame(guess.given, columns=guess.X.columns)[columns]
             rows, known = (t.iloc[at].reset_index(drop=True) for t in (rows, known))
         chosen = np.arange(n) if len(rows) == n else np.sort(rng.permutation(n)[: len(rows)])
         tally.add(rows, chosen, known)
-    return Tried("shape", "model", tally.guesses())
+    return BaselineRun("shape", "model", tally.guesses())

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.said import By
+from treeleak.formats.literals import By
 from treeleak.release.release import Release
 from treeleak.release.statistics import VALUE
 from treeleak.release.tree import Tree
@@ -36,7 +36,7 @@ _CELLS = 200_000_000
 
 
 @dataclass(frozen=True)
-class Groups(Described):
+class Groups(Serialisable):
     """Groups of training rows.
 
     Attributes
@@ -71,7 +71,7 @@ class Groups(Described):
 
 
 @dataclass(frozen=True)
-class Structure(Described):
+class Structure(Serialisable):
     """What the size of a model and of its groups of rows says.
 
     Attributes
@@ -155,15 +155,15 @@ def _groups(case: Case) -> tuple[Groups, ...]:
     sizes = np.bincount(cells)
     if len(release.trees) == 1:
         return (_line("leaf", of, sizes, by_class, threshold),)
-    own = _line("cell", of, sizes, by_class, threshold)
+    by_leaf = _line("cell", of, sizes, by_class, threshold)
     answers = answers_of(release, leaves)
     if answers is None:
-        return (own,)
+        return (by_leaf,)
     shares, group = np.unique(np.round(answers, _DIGITS), axis=0, return_inverse=True)
     sizes = np.bincount(group.reshape(-1))
     # What the model answers need not be what the rows are: that is what others see.
     expected = np.where(np.isclose(shares, 0.0), 0.0, shares) * sizes[:, None]
-    return (_line("answer", of, sizes, expected, threshold), own)
+    return (_line("answer", of, sizes, expected, threshold), by_leaf)
 
 
 def _rows(case: Case) -> tuple[str, pd.DataFrame, IntArray | None] | None:
@@ -212,10 +212,10 @@ def answers_of(release: Release, leaves: IntArray) -> FloatArray | None:
     if release.ensemble is not None or release.noise is not None or len(release.classes) < 2:
         return None
     total = np.zeros((len(leaves), release.n_classes))
-    for tree, own in zip(release.trees, leaves.T, strict=True):
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if tree.counts is None or release.counts_are not in ("rows", "draws", "weights"):
             return None
-        counts = tree.counts[own].astype(float)
+        counts = tree.counts[leaf].astype(float)
         total += counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     return total / len(release.trees)
 

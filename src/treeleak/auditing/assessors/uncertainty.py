@@ -12,12 +12,12 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Message, message_of
 from treeleak.core.private import dataclass
 from treeleak.release import Release, RuleList
-from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untested_binary
+from treeleak.release.infer_schema import binary_if_unused, infer_rule_schema, infer_schema
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.uncertainty.space import NUMERIC_STEPS
@@ -67,7 +67,7 @@ class Exposed:
 
 
 @dataclass(frozen=True)
-class Uncertainty(Described):
+class Uncertainty(Serialisable):
     """Residual uncertainty of the training rows of one tree or one rule list.
 
     Attributes
@@ -157,14 +157,14 @@ class Uncertainty(Described):
 
 def of_trees(case: Case) -> Case:
     """State the residual uncertainty for one tree, as a part of an audit; for several, nothing."""
-    release, given, truth = case.found.release, case.given, case.found.truth
+    release, request, truth = case.found.release, case.given, case.found.truth
     if release is None or len(release.trees) != 1:
         return case
     X: pd.DataFrame | None = None if truth is None else truth.X
-    if _uncounted(release) and given.X is not None:
-        X = in_model_columns(release, given.X)[0]
-    y = given.y if X is not None and release.classes else None
-    return case.plus(uncertainty=left_by_tree(release, given.schema, X, y))
+    if _uncounted(release) and request.X is not None:
+        X = in_model_columns(release, request.X)[0]
+    y = request.y if X is not None and release.classes else None
+    return case.plus(uncertainty=left_by_tree(release, request.schema, X, y))
 
 
 def of_rules(case: Case) -> Case:
@@ -201,7 +201,7 @@ def left_by_tree(
     notes = [n for n in data.notes if n not in release.notes]
     if schema is None and X is None:
         columns = zip(release.feature_names, release.thresholds, strict=True)
-        notes += untested_binary(known, [c for c, cuts in columns if cuts.size])
+        notes += binary_if_unused(known, [c for c, cuts in columns if cuts.size])
     noisy = release.noise is not None
     left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])
     if X is None:
@@ -232,7 +232,7 @@ def left_by_rules(
     data = from_rule_list(rules, known, *((X, y) if filled else ()))
     notes: list[str] = [FILLED] * filled
     if schema is None and X is None:
-        notes += untested_binary(known, [c.column for r in rules.rules for c in r.conditions])
+        notes += binary_if_unused(known, [c.column for r in rules.rules for c in r.conditions])
     left = _left(data, "rules", source, not filled, notes)
     return left if X is None else replace(left, contains=_allowed(data, X))
 
@@ -287,8 +287,8 @@ def _left(
     last = np.cumsum(support)
     places = [round(q / 100 * (data.n_rows - 1)) for q in QUANTILES if data.n_rows]
     at = np.searchsorted(last, places, side="right")
-    alike = bits == bits[:1]
-    told, small = bits == 0, support < THRESHOLD
+    exposed_equally = bits == bits[:1]
+    determined, small = bits == 0, support < THRESHOLD
     numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
     if numeric:
         notes = [*notes, wording.STEPS(steps=NUMERIC_STEPS, columns=numeric)]
@@ -304,10 +304,10 @@ def _left(
         mean_bits=float(bits @ support) / data.n_rows if some else None,
         quantiles=dict(zip(QUANTILES, data.shares[order][at].tolist(), strict=False)),
         exposed=tuple(_exposed(data, int(g)) for g in order[:MOST_EXPOSED]),
-        as_exposed=int(alike.sum()),
-        rows_as_exposed=int(support[alike].sum()),
-        told=int(support[told].sum()),
-        told_in_small=int(support[told & small].sum()),
+        as_exposed=int(exposed_equally.sum()),
+        rows_as_exposed=int(support[exposed_equally].sum()),
+        told=int(support[determined].sum()),
+        told_in_small=int(support[determined & small].sum()),
         schema=schema,
         exact=exact,
         notes=tuple(notes),

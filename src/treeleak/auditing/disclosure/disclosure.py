@@ -35,7 +35,7 @@ class TooHard(Exception):
     """The search did not come to an end: nothing is known, and the answer has to be no."""
 
 
-def told_together(
+def jointly_safe(
     sets: BoolArray, units: Sequence[int | None], threshold: int, counted: BoolArray | None = None
 ) -> BoolArray:
     """Choose the figures that may be told, so that none of fewer people than the threshold follows.
@@ -47,19 +47,19 @@ def told_together(
     (n_people,): people whose figures are in the sums: all, unless given. Returns an array of shape
     (n_figures,): figures of large sets are chosen first. What a search does not settle is left out.
     """
-    own = sets if counted is None else sets[counted]
-    size = own.sum(axis=0)
+    counted_sets = sets if counted is None else sets[counted]
+    size = counted_sets.sum(axis=0)
     unit_of = [-1 - k if u is None else u for k, u in enumerate(units)]
     of = {u: [k for k, v in enumerate(unit_of) if v == u] for u in unit_of}
-    kept = np.zeros(len(size), dtype=bool)
-    told, work = np.ones((len(own), 1), dtype=bool), [MOST_WORK]
+    published = np.zeros(len(size), dtype=bool)
+    reachable, work = np.ones((len(counted_sets), 1), dtype=bool), [MOST_WORK]
     # A set of nobody tells nothing, and is counted with the large ones.
-    least = {u: min(int(size[k]) or len(own) for k in ks) for u, ks in of.items()}
+    least = {u: min(int(size[k]) or len(counted_sets) for k in ks) for u, ks in of.items()}
     for unit in sorted(of, key=lambda u: (-least[u], of[u])):
-        more = np.hstack([told, own[:, of[unit]]])
+        more = np.hstack([reachable, counted_sets[:, of[unit]]])
         if least[unit] >= threshold and not _few_follow(more, threshold, work):
-            kept[of[unit]], told = True, more
-    return kept
+            published[of[unit]], reachable = True, more
+    return published
 
 
 def _few_follow(sets: BoolArray, threshold: int, work: list[int]) -> bool:
@@ -160,8 +160,8 @@ def _bases(rows: IntArray, weight: IntArray, n: int) -> bool:
 
 def _union(members: Iterable[int]) -> int:
     out = 0
-    for own in members:
-        out |= own
+    for member in members:
+        out |= member
     return out
 
 
@@ -228,7 +228,7 @@ def remainders(sets: BoolArray, owners: Sequence[int], threshold: int) -> frozen
     owner = np.array([-1, *owners, *owners], dtype=np.int64)
     common = all_.T.astype(np.float32) @ all_.astype(np.float32)
     size = np.diag(common)
-    told = np.minimum(size, len(sets) - size)
+    smaller_side = np.minimum(size, len(sets) - size)
     for whole in np.argsort(size, kind="stable"):
         while owner[whole] not in out:
             inside = (common[whole] == size) & (size > 0) & (size < size[whole])
@@ -238,7 +238,7 @@ def remainders(sets: BoolArray, owners: Sequence[int], threshold: int) -> frozen
             blamed = [k for k in (whole, *(found or ())) if owner[k] >= 0]
             if found is None or not blamed:
                 break
-            out.add(int(owner[min(blamed, key=lambda k: (told[k], owner[k]))]))
+            out.add(int(owner[min(blamed, key=lambda k: (smaller_side[k], owner[k]))]))
     return frozenset(out)
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from treeleak.auditing.assessors.decision_rule import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.pace import more_time_helps
-from treeleak.auditing.assessors.standing import test_of
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import in_short
 from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Verdict
+from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
 
 HARDEN = (
     "Remove from the file what predictions do not need: counts, impurities or gains, seeds, "
@@ -142,7 +142,7 @@ _LARGER: Mapping[str, str] = {
 """How libraries call what the text of "leaves" calls as scikit-learn does."""
 
 
-def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
+def advise(found: AuditResults, verdict: Verdict) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
     inventory, counts, budget = found.inventory, found.counts, found.budget
     reconstruction, measurement = found.reconstruction, found.measurement
@@ -175,7 +175,7 @@ def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
     return (*texts, again)
 
 
-def _text(key: str, found: Found) -> str:
+def _text(key: str, found: AuditResults) -> str:
     """Say what to change, and what that saved where it was measured."""
     text, release = _CHANGES[key], found.release
     test = None if found.measurement is None else found.measurement.significance
@@ -183,8 +183,8 @@ def _text(key: str, found: Found) -> str:
         return MORE_CONTROL.format(needed=test.needed, better=test.better)
     if release is None:
         return text
-    own = release.origin.lower().startswith(_HARDENED)
-    if key == "counts" and own:
+    was_hardened = release.origin.lower().startswith(_HARDENED)
+    if key == "counts" and was_hardened:
         text = HARDEN
     if key == "leaves":
         named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from treeleak.core.message import Message, Reader, sentences
+from treeleak.core.message import Audience, Message, sentences
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Part, Verdict
+from treeleak.formats.literals import Part, Verdict
 
 LEAK: Verdict = "leak shown"
 POSSIBLE: Verdict = "possible leak"
@@ -54,11 +54,11 @@ class Finding:
         """The evidence in words; empty for a remark."""
         return str(self.evidence or "")
 
-    def told(self, reader: Reader | None) -> str:
+    def told(self, reader: Audience | None) -> str:
         """The words that a reader may read; all, if None."""
         return sentences(*(m.told(reader) for m in self.said))
 
-    def to_dict(self, reader: Reader | None = None) -> dict[str, Any]:
+    def to_dict(self, reader: Audience | None = None) -> dict[str, Any]:
         """Describe the finding (formats/audit.schema.json)."""
         return {
             "code": self.code,

@@ -9,23 +9,23 @@ from typing import TypeVar
 import numpy as np
 
 from treeleak.auditing import wording
+from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
-from treeleak.auditing.assessors.standing import (
+from treeleak.auditing.assessors.decision_rule import (
     LEVEL,
     MATERIAL,
-    Standing,
-    standing_of,
+    Decision,
+    decide,
     strongest,
     test_of,
 )
-from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.assessors.measurement import Measurement, came_back
+from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.score_words import in_full, in_short
-from treeleak.core.message import Message, Of
-from treeleak.formats.said import Verdict
+from treeleak.core.message import FigureWithSupport, Message
+from treeleak.formats.literals import Verdict
 from treeleak.metrics.paired_t_test import FEWEST_PEOPLE
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
@@ -42,14 +42,14 @@ def of_rows(
     proofs_hold: bool,
     unfinished: bool = False,
     outside: Sequence[Message] = (),
-    rows_given: bool = False,
+    rows_provided: bool = False,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
     Leak shown if the rows are unique (under the schema), and not all of them alike to ten others;
     if they prove a row that shares its place with no other row; or if, measured against the
-    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.standing`). Rows that
-    were given do not count.
+    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.decision_rule`). Rows
+    that were given do not count.
 
     Possible leak if they are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population.
@@ -65,62 +65,64 @@ def of_rows(
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
     does not allow the values of all of them, or allows values that none of them can have.
-    ``rows_given``: whether training rows were given, though perhaps nothing was compared.
+    ``rows_provided``: whether training rows were given, though perhaps nothing was compared.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
-        said = wording.CONTRADICTION(why=why).with_instead(wording.CONTRADICTION(why=""))
-        return [_finding(OPEN, said)]
+        message = wording.CONTRADICTION(why=why).with_instead(wording.CONTRADICTION(why=""))
+        return [_finding(OPEN, message)]
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
     in_values = all(m.kind is wording.NARROWER for m in outside)
     found = _proved(rebuilt, singled_out, in_values) if proofs_hold else []
-    told = _of_targets(rebuilt)
+    targets = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
-    found = found or [_alone(rebuilt, proofs_hold, rows_given)]
+    found = found or [_alone(rebuilt, proofs_hold, rows_provided)]
     if unfinished:
         late = wording.UNFINISHED()
         found = [_finding(OPEN, *f.said, late) if f.verdict == NO_LEAK else f for f in found]
-    return [*found, *told]
+    return [*found, *targets]
 
 
 def _finding(
     verdict: Verdict | None,
-    *said: Message,
+    *messages: Message,
     evidence: Message | None = None,
     fix: tuple[str, ...] = (),
 ) -> Finding:
-    return Finding("reconstruction", verdict, said, evidence, fix)
+    return Finding("reconstruction", verdict, messages, evidence, fix)
 
 
 # -------------------------------------------------------------------------------------- proofs
 
 
 def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[Finding]:
-    n, given = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
+    n, provided = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
     if rebuilt.status == "unique" and in_values:
         text = wording.UNIQUE(
-            rows=n - given,
-            not_given=" that were not given" * bool(given),
+            rows=n - provided,
+            not_given=" that were not given" * bool(provided),
             order=", in their order" * rebuilt.ordered,
         )
         rule = wording.UNIQUE_RULE()
         if rebuilt.ordered or _stand_apart(rebuilt):
             return [_finding(LEAK, text, evidence=rule, fix=fix)]
-        alike = wording.ALIKE(others=THRESHOLD - 1)
-        return [_finding(NO_LEAK, text, alike, evidence=rule)]
+        not_unique = wording.ALIKE(others=THRESHOLD - 1)
+        return [_finding(NO_LEAK, text, not_unique, evidence=rule)]
     if not singled_out:
         return []
     in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
-    untested = wording.UNTESTED(columns=free) if free else ""
+    untested_columns = wording.UNTESTED(columns=free) if free else ""
     if not rebuilt.ordered:
-        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=untested)
+        text = wording.ALONE(
+            alone=singled_out, rows=n, in_class=in_class, untested=untested_columns
+        )
         return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
-    proved = round(rebuilt.share_proved_rows * (n - given))
-    text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=untested)
+    proved = round(rebuilt.share_proved_rows * (n - provided))
+    text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=untested_columns)
     return [_finding(LEAK, text, evidence=wording.NUMBERED_RULE(), fix=fix)]
 
 
@@ -129,8 +131,8 @@ def _of_targets(rebuilt: Reconstruction) -> list[Finding]:
     y = rebuilt.outcomes
     if y is None or rebuilt.labelled:
         return []
-    told = int(y.notna().sum())
-    return [_finding(None, wording.TARGETS_STORED(told=told, rows=rebuilt.n_rows))]
+    known = int(y.notna().sum())
+    return [_finding(None, wording.TARGETS_STORED(told=known, rows=rebuilt.n_rows))]
 
 
 def _stand_apart(rebuilt: Reconstruction) -> bool:
@@ -150,15 +152,15 @@ def _compared(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message
     found, free = _weighed(rebuilt, m, outside), set(rebuilt.free_columns)
     numbers = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
     tested = [not free.issuperset(a.columns) for a in rebuilt.schema.attributes]
-    told = [n for n, t in zip(numbers, tested, strict=True) if t]
-    if not any(1 in (k.count(True), k.count(False)) for k in (numbers, told)):
+    in_tested = [n for n, t in zip(numbers, tested, strict=True) if t]
+    if not any(1 in (k.count(True), k.count(False)) for k in (numbers, in_tested)):
         return found
     # Of categories and numbers apart, one is about a single column: perhaps one that is not told.
     part = m.on_tested
     one = replace(_in_one(m), on_tested=None if part is None else _in_one(part))
     other = _weighed(rebuilt, one, outside)
-    said = (own.with_instead(o) for own, o in zip(found.said, other.said, strict=True))
-    return replace(found, said=tuple(said))
+    messages = (message.with_instead(o) for message, o in zip(found.said, other.said, strict=True))
+    return replace(found, said=tuple(messages))
 
 
 def _in_one(m: M) -> M:
@@ -184,47 +186,47 @@ def _perhaps(m: Measurement) -> Message:
 
 
 def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]) -> Finding:
-    standing, test = standing_of(m), test_of(m)
-    said = list(_scores(rebuilt, m))
+    standing, test = decide(m), test_of(m)
+    messages = list(_scores(rebuilt, m))
     if (part := m.on_tested) is not None:
         scores = "" if part.scores is None else in_short(part.scores)
         columns = len(rebuilt.schema.columns)
-        said.append(wording.ON_TESTED(left_out=part.left_out, columns=columns, scores=scores))
+        messages.append(wording.ON_TESTED(left_out=part.left_out, columns=columns, scores=scores))
     if (best := strongest(m)) is not None:
         scores = in_short(best.scores)
-        said.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
+        messages.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
     if test is not None:
         kind = wording.POPULATION_TOO if test.as_near else wording.THESE_ROWS
         if standing.tells == "nothing":
             kind = wording.AS_NEAR
-        said.append(kind(near=test.as_near, draws=len(test.errors)))
-    said += _in_places(m, standing, rebuilt.labelled)
+        messages.append(kind(near=test.as_near, draws=len(test.errors)))
+    messages += _in_places(m, standing, rebuilt.labelled)
     if standing.tells == "people":
         rule = _rule(standing.ways[0], rebuilt)
-        return _finding(LEAK, *said, evidence=rule, fix=_MEASURED_FIX)
+        return _finding(LEAK, *messages, evidence=rule, fix=_MEASURED_FIX)
     blind = rebuilt.behind_noise and test is None and m.shape is None
     if blind:
-        said.append(wording.SHAPE_OPEN())
+        messages.append(wording.SHAPE_OPEN())
     if standing.tells == "perhaps":
         in_place = standing.ways == ("places",)
         if not in_place:
-            said.append(_perhaps(m))
+            messages.append(_perhaps(m))
         rule = _rule("in place, perhaps" if in_place else "perhaps", rebuilt)
         wanted = ("control",) if test is None else ()
-        return _finding(POSSIBLE, *said, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
+        return _finding(POSSIBLE, *messages, evidence=rule, fix=(*wanted, *_MEASURED_FIX))
     alone = m.guess_mean is None
     if alone:
-        said.append(wording.BASELINES_OPEN())
+        messages.append(wording.BASELINES_OPEN())
     elif test is None and not blind:
-        said.append(wording.NO_BETTER())
-    said += outside
+        messages.append(wording.NO_BETTER())
+    messages += outside
     pairs = m.judged.pairs
     few = pairs is not None and np.isfinite(pairs.errors).sum() < FEWEST_PEOPLE
     if few:
-        said.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
+        messages.append(wording.FEW_TO_TEST(people=FEWEST_PEOPLE))
     if rebuilt.status == "unknown" or alone or blind or few or outside:
-        return _finding(OPEN, *said, *_out_of_time(rebuilt), fix=_time(rebuilt))
-    return _finding(NO_LEAK, *said, evidence=_rule("nothing", rebuilt))
+        return _finding(OPEN, *messages, *_out_of_time(rebuilt), fix=_time(rebuilt))
+    return _finding(NO_LEAK, *messages, evidence=_rule("nothing", rebuilt))
 
 
 def _rule(name: str, rebuilt: Reconstruction) -> Message:
@@ -244,24 +246,24 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     rows, how = came_back(m.exact_rows, m.located_rows, None)
     in_order = m.exact_in_order if how == "exactly" else m.located_in_order
     if m.targets is not None and m.targets >= rows:
-        yield wording.TARGETS(rows=Of(m.targets, n))
+        yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
     yield wording.COMPARED(
         scores=_error(m),
         of_the_rest=", of what was not given" * bool(rebuilt.given.any()),
-        rows=Of(rows, n),
+        rows=FigureWithSupport(rows, n),
         not_given=" that were not given" * bool(rebuilt.given.all(axis=1).any()),
         how=how,
-        order="" if in_order is None else wording.IN_ORDER(rows=Of(in_order, n)),
+        order="" if in_order is None else wording.IN_ORDER(rows=FigureWithSupport(in_order, n)),
     )
     if m.targets is not None and m.targets < rows:
-        yield wording.TARGETS(rows=Of(m.targets, n))
+        yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
 
 
 def _error(m: Measurement) -> Message:
     return wording.WRONG(wrong=m.error) if m.scores is None else in_full(m.scores)
 
 
-def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Message]:
+def _in_places(m: Measurement, standing: Decision, labelled: bool) -> list[Message]:
     """Say what the rows tell in their own places, where that is part of the verdict."""
     order = m.judged.in_order
     if order is None or "places" not in standing.ways:
@@ -282,7 +284,7 @@ def _in_places(m: Measurement, standing: Standing, labelled: bool) -> list[Messa
 def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
     """Judge what was made with less to go by: a remark, unless that is a leak already."""
     text = wording.VARIANT(what=what.capitalize(), scores=_error(m), rows=m.exact_rows)
-    standing = standing_of(m, LEVEL / 10)
+    standing = decide(m, LEVEL / 10)
     if standing.tells != "people":
         return _finding(None, text)
     return _finding(LEAK, text, evidence=_rule(standing.ways[0], rebuilt), fix=_MEASURED_FIX)
@@ -291,9 +293,9 @@ def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
 # -------------------------------------------------------------------------- without comparison
 
 
-def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_given: bool) -> Finding:
+def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_provided: bool) -> Finding:
     """Say what follows where nothing is proved, and nothing was compared."""
-    compare = wording.NOT_COMPARED() if rows_given else wording.COMPARE()
+    compare = wording.NOT_COMPARED() if rows_provided else wording.COMPARE()
     n = rebuilt.n_rows
     if not proofs_hold:
         return _finding(OPEN, wording.NOTHING_PROVED())
@@ -314,7 +316,7 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_given: bool) -> Find
 
 def _expects(rebuilt: Reconstruction) -> Message | str:
     wrong = rebuilt.expected_error
-    return wording.EXPECTS(wrong=Of(wrong, rebuilt.n_rows)) if wrong else ""
+    return wording.EXPECTS(wrong=FigureWithSupport(wrong, rebuilt.n_rows)) if wrong else ""
 
 
 def _time(rebuilt: Reconstruction) -> tuple[str, ...]:
@@ -330,17 +332,17 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
         return [wording.STOPPED_EARLY(stopped=stopped)]
     expects = _expects(rebuilt)
     more = "; let it run on" if rebuilt.interrupted else "; raise --time-limit"
-    said = {"stopped": stopped, "rows": n, "more": more, "expects": expects}
-    if (settled := rebuilt.numbers.get("trees_settled")) is not None:
-        return [wording.FIRST_TREES(trees=settled, rows=n)]
+    figures = {"stopped": stopped, "rows": n, "more": more, "expects": expects}
+    if (n_trees := rebuilt.numbers.get("trees_settled")) is not None:
+        return [wording.FIRST_TREES(trees=n_trees, rows=n)]
     if rebuilt.row_count is not None:
-        return [wording.STOPPED_UNSETTLED(**said)]
+        return [wording.STOPPED_UNSETTLED(**figures)]
     if not rebuilt.misfit:
-        return [wording.STOPPED_SUMS(**said)]
+        return [wording.STOPPED_SUMS(**figures)]
     needed, misfit = time_needed(rebuilt.trace), f"{rebuilt.misfit:g}"
     if needed == np.inf and not rebuilt.interrupted:
-        return [wording.STOPPED_MISSING(**said | {"more": ""}, misfit=misfit), wording.NO_PACE()]
-    found = wording.STOPPED_MISSING(**said, misfit=misfit)
+        return [wording.STOPPED_MISSING(**figures | {"more": ""}, misfit=misfit), wording.NO_PACE()]
+    found = wording.STOPPED_MISSING(**figures, misfit=misfit)
     if needed is None or needed == np.inf:
         return [found]
     return [found, wording.PACE(time=time_words(needed))]

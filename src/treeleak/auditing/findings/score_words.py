@@ -6,25 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from treeleak.auditing import wording
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.metrics.scores import Numbers, Scores
 
 
 def in_full(scores: Scores) -> Message:
     """Say how far rows are off, as the beginning of a sentence."""
-    kinds = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF
-    return _said(scores, *kinds)
+    templates = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF
+    return _sentence(scores, *templates)
 
 
 def in_short(scores: Scores) -> Message:
     """Say the same of a yardstick, beside the rebuilt rows."""
-    kinds = (
+    templates = (
         wording.ERROR_SHORT, wording.WRONG_SHORT, wording.OFF_SHORT, wording.WRONG_AND_OFF_SHORT,
     )  # fmt: skip
-    return _said(scores, *kinds)
+    return _sentence(scores, *templates)
 
 
-def _said(scores: Scores, error: Kind, wrong: Kind, off: Kind, both: Kind) -> Message:
+def _sentence(
+    scores: Scores,
+    error: MessageTemplate,
+    wrong: MessageTemplate,
+    off: MessageTemplate,
+    both: MessageTemplate,
+) -> Message:
     numbers, of_categories = scores.numbers, {"wrong": scores.categories}
     if numbers is None:
         return error(error=scores.error) if scores.categories is None else wrong(**of_categories)
@@ -34,10 +40,10 @@ def _said(scores: Scores, error: Kind, wrong: Kind, off: Kind, both: Kind) -> Me
     return both(**of_categories, **of_numbers)
 
 
-def read_scores(told: Mapping[str, Any]) -> Scores:
+def read_scores(stored: Mapping[str, Any]) -> Scores:
     """Take scores out of the document of an audit."""
-    numbers = told["numbers"]
-    return Scores(**{**told, "numbers": None if numbers is None else Numbers(**numbers)})
+    numbers = stored["numbers"]
+    return Scores(**{**stored, "numbers": None if numbers is None else Numbers(**numbers)})
 
 
 def by_chance(probability: float) -> str:

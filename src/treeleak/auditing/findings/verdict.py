@@ -16,19 +16,21 @@ from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.errors import NotCovered
 from treeleak.core.listed import listed
 from treeleak.core.message import Message, message_of
-from treeleak.formats.said import Verdict
+from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import Found
+    from treeleak.auditing.result import AuditResults
 
 
 MOST_PARTS = 3
 """Parts that one finding names."""
 
 
-def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
+def find(
+    found: AuditResults, singled_out: int = 0, unfinished: bool = False
+) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -51,31 +53,31 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    said = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
-    said += [*_of_counts(found.counts), *_of_targets(found)]
+    findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
+    findings += [*_of_counts(found.counts), *_of_targets(found)]
     if found.release is not None and found.release.left_out is not None:
-        said.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
+        findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
-        doubt = OPEN if budget.doubted else None
+        noise_verdict = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
-        said.append(Finding("noise", doubt, (wording.NOISE(budget=budget),), fix=fix))
+        findings.append(Finding("noise", noise_verdict, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
         outside = []
         if found.impossible:
             outside.append(wording.IMPOSSIBLE() if found.schema_given else wording.NOT_GUESSED())
         if found.narrower:
             outside.append(wording.NARROWER())
-        said += of_rows(
+        findings += of_rows(
             rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
             found.rows_given,
         )  # fmt: skip
-        said += _of_draws(rebuilt)
-        said += [
+        findings += _of_draws(rebuilt)
+        findings += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
         ]
     if found.uncertainty is not None:
-        said.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
-    return tuple(said)
+        findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
+    return tuple(findings)
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:
@@ -87,8 +89,8 @@ def overall(findings: Iterable[Finding]) -> Verdict:
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
-    doubt = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
-    shown = (LEAK, POSSIBLE) if doubt else (LEAK, POSSIBLE, NO_LEAK)
+    is_open = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
+    shown = (LEAK, POSSIBLE) if is_open else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
 
 
@@ -98,46 +100,46 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         named, known = (
             wording.STORED(where=", ".join(places)) for places in (stored, map(known_place, stored))
         )
-        said = (named.with_instead(known),)
-        found.append(Finding("inventory", LEAK, said, wording.STORED_RULE(), ("rows",)))
+        messages = (named.with_instead(known),)
+        found.append(Finding("inventory", LEAK, messages, wording.STORED_RULE(), ("rows",)))
     if unknown := [e for e in inventory if e.unknown]:
         n = len(unknown)
         of = "part of the model is" if n == 1 else "parts of the model are"
         places = list(dict.fromkeys(e.where for e in unknown))
         named, known = (
-            wording.UNKNOWN_PARTS(parts=n, of=of, where=listed(list(dict.fromkeys(own)), 3))
-            for own in (places, map(known_place, places))
+            wording.UNKNOWN_PARTS(parts=n, of=of, where=listed(list(dict.fromkeys(names)), 3))
+            for names in (places, map(known_place, places))
         )
-        said = (named.with_instead(known),)
-        found.append(Finding("inventory", OPEN, said, fix=("unknown",)))
+        messages = (named.with_instead(known),)
+        found.append(Finding("inventory", OPEN, messages, fix=("unknown",)))
     if leaks := [e for e in inventory if e.mark == "leaks"]:
-        kinds = ", ".join(dict.fromkeys(e.what for e in leaks))
+        materials = ", ".join(dict.fromkeys(e.what for e in leaks))
         fix = tuple(dict.fromkeys(str(e.change) for e in leaks if e.change))
-        said = (wording.MATERIAL_FOR_ATTACKS(kinds=kinds),)
-        found.append(Finding("inventory", None, said, fix=fix))
+        messages = (wording.MATERIAL_FOR_ATTACKS(kinds=materials),)
+        found.append(Finding("inventory", None, messages, fix=fix))
     return found
 
 
-def _of_people(found: Found) -> list[Finding]:
+def _of_people(found: AuditResults) -> list[Finding]:
     """Say which parts hold values of single rows, by their number."""
     listed_by = [(entry, entry.held) for entry in found.inventory if entry.held is not None]
     if not listed_by or found.people is None:
         return []
-    rows, said = found.people, []
+    rows, messages = found.people, []
     for entry, held in listed_by[:MOST_PARTS]:
         where = f"{entry.where} ({', '.join(entry.names[:3])})"
         named, known = (
             wording.VALUES_OF_PEOPLE(values=held.values, rows=rows, where=place)
             for place in (where, known_place(entry.where))
         )
-        said.append(named.with_instead(known))
+        messages.append(named.with_instead(known))
         if held.column is not None:
             share = "each" if held.values >= rows else "nearly each"
-            said.append(wording.IDENTIFIER(column=[held.column], share=share, rows=rows))
-    return [Finding("inventory", OPEN, tuple(said), fix=("values",))]
+            messages.append(wording.IDENTIFIER(column=[held.column], share=share, rows=rows))
+    return [Finding("inventory", OPEN, tuple(messages), fix=("values",))]
 
 
-def _of_others(found: Found) -> list[Finding]:
+def _of_others(found: AuditResults) -> list[Finding]:
     others = found.others
     if not others:
         return []
@@ -169,32 +171,34 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
         return []
     total, unit, of, found = counts.total, counts.unit, counts.of, []
     if total["small"]:
-        said = wording.SMALL(
+        message = wording.SMALL(
             small=total["small"], leaves=total["leaves"], of=of, threshold=counts.threshold,
             unit=unit, single=total["single"],
         )  # fmt: skip
-        found.append(Finding("counts", None, (said,), fix=(of,)))
+        found.append(Finding("counts", None, (message,), fix=(of,)))
     if total["one_class"]:
-        said = wording.ONE_CLASS(leaves=total["one_class"], of=of)
-        found.append(Finding("counts", None, (said,), fix=(of,)))
+        message = wording.ONE_CLASS(leaves=total["one_class"], of=of)
+        found.append(Finding("counts", None, (message,), fix=(of,)))
     return found
 
 
-def _of_targets(found: Found) -> list[Finding]:
+def _of_targets(found: AuditResults) -> list[Finding]:
     """Say what can be read of a model of several targets, whose rows are not rebuilt."""
     release, counts = found.release, found.counts
     if release is None or counts is None or release.not_covered != SEVERAL_TARGETS:
         return []
     if counts.unit != "rows" or not (single := counts.total["single"]):
         return []
-    said = wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"])
-    return [Finding("counts", None, (said,), fix=(counts.of,))]
+    message = wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"])
+    return [Finding("counts", None, (message,), fix=(counts.of,))]
 
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
-    def found(verdict: Verdict | None, *said: Message, evidence: Message | None = None) -> Finding:
+    def found(
+        verdict: Verdict | None, *messages: Message, evidence: Message | None = None
+    ) -> Finding:
         fix = ("rules", "rule counts") if verdict == LEAK else ()
-        return Finding("uncertainty", verdict, said, evidence, fix)
+        return Finding("uncertainty", verdict, messages, evidence, fix)
 
     if left.of == "leaves":
         return found(None, left.in_full)
@@ -203,12 +207,12 @@ def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
     if not proofs_hold:
         return found(OPEN, wording.NOTHING_SURE())
     if left.n_rows and left.told == left.n_rows:
-        told, rule = wording.ALL_TOLD(rows=left.n_rows), wording.ALL_TOLD_RULE()
-        return found(LEAK, told, left.in_full, evidence=rule)
+        message, rule = wording.ALL_TOLD(rows=left.n_rows), wording.ALL_TOLD_RULE()
+        return found(LEAK, message, left.in_full, evidence=rule)
     if left.told_in_small:
-        told = wording.SOME_TOLD(told=left.told_in_small, threshold=THRESHOLD)
+        message = wording.SOME_TOLD(told=left.told_in_small, threshold=THRESHOLD)
         rule = wording.SOME_TOLD_RULE(threshold=THRESHOLD)
-        return found(LEAK, told, left.in_full, evidence=rule)
+        return found(LEAK, message, left.in_full, evidence=rule)
     return found(NO_LEAK, left.in_full, evidence=wording.LEFT_RULE())
 
 

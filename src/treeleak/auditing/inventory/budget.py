@@ -53,7 +53,7 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
     """Call unknown what is more than all settings, names and seeds of a model come to."""
     parts = list(judged)
     # Of files of boosting libraries, the rules bound each part.
-    own = [
+    judged_parts = [
         (part, rule)
         for part, rule in parts
         if not (rule.rows or rule.unknown or checked_by_reader(part.owner))
@@ -61,11 +61,11 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
         and not part.owner.type.startswith(PARTS)
         and not follows_from_nodes(part.owner, part.attribute, part.value)
     ]
-    names = [part for part, rule in own if rule.form is forms.names]
+    names = [part for part, rule in judged_parts if rule.form is forms.names]
     columns = max((_texts(part.value) for part in names), key=len, default=frozenset())
     over = _names(names, columns)
-    over |= _settings([part for part, rule in own if _is_short(rule)], columns)
-    over |= _seeds([part for part, rule in own if rule.form is forms.seeds])
+    over |= _settings([part for part, rule in judged_parts if _is_short(rule)], columns)
+    over |= _seeds([part for part, rule in judged_parts if rule.form is forms.seeds])
     return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
 
 
@@ -78,9 +78,9 @@ def _by_name(
 ) -> dict[tuple[str, str], tuple[set[Any], list[AnyPart]]]:
     found: dict[tuple[str, str], tuple[set[Any], list[AnyPart]]] = defaultdict(lambda: (set(), []))
     for part in parts:
-        values, own = found[part.owner.name, part.attribute]
+        values, same_name = found[part.owner.name, part.attribute]
         values.update(held(part.value))
-        own.append(part)
+        same_name.append(part)
     return found
 
 
@@ -88,17 +88,22 @@ def _settings(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
     """One value for each name, and as many again, or as many as a single setting may have."""
     free = {repr(column) for column in columns}
     by_name = _by_name(parts, lambda value: [_content(value, free)])
-    contents = {content for own, _ in by_name.values() for content in own}
+    contents = {content for contents_of_name, _ in by_name.values() for content in contents_of_name}
     # What several classes have alike, as a forest and its trees do, counts once.
     wide = sum(len(content) - 1 for content in contents if content)
-    many = wide + sum(len(own) - 1 for own, _ in by_name.values()) > max(SHORT, len(by_name))
+    many = wide + sum(len(contents_of_name) - 1 for contents_of_name, _ in by_name.values()) > max(
+        SHORT, len(by_name)
+    )
     length = {content: sum(map(len, content)) for content in contents}
     long = sum(length.values()) > WORD * len(by_name) + _DIGITS * SHORT
     return {
         id(part)
-        for own, held in by_name.values()
-        if (many and (len(own) > 1 or any(len(content) > 1 for content in own)))
-        or (long and sum(length[content] for content in own) > WORD)
+        for contents_of_name, held in by_name.values()
+        if (
+            many
+            and (len(contents_of_name) > 1 or any(len(content) > 1 for content in contents_of_name))
+        )
+        or (long and sum(length[content] for content in contents_of_name) > WORD)
         for part in held
     }
 
@@ -142,12 +147,14 @@ def _seeds(parts: list[AnyPart]) -> set[int]:
     by_name = _by_name(generators, lambda value: [_content((value.state, value.args))])
     over = {
         id(part)
-        for values, own in by_name.values()
+        for values, same_name in by_name.values()
         if sum(len(v) for v, _ in by_name.values()) > len(by_name) and len(values) > 1
-        for part in own
+        for part in same_name
     }
     small = _by_name(parts, lambda value: {v for v in _numbers(value) if abs(v) < _DRAWN})
-    return over | {id(p) for values, own in small.values() if len(values) > SHORT for p in own}
+    return over | {
+        id(p) for values, same_name in small.values() if len(values) > SHORT for p in same_name
+    }
 
 
 def _numbers(value: Any) -> list[int]:

@@ -161,10 +161,13 @@ def _grown(value: Any, sizes: Sizes) -> bool:
             return False
         if "split" in node:
             stack += (node.get("left"), node.get("right"))
-            own: Shape = {"split": _SPLIT, "left": _anything, "right": _anything}
+            shape: Shape = {"split": _SPLIT, "left": _anything, "right": _anything}
         else:
-            own = {"value": either(one_number, real("outputs", exactly=True)), "weight": one_number}
-        if not fits(node, own, sizes):
+            shape = {
+                "value": either(one_number, real("outputs", exactly=True)),
+                "weight": one_number,
+            }
+        if not fits(node, shape, sizes):
             return False
     return True
 
@@ -236,7 +239,7 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
     """Give the shape of a file: statistics of the target are kept by what its columns call them."""
     ctrs = inside(root, "features_info", "ctrs")
     listed = ctrs if isinstance(ctrs, list) else []
-    known = [str(own.get("identifier")) for own in listed if isinstance(own, Mapping)]
+    known = [str(entry.get("identifier")) for entry in listed if isinstance(entry, Mapping)]
     table: Shape = {
         **dict.fromkeys(["counter_denominator", "hash_stride", "target_classes_count"], count),
         "hash_map": _hash_map,
@@ -247,11 +250,11 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
 def sizes_of(root: Mapping[str, Any]) -> Sizes:
     """Count columns, outputs and trees, as far as the file says."""
     info = inside(root, "features_info")
-    kinds = ("float_features", "categorical_features", "text_features", "embedding_features")
-    n_columns = sum(len(own) for kind in kinds if isinstance(own := inside(info, kind), list))
+    keys = ("float_features", "categorical_features", "text_features", "embedding_features")
+    n_columns = sum(len(part) for kind in keys if isinstance(part := inside(info, kind), list))
     flat = [
-        own.get("flat_feature_index") for kind in kinds
-        for own in (inside(info, kind) or ()) if isinstance(own, Mapping)
+        part.get("flat_feature_index") for kind in keys
+        for part in (inside(info, kind) or ()) if isinstance(part, Mapping)
     ]  # fmt: skip
     last = max([x for x in flat if isinstance(x, int) and 0 <= x < 10**6], default=-1)
     pair = root.get("scale_and_bias")

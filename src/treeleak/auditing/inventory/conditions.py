@@ -97,7 +97,7 @@ def of_random_targets(value: Any, context: Context) -> bool:
     )
 
 
-def given(value: Any, _: Context) -> bool:
+def has_value(value: Any, _: Context) -> bool:
     """Say whether there is a value."""
     return value is not None
 
@@ -132,7 +132,7 @@ def one_per_row(value: Any, context: Context) -> bool:
     return False
 
 
-def none_said(value: Any, _: Context) -> bool:
+def none_stated(value: Any, _: Context) -> bool:
     """Say whether LightGBM's words on the values of columns say nothing."""
     return isinstance(value, str) and set(value.split()) <= {"none"}
 

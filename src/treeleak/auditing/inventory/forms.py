@@ -17,7 +17,7 @@ from treeleak.auditing.inventory.drawn import follows_law, is_drawn, is_random
 from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import (
     checked_by_reader,
-    is_own_tree,
+    is_model_tree,
     n_classes_of,
     n_columns,
     n_nodes,
@@ -285,7 +285,7 @@ def tests(value: Any, owner: StoredObject) -> bool:
     if not per_node(value, owner) or checked_by_reader(owner):
         return checked_by_reader(owner)
     nodes = owner.get("nodes")
-    if is_own_tree(owner):
+    if is_model_tree(owner):
         return bool(np.isnan(value[owner.get("feature") == -1]).all())
     fields = nodes.dtype.names or ()
     leaf = nodes["is_leaf"] != 0 if "is_leaf" in fields else nodes["left_child"] == -1
@@ -298,7 +298,7 @@ def shape(value: Any, owner: StoredObject) -> bool:
     if isinstance(value, np.ndarray) and value.ndim == 2:
         # 256 bits for each split on a categorical column.
         return value.dtype == np.uint32 and value.shape[1] == 8 and len(value) <= n_nodes(owner)
-    if is_own_tree(owner) and isinstance(value, np.ndarray) and value.dtype.kind == "i":
+    if is_model_tree(owner) and isinstance(value, np.ndarray) and value.dtype.kind == "i":
         return value.ndim == 1 and len(value) <= n_nodes(owner)
     return per_node(value, owner)
 
@@ -313,7 +313,7 @@ def tree_values(value: Any, owner: StoredObject) -> bool:
     """What each node of a tree says of each class."""
     if checked_by_reader(owner):
         return True
-    if is_own_tree(owner):
+    if is_model_tree(owner):
         array = numbers_in(value)
         return (
             array is not None

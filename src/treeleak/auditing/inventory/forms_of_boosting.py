@@ -108,7 +108,7 @@ def settings(value: Any, owner: StoredObject) -> bool:
         isinstance(key, str) and is_name(key) and len(key) <= _MOST_LETTERS for key in value
     )
     return names and all(
-        forms.short(own, owner) or of_columns(own, owner) for own in value.values()
+        forms.short(setting, owner) or of_columns(setting, owner) for setting in value.values()
     )
 
 
@@ -120,7 +120,7 @@ def of_columns(value: Any, owner: StoredObject) -> bool:
         return False
     sizes = {"columns": n, "outputs": n}
     items = [*parts.values(), *parts] if isinstance(parts, Mapping) else list(parts)
-    return all(shapes.one_number(own, sizes) or shapes.word(own, sizes) for own in items) or (
+    return all(shapes.one_number(item, sizes) or shapes.word(item, sizes) for item in items) or (
         shapes.groups(items, sizes)
     )
 
@@ -139,7 +139,7 @@ def columns_of(owner: StoredObject) -> int:
     if isinstance(data := inner.get("handle"), bytes):
         return xgboost_shapes.sizes_of(booster_from_bytes(data).state)["columns"]
     if isinstance(info := owner.get("features_info"), StoredObject):
-        return sum(len(own) for own in info.state.values() if isinstance(own, list))
+        return sum(len(part) for part in info.state.values() if isinstance(part, list))
     return n_columns(owner)
 
 
@@ -174,21 +174,24 @@ def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(own, (list, np.ndarray)) and forms.each_once(list(own)) for own in value)
+        and all(
+            isinstance(entries, (list, np.ndarray)) and forms.each_once(list(entries))
+            for entries in value
+        )
     )
 
 
-def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+def category_count(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Count the categories."""
     if isinstance(value, str):
         value = json.loads(value)
     lists = value if value and isinstance(value[0], (list, Mapping)) else [value]
     n = 0
-    for own in lists:
-        if isinstance(own, Mapping):
-            at = own.get("offsets", own.get("values", ()))
-            own = range(max(len(at) - ("offsets" in own), 0))
-        n += len(own)
+    for entry in lists:
+        if isinstance(entry, Mapping):
+            at = entry.get("offsets", entry.get("values", ()))
+            entry = range(max(len(at) - ("offsets" in entry), 0))
+        n += len(entry)
     return f"{n:,} categories." if n else ""
 
 

@@ -34,7 +34,7 @@ from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.auditing.inventory.values_of_people import Held, values_of_people
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Mark
+from treeleak.formats.literals import Mark
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.readers.rule_file import rules_to_dict
 from treeleak.release.release import Release
@@ -127,17 +127,17 @@ def take_inventory(
     one for each place and rule; what no rule speaks of is unknown.
     """
     if isinstance(model, Release):
-        said = release_to_dict(model)
-        for tree in said["trees"]:
+        document = release_to_dict(model)
+        for tree in document["trees"]:
             # By what they count: the reader has checked it, and every rule speaks of all.
             if "statistics" in tree:
                 tree["statistics"] = list(tree["statistics"].values())
-        model = StoredObject("release", said, leftovers=model.leftovers)
+        model = StoredObject("release", document, leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
     found: dict[tuple[str, Rule], Counter[str]] = {}
-    told: dict[tuple[str, Rule], dict[str, None]] = {}
+    descriptions: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}
     people: dict[tuple[str, Rule], Held] = {}
     for part, rule in within_budget(_judged(model, context)):
@@ -148,11 +148,13 @@ def take_inventory(
             held = values_of_people(part.value, part.owner, part.name, context.n_rows)
             if held is not None:
                 key = (part.where, rule)
-                people[key] = max(people.get(key, held), held, key=lambda own: own.values)
+                people[key] = max(
+                    people.get(key, held), held, key=lambda candidate: candidate.values
+                )
         if in_numbers := rule.told(part.value, part.owner):
-            said = told.setdefault((part.where, rule), {})
-            if len(said) < MOST_TOLD:
-                said[in_numbers] = None
+            document = descriptions.setdefault((part.where, rule), {})
+            if len(document) < MOST_TOLD:
+                document[in_numbers] = None
         if table is not None and not rule.rows and _searched(part, rule):
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
     for (where, *_), parts in spread.items():
@@ -170,7 +172,9 @@ def take_inventory(
             change=rule.change,
             rows=rule.rows,
             unknown=rule.unknown,
-            told=" ".join(filter(None, (rule.of_columns(context), *told.get((where, rule), ())))),
+            told=" ".join(
+                filter(None, (rule.of_columns(context), *descriptions.get((where, rule), ())))
+            ),
             held=people.get((where, rule)),
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
@@ -275,8 +279,8 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
         key = (id(part.value), part.path)
         if key not in seen:
             seen.add(key)
-            told, inside = _apart(part, context)
-            yield from told
+            judged, inside = _apart(part, context)
+            yield from judged
             stack += inside
         if len(seen) > MOST_CONTAINERS:
             raise BadModel("the model is nested in more ways than any fitted model is")
@@ -290,7 +294,7 @@ def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     if any(map(hides_bits, _arrays(part.value))):
         return UNKNOWN
-    own = known_class(part.owner.type)
+    known_type = known_class(part.owner.type)
     ours = part.owner.type in _OWN
     held, accounted = _is_held(part), isinstance(part.owner, Accounted)
     if held and part.value is None:
@@ -307,8 +311,8 @@ def _known(part: _Part, context: Context) -> Rule | None:
     # What a rule of its own class does not recognise is nothing else of that class, either.
     if ours and misfit:
         return _unknown(part.value, context)
-    if held and not misfit and own is not None and short(part.value, part.owner):
-        return SETTING if part.attribute in own.parameters else INTERNAL
+    if held and not misfit and known_type is not None and short(part.value, part.owner):
+        return SETTING if part.attribute in known_type.parameters else INTERNAL
     if isinstance(part.value, _CONTAINERS):
         return None
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
@@ -330,9 +334,9 @@ def _rules_of(owner: str, name: str) -> tuple[Rule, ...]:
 
 def _is_held(part: _Part) -> bool:
     """Whether objects of the owner's class have something of this name."""
-    own = known_class(part.owner.type)
+    known_type = known_class(part.owner.type)
     ours = part.owner.type in _OWN or isinstance(part.owner, Accounted)
-    return ours or (own is not None and own.holds(part.attribute))
+    return ours or (known_type is not None and known_type.holds(part.attribute))
 
 
 def _holds_objects(value: Any) -> bool:
@@ -354,10 +358,10 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     """Take a container apart: what is told of its own values, and the parts within it."""
     value, path = part.value, part.path
     if isinstance(value, StoredObject):
-        own = known_class(part.owner.type)
-        known = own is not None or part.owner.type in _OWN
+        known_type = known_class(part.owner.type)
+        known = known_type is not None or part.owner.type in _OWN
         odd = not is_name(value.type) or (known and not _is_held(part))
-        if own is not None and part.attribute in own.parameters:
+        if known_type is not None and part.attribute in known_type.parameters:
             odd |= not _HOLDS_OBJECTS.search(part.attribute)
         return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]

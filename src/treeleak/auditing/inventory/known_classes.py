@@ -71,11 +71,11 @@ def known_class(type_name: str) -> KnownClass | None:
     for holder in (type_name, f"{module}.*"):
         if holder in _HOLDERS:
             return KnownClass(frozenset(_HOLDERS[holder].split()), frozenset())
-    library = next((own for own in LIBRARIES if f"{module}.".startswith(f"{own}.")), None)
+    library = next((prefix for prefix in LIBRARIES if f"{module}.".startswith(f"{prefix}.")), None)
     if library is None or not is_name(type_name):
         return None
     # What diffprivlib has from scikit-learn stands in the table of scikit-learn.
-    found = [_table().get((own, name)) for own in (library, "sklearn")]
+    found = [_table().get((prefix, name)) for prefix in (library, "sklearn")]
     beside = _BESIDE.get(name, "args" if _LOSS.fullmatch(name) else None)
     if not any(found) and beside is None:
         return None

@@ -79,16 +79,16 @@ def _xgboost(stored: StoredObject) -> StoredObject:
     handle, state, left = stored.get("handle"), dict(stored.state), stored.leftovers
     if isinstance(handle, bytes):
         del state["handle"]
-        own = booster_from_bytes(handle)
-        state, left = {**state, **own.state}, own.leftovers
+        booster = booster_from_bytes(handle)
+        state, left = {**state, **booster.state}, booster.leftovers
     document = {key: state.pop(key) for key in _XGBOOST_ROOT if key in state}
     sizes = xgboost_shapes.sizes_of(document)
-    kept, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
-    return StoredObject(stored.type, {**_parts_of(kept), **state}, leftovers=(*left, *more))
+    accounted, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
+    return StoredObject(stored.type, {**_parts_of(accounted), **state}, leftovers=(*left, *more))
 
 
 def _parts_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _part(key, own) for key, own in state.items()}
+    return {key: _part(key, value) for key, value in state.items()}
 
 
 def _part(name: str, value: Any) -> Any:
@@ -110,16 +110,16 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
     state, left = dict(stored.state), stored.leftovers
     text = state.pop("_handle", state.pop("handle", None))
     if isinstance(text, str):
-        own = booster_from_text(text)
+        booster = booster_from_text(text)
         # What the object says beside its text is the same again.
-        state, left = {**state, **own.state}, own.leftovers
+        state, left = {**state, **booster.state}, booster.leftovers
     if isinstance(state.get("trees"), list):
         state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:
-        seeds = {key: own for key, own in held.items() if key.endswith("seed")}
-        others = {key: own for key, own in held.items() if key not in seeds}
-        told = {**seeds, **({"parameters": others} if others else {})}
-        state["parameters"] = Accounted(f"{PARTS}LightGBMParameters", told)
+        seeds = {key: booster for key, booster in held.items() if key.endswith("seed")}
+        others = {key: booster for key, booster in held.items() if key not in seeds}
+        parameters = {**seeds, **({"parameters": others} if others else {})}
+        state["parameters"] = Accounted(f"{PARTS}LightGBMParameters", parameters)
     return StoredObject(stored.type, state, leftovers=left)
 
 
@@ -132,14 +132,16 @@ def _catboost(stored: StoredObject) -> StoredObject:
         data = state.pop("__model", None)
         if not isinstance(data, bytes):
             return stored
-        own = model_from_cbm(data)
-        state, left = {**state, **own.state}, own.leftovers
+        parsed = model_from_cbm(data)
+        state, left = {**state, **parsed.state}, parsed.leftovers
     document = {key: state.pop(key) for key in _CATBOOST_ROOT if key in state}
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
-    kept, more = _accounted(document, shape, sizes, stored.name)
-    parts = dict(kept)
+    accounted, more = _accounted(document, shape, sizes, stored.name)
+    parts = dict(accounted)
     if isinstance(columns := parts.get("features_info"), Mapping):
-        listed = {key: _columns(own) if key in _VIEWS else own for key, own in columns.items()}
+        listed = {
+            key: _columns(parsed) if key in _VIEWS else parsed for key, parsed in columns.items()
+        }
         parts["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
     if isinstance(parts.get("model_info"), Mapping):
         parts["model_info"] = Accounted(f"{PARTS}CatBoostInfo", parts["model_info"])
@@ -154,18 +156,18 @@ def _columns(listed: Any) -> Any:
     if not isinstance(listed, list):
         return listed
     return [
-        Accounted(f"{PARTS}CatBoostColumn", own) if isinstance(own, Mapping) else own
-        for own in listed
+        Accounted(f"{PARTS}CatBoostColumn", column) if isinstance(column, Mapping) else column
+        for column in listed
     ]
 
 
 def _oblivious(tree: Any) -> Any:
     if not isinstance(tree, Mapping):
         return tree
-    own = dict(tree)
-    if isinstance(own.get("splits"), list):
-        own["splits"] = _splits(own["splits"])
-    return Accounted(f"{PARTS}CatBoostTree", own)
+    entry = dict(tree)
+    if isinstance(entry.get("splits"), list):
+        entry["splits"] = _splits(entry["splits"])
+    return Accounted(f"{PARTS}CatBoostTree", entry)
 
 
 def _grown(tree: Any) -> Any:
@@ -174,17 +176,17 @@ def _grown(tree: Any) -> Any:
     if any(not isinstance(node, Mapping) for node in nodes):
         return tree
     leaves = [node for node in nodes if "split" not in node]
-    own: dict[str, Any] = {
+    entry: dict[str, Any] = {
         # With several classes, each leaf has a list of values. Other trees have all in one list.
         "leaf_values": [v for node in leaves for v in _as_list(node.get("value"))],
         "splits": _splits([node["split"] for node in nodes if "split" in node]),
     }
     if any("weight" in node for node in leaves):
-        own["leaf_weights"] = [node.get("weight") for node in leaves]
+        entry["leaf_weights"] = [node.get("weight") for node in leaves]
     for node in nodes:
         known = ("split", "left", "right") if "split" in node else ("value", "weight")
-        own |= {str(key): value for key, value in node.items() if key not in known}
-    return Accounted(f"{PARTS}CatBoostTree", own)
+        entry |= {str(key): value for key, value in node.items() if key not in known}
+    return Accounted(f"{PARTS}CatBoostTree", entry)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -205,5 +207,5 @@ def _splits(listed: list[Any]) -> Any:
     if not all(isinstance(split, Mapping) for split in listed):
         return listed
     keys = dict.fromkeys(str(key) for split in listed for key in split)
-    own = {key: [split[key] for split in listed if key in split] for key in keys}
-    return Accounted(f"{PARTS}CatBoostSplits", own)
+    arrays = {key: [split[key] for split in listed if key in split] for key in keys}
+    return Accounted(f"{PARTS}CatBoostSplits", arrays)

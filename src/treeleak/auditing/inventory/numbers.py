@@ -34,12 +34,12 @@ def of_borders(value: Any, owner: StoredObject) -> str:
     if not borders:
         return ""
     most = max([MOST_BINS, *(n - 1 for n in whole([owner.get("n_bins")]))])
-    full = [len(own) + 1 for own in borders if len(own) + 1 < most]
-    told = f"{sum(map(len, borders)):,} borders of {len(borders):,} columns."
+    full = [len(ends) + 1 for ends in borders if len(ends) + 1 < most]
+    summary = f"{sum(map(len, borders)):,} borders of {len(borders):,} columns."
     if not full:
-        return told
+        return summary
     return (
-        f"{told} In {len(full):,} columns they are the middles of all neighbouring values, "
+        f"{summary} In {len(full):,} columns they are the middles of all neighbouring values, "
         f"{sum(full):,} different ones in all and up to {max(full):,} in a column. Anyone "
         "who knows one value, or knows that they are whole numbers, has them all."
     )
@@ -60,9 +60,11 @@ def of_ranges(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     words = value.split() if isinstance(value, str) else []
     ranges = sum(word.startswith("[") for word in words)
     lists = [word for word in words if word[0] != "[" and word != "none"]
-    told = f"Smallest and largest value of {ranges:,} of {len(words):,} columns." if ranges else ""
+    summary = (
+        f"Smallest and largest value of {ranges:,} of {len(words):,} columns." if ranges else ""
+    )
     listed = sum(len(word.split(":")) for word in lists)
-    return told + f" All {listed:,} categories of {len(lists):,} columns." * bool(lists)
+    return summary + f" All {listed:,} categories of {len(lists):,} columns." * bool(lists)
 
 
 def of_history(value: Any, owner: StoredObject) -> str:  # noqa: ARG001

@@ -82,21 +82,21 @@ def other_models(model: StoredObject, release: Release | None) -> tuple[OtherMod
     for tree in trees:
         if _key(tree.value) in seen:
             continue
-        own: Release | Literal["not fitted"] | None = None
+        model_read: Release | Literal["not fitted"] | None = None
         for holder in reversed([v for v in tree.around() if _has_adapter(v.value)]):
             key = id(holder.value)
-            own = read[key] if key in read else read.setdefault(key, _read(holder.value))
-            if not isinstance(own, Release):
+            model_read = read[key] if key in read else read.setdefault(key, _read(holder.value))
+            if not isinstance(model_read, Release):
                 continue
-            sources = {_key(source) for source in own.sources}
+            sources = {_key(source) for source in model_read.sources}
             if holder is tree or _key(tree.value) in sources:
                 if not sources <= seen:
-                    other = OtherModel(holder.place, holder.value.name, own)
+                    other = OtherModel(holder.place, holder.value.name, model_read)
                     found.append((order[id(holder)], other))
                 seen |= sources
                 break
         else:
-            if own != "not fitted" or not _has_adapter(tree.value):
+            if model_read != "not fitted" or not _has_adapter(tree.value):
                 name = tree.value.name if isinstance(tree.value, StoredObject) else "Tree"
                 other = OtherModel(tree.place, name, None, _leaves(tree.value))
                 found.append((order[id(tree)], other))

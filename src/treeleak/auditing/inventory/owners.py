@@ -54,14 +54,14 @@ def n_classes_of(owner: StoredObject) -> int:
     return len(classes) if isinstance(classes, (list, tuple, np.ndarray)) else 0
 
 
-def is_own_tree(owner: StoredObject) -> bool:
+def is_model_tree(owner: StoredObject) -> bool:
     """Say whether this is a tree of treeleak's own."""
     return owner.type == "treeleak.release.tree.Tree"
 
 
 def n_nodes(owner: StoredObject) -> int:
     """Count the nodes of a tree; -1 where what it says of them does not agree."""
-    nodes = owner.get("feature" if is_own_tree(owner) else "nodes", ())
+    nodes = owner.get("feature" if is_model_tree(owner) else "nodes", ())
     if not isinstance(nodes, np.ndarray):
         return 0
     if nodes.ndim != 1:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from treeleak.auditing.inventory import conditions, forms, numbers
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Mark
+from treeleak.formats.literals import Mark
 from treeleak.release.stored import StoredObject
 
 Change = Literal[

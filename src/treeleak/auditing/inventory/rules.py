@@ -6,7 +6,7 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, searches, values_told
+from treeleak.auditing.inventory import conditions, forms, numbers, searches, value_summaries
 from treeleak.auditing.inventory import forms_of_boosting as boosting
 from treeleak.auditing.inventory.owners import path_lengths
 from treeleak.auditing.inventory.rule import Rule
@@ -122,7 +122,7 @@ RULES: tuple[Rule, ...] = (
     Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
          "Each lies between two values of training rows, mostly half-way.",
          owner="Tree release TreePredictor", change="values", form=forms.tests,
-         of_columns=values_told.of_thresholds),
+         of_columns=value_summaries.of_thresholds),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "Noise on counts does not protect it: training must draw it without looking at "
@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
     Rule("_random_seed random_state", "leaks", "seed of the rows that were held back",
          "Early stopping kept part of the rows from the trees. The seed and the number of "
              "rows disclose which.",
-         owner="HistGradientBoosting* GradientBoosting*", when=conditions.given,
+         owner="HistGradientBoosting* GradientBoosting*", when=conditions.has_value,
          change="seeds", form=boosting.seed_of_split),
     Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
          when=conditions.drawn, change="seeds", form=forms.seeds),
@@ -255,7 +255,7 @@ RULES: tuple[Rule, ...] = (
              "tree tests it. For columns with more values than bins, they are some of these. "
              "Two of them enclose each value that only one person has.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
-         told=numbers.of_borders, of_columns=values_told.of_borders),
+         told=numbers.of_borders, of_columns=value_summaries.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

@@ -6,7 +6,7 @@ against their shapes, or their lines, before (:mod:`.layouts`).
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, values_told
+from treeleak.auditing.inventory import conditions, forms, numbers, value_summaries
 from treeleak.auditing.inventory import forms_of_boosting as boosting
 from treeleak.auditing.inventory.rule import Rule
 
@@ -50,11 +50,11 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "Predictions need them. With tree_method=hist a threshold is the value of a "
              "training row. A leaf's value is computed from its rows alone.",
          owner="XGBoostTree", change="values",
-         of_columns=values_told.of_thresholds),
+         of_columns=value_summaries.of_thresholds),
     Rule("threshold border", "leaks", "thresholds",
          "Each lies between two values of training rows.",
          owner="LightGBMTree CatBoostSplits", change="values",
-         of_columns=values_told.of_thresholds),
+         of_columns=value_summaries.of_thresholds),
     Rule("borders", "leaks", "borders between values of each column",
          "Each is the middle of two neighbouring values of the training rows.",
          owner="CatBoostColumn", when=conditions.filled, change="values"),
@@ -69,12 +69,12 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("has_nans nan_value_treatment", "harmless", "where missing values go",
          "This is the rule of a test for them.", owner="CatBoostColumn"),
     Rule("feature_infos", "harmless", "values of each column, removed", "Says nothing.",
-         owner="Booster", when=conditions.none_said, form=boosting.ranges),
+         owner="Booster", when=conditions.none_stated, form=boosting.ranges),
     Rule("feature_infos", "leaks", "smallest and largest value of each column",
          "These are values of single rows, in all their digits. For columns of categories, "
              "they are all categories of the rows.",
          owner="Booster", change="values", form=boosting.ranges, told=numbers.of_ranges,
-         of_columns=values_told.of_ranges),
+         of_columns=value_summaries.of_ranges),
     Rule("pandas_categorical", "harmless", "categories, of which there are none", "Says nothing.",
          owner="Booster", when=boosting.no_categories),
     Rule("pandas_categorical values enc cat_features_hash", "leaks",
@@ -82,7 +82,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "The list includes values that only one person has. Predictions from texts need it.",
          owner="Booster CatBoostColumn CatBoostColumns XGBoostCategories",
          when=conditions.filled, change="values",
-         form=boosting.category_lists, told=boosting.told_categories),
+         form=boosting.category_lists, told=boosting.category_count),
     Rule("enc feature_segments sorted_idx values pandas_categorical", "harmless", "sizes",
          "They are the numbers of categories of each column.",
          owner="XGBoostCategories CatBoostColumn Booster", form=boosting.numbers),

@@ -87,17 +87,18 @@ def _searched(results: Mapping[str, Any], owner: StoredObject) -> bool:
     rows: list[dict[str, Any]] = [{} for _ in tried]
     for name, column in columns.items():
         if name.startswith("param_"):
-            for row, own in zip(rows, column or (), strict=True):
-                if own is not _MASKED:
-                    row[name.removeprefix("param_")] = own
+            for row, value in zip(rows, column or (), strict=True):
+                if value is not _MASKED:
+                    row[name.removeprefix("param_")] = value
     if any(
-        not isinstance(t, Mapping) or _told(t) != _told(r) for t, r in zip(tried, rows, strict=True)
+        not isinstance(t, Mapping) or _canonical(t) != _canonical(r)
+        for t, r in zip(tried, rows, strict=True)
     ):
         return False
     grid, rounds = owner.get("param_grid"), columns.get("iter")
     if grid is not None and rounds is None:
-        return [_told(t) for t in tried] == _choices(grid, len(tried))
-    if rounds is not None and not _halved([_told(t) for t in tried], rounds, grid):
+        return [_canonical(t) for t in tried] == _choices(grid, len(tried))
+    if rounds is not None and not _halved([_canonical(t) for t in tried], rounds, grid):
         return False
     known = set(map(repr, pieces((grid, owner.get("param_distributions"))).scalars))
     texts = [s for t in tried for s in pieces(t).scalars if isinstance(s, str)]
@@ -128,22 +129,27 @@ def _selected(value: Mapping[str, Any], owner: StoredObject) -> bool:
     """
     n = n_columns(owner)
     arrays = {str(k): numbers_in(v) for k, v in value.items()}
-    kept = arrays.pop("n_features", None)
-    if kept is None or kept.ndim != 1 or len(kept) > n or any(a is None for a in arrays.values()):
+    sizes = arrays.pop("n_features", None)
+    if (
+        sizes is None
+        or sizes.ndim != 1
+        or len(sizes) > n
+        or any(a is None for a in arrays.values())
+    ):
         return False
     rankings = {k: a for k, a in arrays.items() if a is not None and k.endswith("_ranking")}
     for name, ranks in rankings.items():
         support = arrays.get(name.replace("_ranking", "_support"))
-        if ranks.shape != (len(kept), n) or support is None or support.shape != ranks.shape:
+        if ranks.shape != (len(sizes), n) or support is None or support.shape != ranks.shape:
             return False
-        steps = np.arange(len(kept))[:, None]
+        steps = np.arange(len(sizes))[:, None]
         if (ranks != np.maximum(ranks[0] - steps, 1)).any() or (support != (ranks == 1)).any():
             return False
-        if (support.sum(axis=1) != kept).any():
+        if (support.sum(axis=1) != sizes).any():
             return False
     scores = [a for k, a in arrays.items() if not _OF_SELECTION.fullmatch(k)]
     named = all(_OF_SEARCH.fullmatch(k) and len(k) <= MAX_NAME for k in arrays)
-    return named and all(a is not None and a.shape == kept.shape for a in scores)
+    return named and all(a is not None and a.shape == sizes.shape for a in scores)
 
 
 _MASKED = object()
@@ -169,14 +175,14 @@ def _column(value: Any) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def _told(value: Any) -> Any:
+def _canonical(value: Any) -> Any:
     """Tell equal settings from others; objects by what they hold."""
     if isinstance(value, StoredObject):
-        return value.type, _told(dict(value.state)), _told(value.args)
+        return value.type, _canonical(dict(value.state)), _canonical(value.args)
     if isinstance(value, Mapping):
-        return sorted((str(k), repr(_told(v))) for k, v in value.items())
+        return sorted((str(k), repr(_canonical(v))) for k, v in value.items())
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_told(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
+        return [_canonical(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -192,5 +198,7 @@ def _choices(grid: Any, most: int) -> list[Any] | None:
             or math.prod(map(len, lists)) > most
         ):
             return None
-        found += [_told(dict(zip(sorted(one), c, strict=True))) for c in itertools.product(*lists)]
+        found += [
+            _canonical(dict(zip(sorted(one), c, strict=True))) for c in itertools.product(*lists)
+        ]
     return found

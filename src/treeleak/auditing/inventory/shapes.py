@@ -72,11 +72,11 @@ def left_over(
             yield at, value
             return
         for key, inner in value.items():
-            own = shape.of(key, sizes) if isinstance(shape, ByColumn) else shape.get(key)
-            if own is None:
+            expected = shape.of(key, sizes) if isinstance(shape, ByColumn) else shape.get(key)
+            if expected is None:
                 yield (*at, key), inner
             else:
-                yield from left_over(inner, own, sizes, (*at, key))
+                yield from left_over(inner, expected, sizes, (*at, key))
     elif isinstance(shape, Items):
         items = value.tolist() if isinstance(value, np.ndarray) else value
         if not isinstance(items, list) or len(items) > sizes.get(shape.size, 0):
@@ -262,7 +262,8 @@ def groups(value: Any, sizes: Sizes) -> bool:
     if not isinstance(value, list) or len(value) > max(sizes.get("columns", 0), FEW):
         return False
     return all(
-        isinstance(own, (list, np.ndarray)) and len(set(map(str, own))) == len(own) for own in value
+        isinstance(group, (list, np.ndarray)) and len(set(map(str, group))) == len(group)
+        for group in value
     )
 
 
@@ -274,12 +275,14 @@ def settings(keys: Mapping[str, Shape]) -> Test:
             return deep < MOST_DEEP and all(
                 key in keys
                 and (
-                    test(own, sizes, deep + 1) if keys[key] is word else fits(own, keys[key], sizes)
+                    test(entry, sizes, deep + 1)
+                    if keys[key] is word
+                    else fits(entry, keys[key], sizes)
                 )
-                for key, own in value.items()
+                for key, entry in value.items()
             )
         if isinstance(value, (list, np.ndarray)):
-            return len(value) <= FEW and all(test(own, sizes, deep + 1) for own in value)
+            return len(value) <= FEW and all(test(entry, sizes, deep + 1) for entry in value)
         return one_number(value, sizes) or word(value, sizes)
 
     return test
@@ -307,16 +310,16 @@ def _is_history(value: Any, rounds: int, deep: int) -> bool:
     if isinstance(value, Mapping):
         few = len(value) <= FEW and deep < 5
         return few and all(
-            name(key, {}) and _is_history(own, rounds, deep + 1) for key, own in value.items()
+            name(key, {}) and _is_history(entry, rounds, deep + 1) for key, entry in value.items()
         )
     if isinstance(value, (list, np.ndarray)):
         few = len(value) <= min(rounds, MOST_ROUNDS) and deep < 6
         if (numbers := array_in(value)) is not None:
             return few and _are_scores(numbers)
         # Only scores of several tables stand in a list of their own.
-        inner = (own for own in value if not isinstance(own, Mapping))
-        nested = all(isinstance(own, list) and array_in(own) is None for own in inner)
-        return few and nested and all(_is_history(own, rounds, deep + 1) for own in value)
+        inner = (entry for entry in value if not isinstance(entry, Mapping))
+        nested = all(isinstance(entry, list) and array_in(entry) is None for entry in inner)
+        return few and nested and all(_is_history(entry, rounds, deep + 1) for entry in value)
     return one_number(value, {})
 
 

@@ -50,10 +50,10 @@ class Table:
     """Numbers that stand for texts."""
 
     @classmethod
-    def of(cls, given: Any) -> Table:
+    def of(cls, data: Any) -> Table:
         """Take over a table or an array."""
         try:
-            frame = pd.DataFrame(given)
+            frame = pd.DataFrame(data)
         except (TypeError, ValueError) as error:
             raise BadInput(f"the training rows are not a table: {error}") from error
         plain = [pd.api.types.is_numeric_dtype(frame.iloc[:, k]) for k in range(frame.shape[1])]
@@ -122,15 +122,15 @@ class Table:
         in_all = found + int(np.isin(self._others, windows).sum())
         return _share_of_draws(found, n, in_all, len(self._others)) <= CHANCE
 
-    def _in_order(self, own: HashArray, windows: HashArray) -> bool:
+    def _in_order(self, hashes: HashArray, windows: HashArray) -> bool:
         """Whether the first rows follow each other at equal distances, too many for chance."""
         d = self.rows.shape[1]
-        _, kind, times = np.unique(own, return_inverse=True, return_counts=True)
-        surprise = np.cumsum(np.log(len(own) / times[kind]))
+        _, kind, times = np.unique(hashes, return_inverse=True, return_counts=True)
+        surprise = np.cumsum(np.log(len(hashes) / times[kind]))
         enough = np.flatnonzero(surprise >= np.log(len(windows) / CHANCE))
         if not len(enough):
             return False
-        first = own[: enough[0] + 1]
+        first = hashes[: enough[0] + 1]
         for stride in range(d, d + BESIDE):
             room = len(windows) - stride * (len(first) - 1)
             if room <= 0:

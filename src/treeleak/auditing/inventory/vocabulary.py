@@ -56,11 +56,11 @@ def _words() -> frozenset[str]:
 
 def known_names(names: Iterable[str]) -> list[str]:
     """Repeat names that libraries use, and count the others."""
-    told = list(names)
-    kept = [name for name in told if name in _words()]
-    others = len(told) - len(kept)
-    said = f"{others} name{'s' * (others > 1)} of the file's own"
-    return [*kept, said] if others else kept
+    listed = list(names)
+    public = [name for name in listed if name in _words()]
+    others = len(listed) - len(public)
+    rest = f"{others} name{'s' * (others > 1)} of the file's own"
+    return [*public, rest] if others else public
 
 
 def known_place(where: str) -> str:
@@ -82,7 +82,7 @@ def known_origin(origin: str) -> str:
         name = path.rpartition(".")[2]
     if library not in _LIBRARIES:
         return UNSTATED
-    said = _LIBRARIES[library]
+    origin_text = _LIBRARIES[library]
     if version is not None and (version == "of unknown version" or _VERSION.fullmatch(version)):
-        said = f"{said} {version}"
-    return f"{said}, {name}" if name in _words() else said
+        origin_text = f"{origin_text} {version}"
+    return f"{origin_text}, {name}" if name in _words() else origin_text

@@ -211,7 +211,7 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
     trees = inside(inner, "model", "trees")
     n_trees = len(trees) if isinstance(trees, list) else 0
     cats = inside(inner, "model", "cats", "enc")
-    listed = [_n_categories(own) for own in cats] if isinstance(cats, list) else []
+    listed = [_n_categories(cat) for cat in cats] if isinstance(cats, list) else []
     return {
         "columns": columns,
         "columns and one": columns + 1,

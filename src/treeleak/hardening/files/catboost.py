@@ -73,7 +73,7 @@ def without_seed(params: Any) -> Any:
     held = {SEED, "random_state"} & {*params, *(flat if isinstance(flat, Mapping) else ())}
     if not held:
         return params
-    new = {key: own for key, own in params.items() if key != SEED}
+    new = {key: value for key, value in params.items() if key != SEED}
     if isinstance(flat, Mapping):
         new["flat_params"] = {k: v for k, v in flat.items() if k not in (SEED, "random_state")}
     return new
@@ -85,9 +85,9 @@ def only_loss(params: Any) -> Any:
         return DROPPED
     flat = params.get("flat_params")
     flat = flat if isinstance(flat, Mapping) else {}
-    kept = {key: params[key] for key in ("loss_function",) if key in params}
-    kept["flat_params"] = {key: own for key, own in flat.items() if key == "loss_function"}
-    return params if kept == params else kept
+    reduced = {key: params[key] for key in ("loss_function",) if key in params}
+    reduced["flat_params"] = {key: value for key, value in flat.items() if key == "loss_function"}
+    return params if reduced == params else reduced
 
 
 def in_params(change: Change) -> Change:
@@ -97,12 +97,12 @@ def in_params(change: Change) -> Change:
         if not isinstance(params, str):
             return change(params)
         try:
-            told = json.loads(params)
+            parsed = json.loads(params)
         except ValueError:
             return DROPPED
-        new = change(told)
-        if new is told or new is DROPPED:
-            return params if new is told else DROPPED
+        new = change(parsed)
+        if new is parsed or new is DROPPED:
+            return params if new is parsed else DROPPED
         return json.dumps(new, separators=(",", ":"))
 
     return of_text

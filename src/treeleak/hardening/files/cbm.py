@@ -85,20 +85,25 @@ class Cbm:
         if new is old:
             return self
         data = bytearray(self.data)
-        kept = [note for note in notes if note.key in new]
+        remaining = [note for note in notes if note.key in new]
         for note in notes:
             text = str(new[note.key]).encode() if note.key in new else b""
             if note.key in new and len(text) > note.size:
                 raise BadModel(f"a text of a cbm file would grow ({note.key!r:.40})")
-            for at, size, own in ((note.at, note.size, text), *note.key_if(note.key not in new)):
-                data[at - 4 : at + size] = struct.pack("<I", len(own)) + own.ljust(size, b"\0")
-        for slot, note in zip((n.slot for n in notes), kept, strict=False):
+            for at, size, content in (
+                (note.at, note.size, text),
+                *note.key_if(note.key not in new),
+            ):
+                data[at - 4 : at + size] = struct.pack("<I", len(content)) + content.ljust(
+                    size, b"\0"
+                )
+        for slot, note in zip((n.slot for n in notes), remaining, strict=False):
             # Where a table lies is told from the place that says so.
             struct.pack_into("<I", data, slot, note.table - slot)
-        last = notes[len(kept) :]
+        last = notes[len(remaining) :]
         for gone in last:
             struct.pack_into("<I", data, gone.slot, 0)
-        struct.pack_into("<I", data, notes[0].slot - 4, len(kept))
+        struct.pack_into("<I", data, notes[0].slot - 4, len(remaining))
         return replace(self, data=bytes(data))
 
 
@@ -173,11 +178,11 @@ class _View:
         place = 4 + 2 * field
         if place + 2 > size:
             return None
-        (own,) = struct.unpack_from("<H", self._data, layout + place)
-        if own == 0:
+        (offset,) = struct.unpack_from("<H", self._data, layout + place)
+        if offset == 0:
             return None
-        self._inside(table + own, 4)
-        return int(table + own)
+        self._inside(table + offset, 4)
+        return int(table + offset)
 
     def _offset(self, place: int) -> int:
         at = place + self._number(place)

@@ -82,18 +82,18 @@ def _append(value: Any, parts: list[str]) -> None:
         parts.append(value)
     elif isinstance(value, Mapping):
         parts.append("{")
-        for k, (key, own) in enumerate(value.items()):
+        for k, (key, part) in enumerate(value.items()):
             parts += ("," if k else "", json.dumps(key), ":")
-            _append(own, parts)
+            _append(part, parts)
         parts.append("}")
     elif isinstance(value, list):
         if value and all(isinstance(item, Digits) for item in value):
             parts += ("[", ",".join(value), "]")
             return
         parts.append("[")
-        for k, own in enumerate(value):
+        for k, part in enumerate(value):
             parts.append("," if k else "")
-            _append(own, parts)
+            _append(part, parts)
         parts.append("]")
     else:
         parts.append(json.dumps(value))

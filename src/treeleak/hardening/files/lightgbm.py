@@ -64,8 +64,8 @@ class Text:
     def to_bytes(self) -> bytes:
         """Write the file, with the sizes of the trees in its head."""
         sizes = [BLANK + sum(len(x.encode()) + 1 for x in tree if x) for tree in self.trees]
-        told = f"tree_sizes={' '.join(map(str, sizes))}"
-        head = [told if line.startswith("tree_sizes=") else line for line in self.head]
+        tree_sizes = f"tree_sizes={' '.join(map(str, sizes))}"
+        head = [tree_sizes if line.startswith("tree_sizes=") else line for line in self.head]
         lines = [*head, *(line for tree in self.trees for line in tree), *self.tail]
         return "\n".join(lines).encode()
 
@@ -81,7 +81,7 @@ def _changing(
         new = replace(
             text,
             head=_lines(text.head, head),
-            trees=tuple(_lines(own, tree) for own in text.trees),
+            trees=tuple(_lines(lines, tree) for lines in text.trees),
             tail=text.tail if tail is None else tail(text.tail),
         )
         same = (new.head, new.trees, new.tail) == (text.head, text.trees, text.tail)
@@ -93,8 +93,8 @@ def _changing(
 def _lines(lines: tuple[str, ...], change: Callable[[str], str | None] | None) -> tuple[str, ...]:
     if change is None:
         return lines
-    kept = (change(line) for line in lines)
-    return tuple(line for line in kept if line is not None)
+    changed = (change(line) for line in lines)
+    return tuple(line for line in changed if line is not None)
 
 
 def _without(*keys: str) -> Callable[[str], str | None]:
@@ -139,8 +139,8 @@ def _known_lines(text: Text) -> Text:
     odd = {one.number: one.anew for one in odd_lines(lines)}
     if not odd:
         return text
-    kept = (odd.get(number, line) for number, line in enumerate(lines))
-    return Text.of([line for line in kept if line is not None])
+    known = (odd.get(number, line) for number, line in enumerate(lines))
+    return Text.of([line for line in known if line is not None])
 
 
 STEPS: tuple[Step, ...] = (

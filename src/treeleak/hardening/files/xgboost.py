@@ -79,9 +79,9 @@ def _pruned(tree: Any) -> Any:
         left, right = (
             np.array([int(x) for x in tree[f"{side}_children"]]) for side in ("left", "right")
         )
-        kept = set(parents_first(left, right, "tree").tolist())
+        reachable = set(parents_first(left, right, "tree").tolist())
         values = tree["split_conditions"]
-        gone = [i for i in range(len(values)) if i not in kept and float(values[i]) != 0]
+        gone = [i for i in range(len(values)) if i not in reachable and float(values[i]) != 0]
     except (KeyError, TypeError, ValueError) as error:
         raise BadModel(f"a tree without children or values ({error})") from error
     if not gone:
@@ -99,12 +99,12 @@ def _one(value: Any) -> Any:
 def _of_estimator(text: Any) -> Any:
     """Keep of an estimator what it takes to be loaded."""
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (TypeError, ValueError):
         return text
-    if not isinstance(told, dict) or set(told) <= set(_OF_ESTIMATOR):
+    if not isinstance(parsed, dict) or set(parsed) <= set(_OF_ESTIMATOR):
         return text
-    return json.dumps({key: own for key, own in told.items() if key in _OF_ESTIMATOR})
+    return json.dumps({key: value for key, value in parsed.items() if key in _OF_ESTIMATOR})
 
 
 def known(root: Any) -> Any:

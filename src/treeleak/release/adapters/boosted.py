@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release import release
 from treeleak.release.bounds import MOST_LEVELS, at_most
 from treeleak.release.checked_json import is_finite
@@ -20,20 +20,20 @@ from treeleak.release.tree import LEAF
 EXACT_FLOAT32 = 2**24
 """Whole numbers from here on are rounded in single precision."""
 
-NUMBERED = own_words(
+NUMBERED = static_message(
     "The file does not hold the labels of the classes: they are numbered from 0.",
     "boosted_numbered",
 )
-BY_WEIGHT = own_words(
+BY_WEIGHT = static_message(
     "The file counts rows by their weights, and does not say whether they had any: a row of weight "
     "3 counts as three equal rows. Unless all had weight 1, numbers of rows, and of proved rows, "
     "are such numbers of weighted rows.",
     release.BY_WEIGHT,
 )
-UNNAMED = own_words(
+UNNAMED = static_message(
     "The file's column names are not usable; columns are numbered.", "boosted_unnamed"
 )
-ON_GPU = own_words(
+ON_GPU = static_message(
     "The model was trained on a GPU, which adds up sums less exactly than treeleak asks for. Only "
     "numbers of rows are used.",
     "boosted_on_gpu",
@@ -72,8 +72,8 @@ def whole_numbers(
 def finite(quantity: Quantity, values: NDArray[Any], present: BoolArray | None = None) -> Any:
     """Make a statistic of the numbers that are finite, and present."""
     here = np.isfinite(values) if present is None else present & np.isfinite(values)
-    kept = np.where(here, values, 0.0).astype(float)
-    return NodeStatistic(quantity, kept, None if here.all() else here)
+    masked = np.where(here, values, 0.0).astype(float)
+    return NodeStatistic(quantity, masked, None if here.all() else here)
 
 
 def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None = None) -> int:

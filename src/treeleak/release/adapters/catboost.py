@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
@@ -41,22 +41,22 @@ NAMES = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker"
 WITH_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll", "Focal")
 MOST_TEXT = 2**24
 
-WEIGHTED = own_words(
+WEIGHTED = static_message(
     "the CatBoost model was trained with weights of rows or classes: its leaves hold sums of "
     "weights, not numbers of rows",
     "catboost_weighted",
 )
-COUNTLESS = own_words(
+COUNTLESS = static_message(
     "the CatBoost file holds no numbers of rows (leaf_weights)", "catboost_countless"
 )
-UNEQUAL = own_words(
+UNEQUAL = static_message(
     "the trees of the CatBoost model count different numbers of rows", "catboost_unequal"
 )
-SEVERAL = Kind(
+SEVERAL = MessageTemplate(
     "several_targets",
     "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
 )
-HASHED = Kind(
+HASHED = MessageTemplate(
     "categories_hashed", "Categories are known by hashes of their texts, in {columns:all_quoted}."
 )
 
@@ -122,7 +122,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         notes = (*notes, HASHED(columns=sorted(columns.levels)[:5]))
     version = str(info.get("catboost_version_info", ""))
     return Release(
-        trees=tuple(_told(tree, quantity, scale, len(classes)) for tree in trees),
+        trees=tuple(_with_leaf_values(tree, quantity, scale, len(classes)) for tree in trees),
         feature_names=columns.names,
         classes=classes,
         sampling=AllRows(),
@@ -177,7 +177,7 @@ def _unit(trees: Sequence[Grown], weighted: bool) -> tuple[Any, str | None]:
     return ROWS, UNEQUAL if len({float(w.sum()) for w in sums}) > 1 else None
 
 
-def _told(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
+def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
     """Put the numbers of a tree's leaves at its nodes."""
     statistics = []
     shape = tree.shape
@@ -192,8 +192,8 @@ def _told(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
     if outputs in (1, n_classes):
         value = np.zeros((shape.n_nodes, outputs))
         value[tree.leaves] = tree.values * scale
-        told = value[:, 0] if outputs == 1 else value
-        statistics.append(NodeStatistic(VALUE, told, shape.is_leaf.copy()))
+        outputs_of_leaves = value[:, 0] if outputs == 1 else value
+        statistics.append(NodeStatistic(VALUE, outputs_of_leaves, shape.is_leaf.copy()))
     return Tree(
         shape.feature, shape.threshold, shape.left, shape.right, shape.missing_left,
         Statistics(tuple(statistics)), categories=shape.categories,
@@ -210,31 +210,35 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     missing, as_true, values = set(), set(), {}
     for kind in ("float", "categorical", "text", "embedding"):
         listed = info.get(f"{kind}_features") or []
-        if not isinstance(listed, list) or not all(isinstance(own, Mapping) for own in listed):
+        if not isinstance(listed, list) or not all(
+            isinstance(column, Mapping) for column in listed
+        ):
             raise BadModel(f"{kind}_features is not a list of columns")
-        for own in listed:
-            flat, index = own.get("flat_feature_index"), own.get("feature_index")
+        for column in listed:
+            flat, index = column.get("flat_feature_index"), column.get("feature_index")
             if (
                 not is_whole(flat, 0, MOST_COLUMNS)
                 or flat in named
                 or not is_whole(index, 0, MOST_COLUMNS)
             ):
                 raise BadModel(f"{kind}_features: column {flat!r:.20} appears twice, or nowhere")
-            named[flat] = str(own.get("feature_id", ""))
+            named[flat] = str(column.get("feature_id", ""))
             if kind in place:
                 place[kind][index] = flat
-            if own.get("has_nans") is True:
+            if column.get("has_nans") is True:
                 missing.add(flat)
-            if own.get("nan_value_treatment") == "AsTrue":
+            if column.get("nan_value_treatment") == "AsTrue":
                 as_true.add(flat)
-            if kind == "categorical" and isinstance(own.get("values"), list):
-                values[flat] = tuple(own["values"])
+            if kind == "categorical" and isinstance(column.get("values"), list):
+                values[flat] = tuple(column["values"])
     n = max(named, default=-1) + 1
     texts = [named.get(i) or None for i in range(n)]
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
     levels = {
-        names[flat]: (*(f"hash {x}" for x in own), "another") for flat, own in values.items() if own
+        names[flat]: (*(f"hash {x}" for x in column), "another")
+        for flat, column in values.items()
+        if column
     }
     return Columns(
         names, place["float"], place["categorical"], frozenset(as_true), values, levels,
@@ -242,14 +246,14 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     ), notes  # fmt: skip
 
 
-def _params(said: Any) -> Mapping[str, Any]:
+def _params(params: Any) -> Mapping[str, Any]:
     """Take the parameters of the training: an object, or the text of one."""
-    if isinstance(said, str) and len(said) < MOST_TEXT:
+    if isinstance(params, str) and len(params) < MOST_TEXT:
         try:
-            said = json.loads(said)
+            params = json.loads(params)
         except (ValueError, RecursionError):
             return {}
-    return said if isinstance(said, Mapping) else {}
+    return params if isinstance(params, Mapping) else {}
 
 
 def _inside(data: Any, *keys: str) -> Any:
@@ -259,8 +263,8 @@ def _inside(data: Any, *keys: str) -> Any:
 
 
 def _classes(params: Any, outputs: int) -> tuple[Any, ...]:
-    said = _params(params)
-    names = said.get("class_names") or said.get("class_to_label") or ()
+    parsed = _params(params)
+    names = parsed.get("class_names") or parsed.get("class_to_label") or ()
     plain = isinstance(names, list) and all(
         isinstance(x, (str, bool)) or is_finite(x) for x in names
     )
@@ -275,5 +279,5 @@ def _version(text: str) -> str:
     """Find the version in what CatBoost says of how it was built."""
     word = text.partition("release ")[2].partition(".")
     rest = word[2].partition(" ")[0]
-    said = f"{word[0]}.{rest}".rstrip(".").replace("\n", "")
-    return f" {said:.20}" if said[:1].isdigit() else ""
+    version = f"{word[0]}.{rest}".rstrip(".").replace("\n", "")
+    return f" {version:.20}" if version[:1].isdigit() else ""

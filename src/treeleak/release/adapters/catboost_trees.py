@@ -98,8 +98,8 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     if not isinstance(splits, list):
         raise BadModel(f"{where}: splits is not a list")
     at_most(MOST_QUESTIONS, len(splits), f"questions in {where}")
-    asked = [_question(split, columns, where) for split in splits]
-    n_leaves = 1 << len(asked)
+    questions = [_question(split, columns, where) for split in splits]
+    n_leaves = 1 << len(questions)
     values = numbers(raw, "leaf_values", None, where)
     if values.size != n_leaves * outputs:
         raise BadModel(f"{where}: {values.size} values for {n_leaves} leaves")
@@ -108,22 +108,22 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
         weights = numbers(raw, "leaf_weights", None, where)
         if len(weights) != n_leaves:
             raise BadModel(f"{where}: {len(weights)} leaf_weights for {n_leaves} leaves")
-    level = np.repeat(np.arange(len(asked) + 1), 1 << np.arange(len(asked) + 1))
+    level = np.repeat(np.arange(len(questions) + 1), 1 << np.arange(len(questions) + 1))
     first = (1 << level) - 1
     place = np.arange(len(level)) - first
     # The answers so far are the low bits of a node's place; the next one is the bit above.
     below = (1 << (level + 1)) - 1 + place
     met = below + (1 << level)
-    leaf = level == len(asked)
+    leaf = level == len(questions)
     shape = _shape(
-        [asked[i] if i < len(asked) else None for i in level.tolist()], below, met, where
+        [questions[i] if i < len(questions) else None for i in level.tolist()], below, met, where
     )
     return Grown(shape, np.flatnonzero(leaf), values.reshape(n_leaves, outputs), weights)
 
 
 def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) -> Grown:
     """Read a tree whose nodes hold each other: as for :func:`oblivious`."""
-    asked: list[_Question | None] = []
+    questions: list[_Question | None] = []
     children: list[list[int]] = []
     values: list[Any] = []
     weights: list[Any] = []
@@ -131,7 +131,7 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
     todo: list[tuple[Any, int, int, int]] = [(raw, LEAF, 0, 0)]
     while todo:
         node, parent, side, depth = todo.pop()
-        at = len(asked)
+        at = len(questions)
         at_most(MOST_NODES, at, f"nodes in {where}")
         at_most(MOST_LEVELS, depth, "levels or more below the root")
         if not isinstance(node, Mapping):
@@ -140,18 +140,21 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
             children[parent][side] = at
         children.append([LEAF, LEAF])
         if "split" in node:
-            asked.append(_question(node["split"], columns, where))
+            questions.append(_question(node["split"], columns, where))
             todo += [(node.get("right"), at, 1, depth + 1), (node.get("left"), at, 0, depth + 1)]
             continue
-        asked.append(None)
+        questions.append(None)
         leaves.append(at)
-        own = node.get("value")
-        values.append(own if isinstance(own, list) else [own])
+        leaf_value = node.get("value")
+        values.append(leaf_value if isinstance(leaf_value, list) else [leaf_value])
         weights.append(node.get("weight"))
-    if any(len(own) != outputs or not all(is_finite(x) for x in own) for own in values):
+    if any(
+        len(leaf_value) != outputs or not all(is_finite(x) for x in leaf_value)
+        for leaf_value in values
+    ):
         raise BadModel(f"{where}: a leaf that does not hold {outputs} numbers")
     links = np.array(children)
-    shape = _shape(asked, links[:, 0], links[:, 1], where)
+    shape = _shape(questions, links[:, 0], links[:, 1], where)
     known = all(is_finite(weight) for weight in weights)
     return Grown(
         shape, np.array(leaves), np.array(values, dtype=float),
@@ -188,20 +191,20 @@ def _column(split: Mapping[str, Any], kind: str, places: Mapping[int, int]) -> i
     return places.get(index) if type(index) is int else None
 
 
-def _shape(asked: list[_Question | None], below: IntArray, met: IntArray, where: str) -> Tree:
+def _shape(questions: list[_Question | None], below: IntArray, met: IntArray, where: str) -> Tree:
     """Make a tree of questions, and of the nodes for those who do not meet them, and who do."""
-    leaf = np.array([q is None for q in asked])
-    sets = np.array([q is not None and q.code is not None for q in asked])
+    leaf = np.array([q is None for q in questions])
+    sets = np.array([q is not None and q.code is not None for q in questions])
     # Rows that are of a category go left.
     left, right = np.where(sets, met, below), np.where(sets, below, met)
     nodes = np.flatnonzero(sets)
-    codes = [q.code for q in asked if q is not None and q.code is not None]
+    codes = [q.code for q in questions if q is not None and q.code is not None]
     with located(f"{where}: "):
         return Tree(
-            feature=np.array([LEAF if q is None else q.column for q in asked]),
-            threshold=np.array([np.nan if q is None else q.border for q in asked]),
+            feature=np.array([LEAF if q is None else q.column for q in questions]),
+            threshold=np.array([np.nan if q is None else q.border for q in questions]),
             left=np.where(leaf, LEAF, left),
             right=np.where(leaf, LEAF, right),
-            missing_left=np.array([q is not None and q.missing_left for q in asked]),
+            missing_left=np.array([q is not None and q.missing_left for q in questions]),
             categories=CategorySets(nodes, np.array(codes)) if codes else None,
         )

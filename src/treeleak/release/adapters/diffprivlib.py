@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn import class_labels, feature_names, fitted, tree_and_values
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.release_file import noise_from_dict
@@ -37,17 +37,17 @@ from treeleak.release.stored import StoredObject
 
 __all__: list[str] = []
 
-MIXED_UP = own_words(
+MIXED_UP = static_message(
     "diffprivlib confuses labels with their numbers in a forest whose classes are not 0, 1, 2 "
     "and so on: its leaves say nothing about their rows",
     "diffprivlib_mixed_up",
 )
-WARM = own_words(
+WARM = static_message(
     "with warm_start, each call of fit splits the rows again, and the file does not record the "
     "calls",
     "diffprivlib_warm",
 )
-SEEDED = own_words(
+SEEDED = static_message(
     "The model holds the seed of each tree, which produced its splits and the noise of its "
     "labels. Anyone who has the model can draw them again, so the privacy budget does not "
     "bound what it discloses.",

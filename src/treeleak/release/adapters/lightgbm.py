@@ -86,7 +86,7 @@ MISSING = {"none": 0, "zero": 1, "nan": 2}
 @adapter("lightgbm", "Booster")
 def _booster(stored: StoredObject) -> Release:
     """Read a model, and say where predictions stop before its last round."""
-    release = replace(_release(_opened(stored)), sources=(stored,))
+    release = replace(_release(_parsed(stored)), sources=(stored,))
     best = stored.get("best_iteration")
     outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
     if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
@@ -111,7 +111,7 @@ def _estimator(stored: StoredObject) -> Release:
     return replace(release, notes=notes, origin=origin)
 
 
-def _opened(stored: StoredObject) -> StoredObject:
+def _parsed(stored: StoredObject) -> StoredObject:
     """Read the text that an object keeps of itself."""
     if "trees" in stored.state:
         return stored
@@ -128,7 +128,8 @@ def _release(stored: StoredObject) -> Release:
         raise BadModel("num_tree_per_iteration is 0")
     raw = stored.get("trees")
     trees = [
-        _tree(t, own, n_columns, t % outputs if outputs > 1 else None) for t, own in enumerate(raw)
+        _tree(t, fields, n_columns, t % outputs if outputs > 1 else None)
+        for t, fields in enumerate(raw)
     ]
     parameters, infos = stored.get("parameters", {}), stored.get("feature_infos", "")
     infos = infos.split(" ") if isinstance(infos, str) else []
@@ -167,8 +168,8 @@ def _release(stored: StoredObject) -> Release:
             tree.with_counts(DRAWS) if tree.n_nodes > 1 else tree.with_counts(totals=None)
             for tree in trees
         ]
-    names, said = column_names(stored.get("feature_names", "").split(), n_columns)
-    notes = (*notes, *said)
+    names, more_notes = column_names(stored.get("feature_names", "").split(), n_columns)
+    notes = (*notes, *more_notes)
     kind = objective.split(" ")[0]
     classes: tuple[Any, ...] = ()
     if kind == "binary":
@@ -220,10 +221,10 @@ def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) ->
     values = _pair(raw, "value", n, n_leaves, where)
     if values is None:
         raise BadModel(f"{where}: leaf_value is missing")
-    kept = {quantity: _pair(raw, key, n, n_leaves, where)
+    read = {quantity: _pair(raw, key, n, n_leaves, where)
             for quantity, key in ((HESSIAN, "weight"), (ROWS, "count"))}  # fmt: skip
     statistics = [finite(VALUE, *values)]
-    for quantity, pair in kept.items():
+    for quantity, pair in read.items():
         if pair is not None:
             statistics.append(
                 _counted(*pair, where) if quantity == ROWS else finite(quantity, *pair)
@@ -267,10 +268,10 @@ def _pair(
     if f"leaf_{key}" not in raw or (n == 0 and not raw[f"leaf_{key}"].size):
         return None
     leaves = numbers(raw, f"leaf_{key}", n_leaves, where)
-    inner, told = np.zeros(n), np.zeros(n, dtype=bool)
+    inner, present = np.zeros(n), np.zeros(n, dtype=bool)
     if f"internal_{key}" in raw and n:
-        inner, told = numbers(raw, f"internal_{key}", n, where), ~told
-    return np.append(inner, leaves), np.append(told, np.ones(n_leaves, dtype=bool))
+        inner, present = numbers(raw, f"internal_{key}", n, where), ~present
+    return np.append(inner, leaves), np.append(present, np.ones(n_leaves, dtype=bool))
 
 
 def _counted(values: FloatArray, present: BoolArray, where: str) -> NodeStatistic:
@@ -311,11 +312,11 @@ def _categories(
             raise BadModel(f"{where}, node {v}: no categories at place {place:g}")
         first, last = (int(b) for b in bounds[int(place) : int(place) + 2])
         bits = words[first:last, None] >> np.arange(32) & 1
-        own = np.flatnonzero(bits.ravel())
-        if not own.size:
+        members = np.flatnonzero(bits.ravel())
+        if not members.size:
             raise BadModel(f"{where}, node {v}: a test for categories without categories")
-        node.append(np.full(len(own), v))
-        value.append(own)
+        node.append(np.full(len(members), v))
+        value.append(members)
     return CategorySets(np.concatenate(node), np.concatenate(value))
 
 
@@ -350,8 +351,10 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
         if shares[1:] == ["1", "1"] and alone and re.fullmatch(r"\d{1,9}", seed):
             rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
-        told = next(share for share in shares if share != "1")
-        return UnknownSampling(BAGGED(share=float(told)) if re.fullmatch(_NUMBER, told) else UNTOLD)
+        stored_share = next(share for share in shares if share != "1")
+        return UnknownSampling(
+            BAGGED(share=float(stored_share)) if re.fullmatch(_NUMBER, stored_share) else UNTOLD
+        )
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
 
@@ -371,8 +374,8 @@ def _levels(
     if not isinstance(lists, list) or len(lists) != len(places):
         return {}
     out = {}
-    for place, own in zip(places, lists, strict=True):
-        texts = tuple(str(x) for x in own) if isinstance(own, list) else ()
+    for place, category_list in zip(places, lists, strict=True):
+        texts = tuple(str(x) for x in category_list) if isinstance(category_list, list) else ()
         if texts and len(set(texts)) == len(texts) and 0 <= place < len(names):
             out[names[place]] = texts
     return out

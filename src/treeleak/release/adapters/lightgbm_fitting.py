@@ -58,20 +58,20 @@ def fitting_of(
     if not trees or len(trees) % outputs:
         return None
     starts = tuple(_start(tree, Fitting("squared", l2)) for tree in trees[:outputs])
-    told = None not in starts
+    is_stored = None not in starts
     # Trees that are one leaf each say nothing of a start.
     untold = squared or any(tree.statistics.get(HESSIAN) for tree in trees)
-    if not told and (untold or all(tree.n_nodes == 1 for tree in trees)):
+    if not is_stored and (untold or all(tree.n_nodes == 1 for tree in trees)):
         return None
-    start = tuple(float(own or 0.0) for own in starts) if told else None
+    start = tuple(float(base or 0.0) for base in starts) if is_stored else None
     if squared:
         return Fitting("squared", l2, start=start, derivatives="float32", targets="float32")
     if outputs == 1:
-        return Fitting("logistic", l2, start=start, started=told, derivatives="float32")
+        return Fitting("logistic", l2, start=start, started=is_stored, derivatives="float32")
     # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.
     curvature = outputs / (outputs - 1)
     return Fitting(
-        "softmax", l2, start=start, started=told, curvature=curvature, derivatives="float32"
+        "softmax", l2, start=start, started=is_stored, curvature=curvature, derivatives="float32"
     )
 
 
@@ -84,9 +84,9 @@ def with_category_l2(
     file says of each column, of categories all of them, as -1:3:1. None if it says nothing, and
     the tests do not tell.
     """
-    own, l2 = _real(parameters.get("cat_l2", "10")), l2_of(parameters)
+    category_l2, l2 = _real(parameters.get("cat_l2", "10")), l2_of(parameters)
     few = parameters.get("max_cat_to_onehot", "4")
-    if not own or l2 is None or not re.fullmatch(r"\d{1,9}", few):
+    if not category_l2 or l2 is None or not re.fullmatch(r"\d{1,9}", few):
         return list(trees)
     several: set[int] = set()
     for tree in trees:
@@ -94,22 +94,22 @@ def with_category_l2(
             node, size = np.unique(tree.categories.node, return_counts=True)
             several |= set(tree.feature[node[size > 1]].tolist())
 
-    kept = []
+    result = []
     for tree in trees:
         tested = np.zeros(tree.n_nodes, dtype=bool)
         if tree.categories is not None:
             tested[tree.categories.node] = True
         for column in set(tree.feature[tested].tolist()):
-            told = infos[column] if column < len(infos) else ""
-            if ":" not in told and column not in several:
+            info = infos[column] if column < len(infos) else ""
+            if ":" not in info and column not in several:
                 return None
-            if ":" in told and len(told.split(":")) <= int(few):
+            if ":" in info and len(info.split(":")) <= int(few):
                 tested[tree.feature == column] = False
         below = tree.is_leaf & tested[tree.parent] & (tree.parent >= 0)
-        entry = NodeStatistic(L2, np.where(below, l2 + own, 0.0), below)
+        entry = NodeStatistic(L2, np.where(below, l2 + category_l2, 0.0), below)
         statistics = Statistics((*tree.statistics, entry)) if below.any() else tree.statistics
-        kept.append(replace(tree, statistics=statistics))
-    return kept
+        result.append(replace(tree, statistics=statistics))
+    return result
 
 
 def one_start(trees: Sequence[Tree], fitting: Fitting, rate: float | None) -> bool:
@@ -171,10 +171,10 @@ def one_rate(raw: Sequence[Mapping[str, Any]], outputs: int, rate: float | None)
 
     The first tree of an output holds the start as well, and says 1, as trees of one leaf do.
     """
-    for t, own in enumerate(raw[outputs:], outputs):
-        if rate is None or "shrinkage" not in own or own["num_leaves"][0] < 2:
+    for t, fields in enumerate(raw[outputs:], outputs):
+        if rate is None or "shrinkage" not in fields or fields["num_leaves"][0] < 2:
             continue
-        if abs(float(numbers(own, "shrinkage", 1, f"tree {t}")[0]) - rate) > _NAMED * abs(rate):
+        if abs(float(numbers(fields, "shrinkage", 1, f"tree {t}")[0]) - rate) > _NAMED * abs(rate):
             return False
     return True
 
@@ -199,14 +199,14 @@ def without_estimates(
     """
     if parameters.get("num_machines", "1") == "1":
         return list(trees)
-    alike = len(fitting.start) if fitting is not None and fitting.start is not None else 0
-    kept = []
+    n_first_round = len(fitting.start) if fitting is not None and fitting.start is not None else 0
+    result = []
     for t, tree in enumerate(trees):
         rows, hessian = tree.totals, tree.statistics.get(HESSIAN)
         sums = np.zeros(0) if hessian is None or rows is None else hessian.values - rows
-        sure = t < alike or (sums.size > 0 and not sums[tree.leaves].any())
-        kept.append(tree if sure else tree.with_counts(totals=None))
-    return kept
+        sure = t < n_first_round or (sums.size > 0 and not sums[tree.leaves].any())
+        result.append(tree if sure else tree.with_counts(totals=None))
+    return result
 
 
 def with_first_rows(trees: list[Tree], fitting: Fitting | None) -> list[Tree]:

@@ -55,8 +55,8 @@ def counts_from_shares(
         counts = np.zeros((tree.n_nodes, shares[0].shape[1]))
         for v, of_node in of_nodes.items():
             counts[v] = [int(part * root) for part in of_node]
-        kept = np.array(sorted(of_nodes), dtype=np.int64)
-        out.append((cut_below(tree, ends, kept), counts[kept]))
+        remaining = np.array(sorted(of_nodes), dtype=np.int64)
+        out.append((cut_below(tree, ends, remaining), counts[remaining]))
     return out
 
 
@@ -71,7 +71,7 @@ def leaf_classes(shares: FloatArray, leaf: BoolArray) -> FloatArray:
 def _parts(tree: Tree, share: FloatArray) -> tuple[list[int], dict[int, list[Fraction]]] | None:
     """Part of the root's rows in each node and class; and the nodes at which they are lost."""
     exact = _fractions(share)
-    if exact is None or any(sum(own) != 1 for own in exact):
+    if exact is None or any(sum(class_shares) != 1 for class_shares in exact):
         return None
     size = {0: Fraction(1)}
     ends = []
@@ -79,13 +79,15 @@ def _parts(tree: Tree, share: FloatArray) -> tuple[list[int], dict[int, list[Fra
         if v not in size or tree.left[v] == LEAF:
             continue
         left, right = int(tree.left[v]), int(tree.right[v])
-        own = zip(exact[v], exact[left], exact[right], strict=True)
-        told = {(p - r) / (q - r) if q != r else None for p, q, r in own if q != r or p != r}
-        if not told:
+        class_shares = zip(exact[v], exact[left], exact[right], strict=True)
+        weights = {
+            (p - r) / (q - r) if q != r else None for p, q, r in class_shares if q != r or p != r
+        }
+        if not weights:
             ends.append(v)
             continue
-        weight = told.pop()
-        if told or weight is None or not 0 < weight < 1:
+        weight = weights.pop()
+        if weights or weight is None or not 0 < weight < 1:
             return None
         size[left], size[right] = weight * size[v], (1 - weight) * size[v]
     return ends, {v: [part * p for p in exact[v]] for v, part in size.items()}
@@ -98,17 +100,17 @@ def _fractions(share: FloatArray) -> list[list[Fraction]] | None:
     exact = [Fraction(float(x)).limit_denominator(MAX_TOLD) for x in values]
     if any(abs(float(f) - x) > _TOLERANCE for f, x in zip(exact, values, strict=True)):
         return None
-    return [[exact[i] for i in own] for own in number.reshape(share.shape)]
+    return [[exact[i] for i in row] for row in number.reshape(share.shape)]
 
 
-def cut_below(tree: Tree, ends: Sequence[int], kept: IntArray) -> Tree:
-    """Take away what lies below some nodes; ``kept``: the others, ascending."""
+def cut_below(tree: Tree, ends: Sequence[int], remaining: IntArray) -> Tree:
+    """Take away what lies below some nodes; ``remaining``: the others, ascending."""
     if not len(ends):
         return tree
-    arrays = {name: getattr(tree, name)[kept] for name in _SHAPE}
-    end = np.isin(kept, ends)
+    arrays = {name: getattr(tree, name)[remaining] for name in _SHAPE}
+    end = np.isin(remaining, ends)
     number = np.full(tree.n_nodes, LEAF, dtype=np.int64)
-    number[kept] = np.arange(len(kept))
+    number[remaining] = np.arange(len(remaining))
     for side in ("left", "right"):
         arrays[side] = np.where(end | (arrays[side] == LEAF), LEAF, number[arrays[side]])
     arrays["feature"] = np.where(end, LEAF, arrays["feature"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.draws.recompute import MAX_ROWS, check_size
 from treeleak.release.release import Release
 
@@ -20,7 +20,7 @@ _FIRST = 8
 _MOST_TRIED = 2**30
 
 
-def drawn_alike(
+def masks_of_fitting_size(
     release: Release,
     share: float,
     rounds: IntArray,
@@ -39,26 +39,28 @@ def drawn_alike(
         If no number of rows fits, or several do.
     """
     roots = np.array([-1 if t.totals is None else int(t.totals[0]) for t in release.trees])
-    told = roots >= 0
-    if not told.any():
-        raise NotCovered(own_words("how many rows each tree drew is not known"))
+    has_root = roots >= 0
+    if not has_root.any():
+        raise NotCovered(static_message("how many rows each tree drew is not known"))
     n_rounds = int(rounds[-1]) + 1
     fit: list[NDArray[np.uint8]] = []
-    for n_rows in _candidates(release, roots[told], share):
+    for n_rows in _candidates(release, roots[has_root], share):
         if len(fit) == 2:
             break
         check_size(len(roots) * n_rows, n_rows)
-        early, first = told & (rounds < _FIRST), min(_FIRST, n_rounds)
+        early, first = has_root & (rounds < _FIRST), min(_FIRST, n_rounds)
         # Almost every wrong number shows in the first rounds.
         size = masks(n_rows, first).sum(axis=1) if sizes is None else sizes(n_rows, first)
         if not np.array_equal(size[rounds[early]], roots[early]):
             continue
         drawn = masks(n_rows, n_rounds)
-        if np.array_equal(drawn.sum(axis=1)[rounds[told]], roots[told]):
+        if np.array_equal(drawn.sum(axis=1)[rounds[has_root]], roots[has_root]):
             fit.append(drawn)
     if not fit:
         raise NotCovered(
-            own_words("no number of rows fits the seed in the file and the counts of the trees")
+            static_message(
+                "no number of rows fits the seed in the file and the counts of the trees"
+            )
         )
     if len(fit) > 1:
         raise NotCovered(
@@ -77,6 +79,6 @@ def _candidates(release: Release, roots: IntArray, share: float) -> range:
     low, high = max(floor(likely - off), int(roots.max()), 1), ceil(likely + off)
     if high > MAX_ROWS or (high - low + 1) * high * _FIRST > _MOST_TRIED:
         raise NotCovered(
-            own_words("too many numbers of training rows may fit; give it (n_rows, --n-rows)")
+            static_message("too many numbers of training rows may fit; give it (n_rows, --n-rows)")
         )
     return range(low, high + 1)

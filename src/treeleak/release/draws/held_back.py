@@ -39,8 +39,8 @@ def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
     train = _in_shares(size, n_train, rng)
     _in_shares(size - train, n_test, rng)
     found: list[int] = []
-    for own, k in zip(members, train, strict=True):
-        found += own[rng.permutation(len(own))][:k].tolist()
+    for of_class, k in zip(members, train, strict=True):
+        found += of_class[rng.permutation(len(of_class))][:k].tolist()
     return np.asarray(rng.permutation(found), dtype=np.int64)
 
 
@@ -53,8 +53,8 @@ def _in_shares(size: IntArray, n: int, rng: np.random.RandomState) -> IntArray:
     for value in np.unique(rest)[::-1]:
         if left <= 0:
             break
-        own = np.flatnonzero(rest == value)
-        more = min(len(own), left)
-        out[rng.choice(own, size=more, replace=False)] += 1
+        candidates = np.flatnonzero(rest == value)
+        more = min(len(candidates), left)
+        out[rng.choice(candidates, size=more, replace=False)] += 1
         left -= more
     return np.asarray(out, dtype=np.int64)

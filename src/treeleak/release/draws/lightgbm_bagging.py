@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
-from treeleak.release.draws.fitting_sizes import drawn_alike
+from treeleak.release.draws.fitting_sizes import masks_of_fitting_size
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
@@ -43,7 +43,7 @@ def lightgbm_draws(release: Release, sampling: Subsample) -> Draws:
     def masks(n_rows: int, n_rounds: int) -> NDArray[np.uint8]:
         return lightgbm_masks(seed, share, n_rows, n_rounds)
 
-    counts = drawn_alike(release, share, rounds, masks)
+    counts = masks_of_fitting_size(release, share, rounds, masks)
     return Draws(counts, "the seed of the bagging in the file", seed, checked=True)
 
 

@@ -112,14 +112,14 @@ def _draw(state: Any, n_rows: int, n_draws: int, cdf: Any, rows: Any) -> Any:
     if state[2 * SIZE] == SIZE:
         _refill(state)
     top, mask = np.uint32(n_rows - 1), _mask(n_rows - 1)
-    kept = np.int64(0)
+    n_accepted = np.int64(0)
     # No branch: a number that is too large is written over by the next one.
     for i in range(SIZE + np.int64(state[2 * SIZE]), 2 * SIZE):
         row = np.uint32(state[i] & mask)
-        rows[kept] = row
-        kept += np.int64(row <= top)
+        rows[n_accepted] = row
+        n_accepted += np.int64(row <= top)
     state[2 * SIZE] = SIZE
-    return min(kept, n)
+    return min(n_accepted, n)
 
 
 @njit()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.release import Release
@@ -29,7 +29,9 @@ MAX_ENTRIES = 2**31
 MAX_ROWS = 10_000_000
 
 
-NOT_RECOMPUTED = Kind("draws_not_recomputed", "the draws cannot be recomputed: {why:foreign}")
+NOT_RECOMPUTED = MessageTemplate(
+    "draws_not_recomputed", "the draws cannot be recomputed: {why:foreign}"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class Rule:
 def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
     """Every way to draw that the release leaves open, the likeliest first."""
     if not release.trees:
-        raise NotCovered(own_words("a model without trees"))
+        raise NotCovered(static_message("a model without trees"))
     known = re.fullmatch(r"scikit-learn .* (forest|bagging)", sampling.rule)
     if sampling.rule and not known:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
@@ -96,7 +98,7 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
         low, high = sampling.rows_between
         n_rows = low if low == high else None
     if n_rows == 0 or n_draws == 0:
-        raise NotCovered(own_words("the model says that no rows were drawn"))
+        raise NotCovered(static_message("the model says that no rows were drawn"))
     if weights is not None and len(weights) != n_rows:
         raise NotCovered(f"the model has {n_rows} rows, and weights of {len(weights)}")
 
@@ -120,7 +122,7 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
 
 def _n_draws(release: Release, sampling: Bootstrap) -> int:
     """Find the number of draws per tree, on which all that the release says must agree."""
-    said = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
+    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
     for t, tree in enumerate(release.trees):
         total = None
         if release.counts_are == "draws" and tree.counts is not None:
@@ -128,13 +130,13 @@ def _n_draws(release: Release, sampling: Bootstrap) -> int:
         elif release.counts_are in ("draws", "none") and tree.totals is not None:
             total = tree.totals[0]
         if total is not None:
-            said.setdefault(int(total), f"tree {t}")
-    if not said:
-        raise NotCovered(own_words("the model does not say how many rows each tree drew"))
-    if len(said) > 1:
-        first, second, *_ = (f"{n} in {where}" for n, where in said.items())
+            sources.setdefault(int(total), f"tree {t}")
+    if not sources:
+        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
+    if len(sources) > 1:
+        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
         raise NotCovered(f"the numbers of draws differ: {first}, {second}")
-    return next(iter(said))
+    return next(iter(sources))
 
 
 def _columns(n_columns: int, n_drawn: int, replaced: bool) -> tuple[IntArray, bool]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.parallel import THREADS, Pool
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import (
@@ -65,7 +65,7 @@ def known_draws(
     if isinstance(sampling, Subsample):
         return subsampled(release, sampling)
     if not isinstance(sampling, Bootstrap):
-        raise NotCovered(own_words("the model's trees did not draw their rows by a bootstrap"))
+        raise NotCovered(static_message("the model's trees did not draw their rows by a bootstrap"))
     if sampling.hidden:
         raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
     target = _distinct(release)
@@ -144,7 +144,7 @@ def _fitting_rows(
     counts = target[target >= 0]
     if not counts.size:
         raise NotCovered(
-            own_words("the model does not say how many rows there were, or what trees drew")
+            static_message("the model does not say how many rows there were, or what trees drew")
         )
     low, high = _likely_rows(counts, rule.n_draws)
     if between is not None:

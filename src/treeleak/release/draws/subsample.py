@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.lightgbm_bagging import lightgbm_draws
 from treeleak.release.draws.recompute import NOT_RECOMPUTED, Draws, check_size
@@ -45,17 +45,17 @@ def subsampled(release: Release, sampling: Subsample) -> Draws:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
     n_draws, n_rows = sampling.n_draws, _n_rows(release, sampling)
     if n_draws is None or not 0 < n_draws <= n_rows:
-        raise NotCovered(own_words("how many rows each tree drew is not known"))
+        raise NotCovered(static_message("how many rows each tree drew is not known"))
     check_size(len(release.trees) * n_rows, n_rows)
     if known[1] == "boosting":
         if sampling.forest_seed is None:
-            raise NotCovered(own_words("the seed of the model is not in the file"))
+            raise NotCovered(static_message("the seed of the model is not in the file"))
         counts = _masks(release, sampling.forest_seed, n_rows, n_draws)
         return Draws(counts, "the model's seed in the file", sampling.forest_seed, checked=False)
     seeds, origin = sampling.tree_seeds, "the trees' seeds in the file"
     if len(seeds) != len(release.trees) or None in seeds:
         if sampling.forest_seed is None:
-            raise NotCovered(own_words("the seeds of the trees are not in the file"))
+            raise NotCovered(static_message("the seeds of the trees are not in the file"))
         seeds = tuple(mt.tree_seeds(sampling.forest_seed, len(release.trees)).tolist())
         origin = "the model's seed in the file"
     counts = np.zeros((len(seeds), n_rows), dtype=np.uint8)
@@ -96,8 +96,8 @@ def _masks(release: Release, seed: int, n_rows: int, n_draws: int) -> NDArray[np
     for first in range(0, len(release.trees), outputs):
         # Row i is taken with the probability that one of those still to be taken has.
         chance, taken = rng.uniform(size=n_rows), 0
-        for i, own in enumerate(chance * (n_rows - np.arange(n_rows))):
-            if own < n_draws - taken:
+        for i, threshold in enumerate(chance * (n_rows - np.arange(n_rows))):
+            if threshold < n_draws - taken:
                 counts[first : first + outputs, i] = 1
                 taken += 1
         for _ in range(outputs):

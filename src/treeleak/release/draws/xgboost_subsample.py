@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
-from treeleak.release.draws.fitting_sizes import drawn_alike
+from treeleak.release.draws.fitting_sizes import masks_of_fitting_size
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
@@ -52,15 +52,15 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
         xgboost = import_module("xgboost")
     except ImportError as why:
         raise NotCovered(
-            own_words(
+            static_message(
                 "which rows each tree saw shows by training with XGBoost, which is not installed: "
                 "python -m pip install 'treeleak[xgboost]'"
             )
         ) from why
 
-    own = _Trainer(xgboost, known[1], float(known[2]), seed)
+    trainer = _Trainer(xgboost, known[1], float(known[2]), seed)
     rounds = np.arange(len(release.trees))
-    counts = drawn_alike(release, own.share, rounds, own.masks, own.sizes)
+    counts = masks_of_fitting_size(release, trainer.share, rounds, trainer.masks, trainer.sizes)
     return Draws(counts, "the model's seed in the file", seed, checked=True)
 
 
@@ -95,7 +95,9 @@ class _Trainer:
                 mask[np.rint((alone - 1.0) * (2 * n_rows)).astype(np.int64)] = 1
             if np.array_equal(out.sum(axis=1), sizes):
                 return out
-        raise NotCovered(own_words("XGBoost did not separate the rows that show which it drew"))
+        raise NotCovered(
+            static_message("XGBoost did not separate the rows that show which it drew")
+        )
 
     def _trees(
         self, X: NDArray[Any], gradient: FloatArray, hessian: FloatArray, n_trees: int, depth: int

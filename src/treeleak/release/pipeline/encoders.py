@@ -96,15 +96,15 @@ def one_hot(step: StoredObject, columns: Columns) -> Columns:
         if drop is not None:
             del labels[int(drop)], at[int(drop)]
         text = bounded(text + len(feature) * len(labels))
-        own = [f"{feature}_{label}" for label in labels]
-        names += own
+        indicators = [f"{feature}_{label}" for label in labels]
+        names += indicators
         if infrequent[i] is None:
             readings += _indicators(step, columns.readings[i], categories, at, complete)
         else:
             why = Unreadable("OneHotEncoder gives infrequent categories one column")
-            readings += [why] * len(own)
+            readings += [why] * len(indicators)
         if complete and drop is None:
-            groups[feature] = tuple(own)
+            groups[feature] = tuple(indicators)
     return Columns(names, groups, readings)
 
 
@@ -116,7 +116,7 @@ def _indicators(
     complete: bool,
 ) -> Readings:
     """Read the columns that stand for the categories number ``at`` of one column."""
-    values = tried(step, reading, lambda own: _encoded(own, categories))
+    values = tried(step, reading, lambda codes: _encoded(codes, categories))
     if isinstance(values, Unreadable) or isinstance(reading, Unreadable):
         return [values if isinstance(values, Unreadable) else reading] * len(at)
     one = Indicator(

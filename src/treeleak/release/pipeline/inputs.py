@@ -13,12 +13,12 @@ import pandas as pd
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Kind
+from treeleak.core.message import MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot
 
-LOST = Kind("columns_lost", "lost before the model saw them: {columns:all_quoted}")
-IMPUTED = Kind(
+LOST = MessageTemplate("columns_lost", "lost before the model saw them: {columns:all_quoted}")
+IMPUTED = MessageTemplate(
     "values_filled_in",
     "missing values were filled in before the model saw them, and look like any others: "
     "{columns:all_quoted}",
@@ -161,12 +161,12 @@ class Inputs:
         for column, reading in self.readings.items():
             by_source[reading.source].append((column, reading))
         found: dict[str, tuple[str, ...]] = {}
-        for name, own in by_source.items():
+        for name, pairs in by_source.items():
             forms = [
-                (c, r) for kind in (Number, Code, Indicator) for c, r in own if type(r) is kind
+                (c, r) for kind in (Number, Code, Indicator) for c, r in pairs if type(r) is kind
             ]
             if forms:
-                gaps = [c for c, r in own if isinstance(r, Missing)]
+                gaps = [c for c, r in pairs if isinstance(r, Missing)]
                 found[name] = (*_group(*forms[0], forms), *gaps)
         return found
 
@@ -217,17 +217,25 @@ class Inputs:
 
     def holding(self, columns: Collection[str]) -> tuple[str, ...]:
         """Columns of the input that are read from these columns of the model and no others."""
-        return tuple(name for name, own in self.read_from.items() if set(own) <= set(columns))
+        return tuple(
+            name
+            for name, columns_read in self.read_from.items()
+            if set(columns_read) <= set(columns)
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Say what the reader of rows in the columns of the input should know."""
-        said: list[str] = []
+        messages: list[str] = []
         if self.lost:
-            said.append(LOST(columns=self.lost))
-        imputed = [n for n, own in self.read_from.items() if self.readings[own[0]].imputed]
+            messages.append(LOST(columns=self.lost))
+        imputed = [
+            n
+            for n, columns_read in self.read_from.items()
+            if self.readings[columns_read[0]].imputed
+        ]
         if imputed:
-            said.append(IMPUTED(columns=imputed))
-        return tuple(said)
+            messages.append(IMPUTED(columns=imputed))
+        return tuple(messages)
 
     def attributes(self) -> list[Attribute]:
         """List what the transformers say of the model's columns: groups, codes and bounds."""
@@ -238,8 +246,8 @@ class Inputs:
                 encoded.setdefault(id(reading.values), []).append((column, reading))
             elif isinstance(reading, Code) and reading.unscaled and reading.closed:
                 labels = tuple(map(_text, reading.values))
-                told = labels if len(set(labels)) == len(labels) else None
-                found.append(Categorical(column, reading.codes, told))
+                distinct_labels = labels if len(set(labels)) == len(labels) else None
+                found.append(Categorical(column, reading.codes, distinct_labels))
             elif isinstance(reading, Number) and math.isfinite(reading.low - reading.high):
                 ends = reading.low, reading.high
                 low, high = sorted((end - reading.offset) / reading.factor for end in ends)
@@ -256,7 +264,7 @@ class Inputs:
     def _each(
         self, X: pd.DataFrame, column: Callable[[tuple[str, ...]], pd.Series[Any]]
     ) -> pd.DataFrame:
-        written = {name: column(own) for name, own in self.read_from.items()}
+        written = {name: column(columns_read) for name, columns_read in self.read_from.items()}
         return pd.DataFrame(written, index=X.index)
 
     def _column(self, X: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series[Any]:

@@ -69,9 +69,9 @@ def input_columns(steps: Sequence[Any]) -> Columns:
 
 def _input(step: StoredObject, columns: Columns | None) -> Columns:
     """What goes into a step: its own word counts first."""
-    own = step.get("feature_names_in_")
-    if own is not None and (columns is None or len(own) == len(columns.names)):
-        names = [str(n) for n in np.ravel(own)]
+    input_names = step.get("feature_names_in_")
+    if input_names is not None and (columns is None or len(input_names) == len(columns.names)):
+        names = [str(n) for n in np.ravel(input_names)]
         if columns is None:
             return Columns(names)
         return columns if columns.names == names else Columns(names, {}, columns.readings)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import Kind, Message
+from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.pipeline.inputs import (
     MISSING,
     Code,
@@ -29,14 +29,14 @@ from treeleak.release.pipeline.inputs import (
 if TYPE_CHECKING:
     from treeleak.release.release import Release
 
-PUT_THROUGH = Kind(
+PUT_THROUGH = MessageTemplate(
     "rows_put_through", "treeleak applied the pipeline's fitted steps to the {what}."
 )
-UNNAMED_INPUT = Kind(
+UNNAMED_INPUT = MessageTemplate(
     "input_taken_in_order",
     "The pipeline has no column names: the columns of the {what} were taken in order.",
 )
-UNSEEN = Kind(
+UNSEEN = MessageTemplate(
     "categories_unseen",
     "{rows:people} of the {what} have a category that the pipeline's encoders do not know: it "
     "counts as none of those that they know.",
@@ -92,22 +92,22 @@ def put_through(
     inputs = release.inputs
     if inputs is None or not (names := _comes_in(inputs)):
         return X, ()
-    given, at = _by_position(X, names), _by_position(X, release.feature_names)
-    own, raw = _fits(at, release.feature_names), _fits(given, names)
+    by_input, at = _by_position(X, names), _by_position(X, release.feature_names)
+    fits_model, raw = _fits(at, release.feature_names), _fits(by_input, names)
     if not raw:
-        if not own and isinstance(X, pd.DataFrame):
-            _check_meant({str(c) for c in X.columns}, names, release.feature_names, what)
+        if not fits_model and isinstance(X, pd.DataFrame):
+            _check_intended({str(c) for c in X.columns}, names, release.feature_names, what)
         return X, ()
     try:
-        found, said = _through(release, inputs, given, names, what, unseen)
+        found, notes = _through(release, inputs, by_input, names, what, unseen)
     except Mismatch:
-        if own:
+        if fits_model:
             return X, ()
         raise
-    if own and _fit(release, at) >= _fit(release, found):
+    if fits_model and _fit(release, at) >= _fit(release, found):
         return X, ()
-    named = () if given is X else (UNNAMED_INPUT(what=what),)
-    return found, (*named, PUT_THROUGH(what=what), *said)
+    named = () if by_input is X else (UNNAMED_INPUT(what=what),)
+    return found, (*named, PUT_THROUGH(what=what), *notes)
 
 
 def _by_position(X: Any, names: tuple[str, ...]) -> Any:
@@ -120,8 +120,8 @@ def _by_position(X: Any, names: tuple[str, ...]) -> Any:
 
 def _comes_in(inputs: Inputs) -> tuple[str, ...]:
     """Name the columns of the input; the pipeline itself may know more than was stored."""
-    own = getattr(inputs.live, "feature_names_in_", None)
-    return inputs.names or (() if own is None else tuple(map(str, own)))
+    live_names = getattr(inputs.live, "feature_names_in_", None)
+    return inputs.names or (() if live_names is None else tuple(map(str, live_names)))
 
 
 def _fits(X: Any, names: tuple[str, ...]) -> bool:
@@ -130,14 +130,14 @@ def _fits(X: Any, names: tuple[str, ...]) -> bool:
     return set(names) <= {str(c) for c in X.columns}
 
 
-def _check_meant(
-    given: set[str], names: tuple[str, ...], of_model: tuple[str, ...], what: str
+def _check_intended(
+    columns: set[str], names: tuple[str, ...], of_model: tuple[str, ...], what: str
 ) -> None:
     """Refuse rows of which most columns are those of the input, naming those that they lack."""
-    lacks = [c for c in names if c not in given]
-    if 2 * len(lacks) > len(names) or len(given & set(of_model)) >= len(names) - len(lacks):
+    lacks = [c for c in names if c not in columns]
+    if 2 * len(lacks) > len(names) or len(columns & set(of_model)) >= len(names) - len(lacks):
         return
-    near = get_close_matches(lacks[0], sorted(given - set(names)), 1)
+    near = get_close_matches(lacks[0], sorted(columns - set(names)), 1)
     hint = f" (did you mean {lacks[0]!r} by {near[0]!r}?)" if near else ""
     raise Mismatch(
         f"the {what} are in the columns that enter the pipeline, but lack "
@@ -175,9 +175,9 @@ def _through(
             f"the pipeline's steps make {values.shape[-1]} columns of the {what}; the trees have "
             f"{release.n_features}"
         )
-    said = (UNSEEN(rows=int(others.sum()), what=what),) if others.any() else ()
+    notes = (UNSEEN(rows=int(others.sum()), what=what),) if others.any() else ()
     found = pd.DataFrame(values, index=table.index, columns=list(release.feature_names))
-    return found, said
+    return found, notes
 
 
 def _unseen(inputs: Inputs, table: pd.DataFrame) -> BoolArray:
@@ -185,9 +185,9 @@ def _unseen(inputs: Inputs, table: pd.DataFrame) -> BoolArray:
     found = np.zeros(len(table), dtype=bool)
     for reading in inputs.readings.values():
         if isinstance(reading, (Code, Indicator)) and getattr(reading, "ends", None) is None:
-            given = table[reading.source]
-            known = given.notna().to_numpy() | (not reading.fills)
-            found |= (_place(given, reading.values) < 0) & known
+            values = table[reading.source]
+            known = values.notna().to_numpy() | (not reading.fills)
+            found |= (_place(values, reading.values) < 0) & known
     return found
 
 
@@ -218,17 +218,17 @@ def steps_of(live: Any) -> Iterator[Any]:
 
 def _column(reading: Reading, name: str, table: pd.DataFrame, unseen: bool = False) -> FloatArray:
     """Work out one column of the model."""
-    given = table[reading.source]
+    values = table[reading.source]
     if isinstance(reading, Missing):
-        plain = given.isna() if reading.value is MISSING else given == reading.value
+        plain = values.isna() if reading.value is MISSING else values == reading.value
         return _scaled(reading, np.asarray(plain, dtype=np.float64))
-    if reading.one_way or (reading.fills is None and given.isna().any()):
+    if reading.one_way or (reading.fills is None and values.isna().any()):
         raise _NotPutThrough(f"what was filled in for {reading.source!r} is not known")
     if reading.fills:
-        given = given.astype(object).where(given.notna(), reading.fills[0]).infer_objects()
+        values = values.astype(object).where(values.notna(), reading.fills[0]).infer_objects()
     if isinstance(reading, Number):
-        numbers = pd.to_numeric(given, errors="coerce")
-        if (wrong := (numbers.isna() & given.notna()).to_numpy()).any():
+        numbers = pd.to_numeric(values, errors="coerce")
+        if (wrong := (numbers.isna() & values.notna()).to_numpy()).any():
             raise _NotPutThrough(
                 f"column {reading.source!r} holds something other than numbers in row "
                 f"{wrong.argmax()}"
@@ -238,11 +238,11 @@ def _column(reading: Reading, name: str, table: pd.DataFrame, unseen: bool = Fal
         edges = np.array([low for low, _ in reading.ends[1:]])
         if (np.diff(edges) <= 0).any():
             raise _NotPutThrough(f"the bins of {reading.source!r} do not ascend")
-        binned = np.searchsorted(edges, given.to_numpy(dtype=float), side="right")
+        binned = np.searchsorted(edges, values.to_numpy(dtype=float), side="right")
         return _scaled(reading, np.array(reading.codes)[binned])
     if not isinstance(reading, (Code, Indicator)):
         raise _NotPutThrough(f"column {name!r} is not read as one of the input")
-    at = _place(given, reading.values)
+    at = _place(values, reading.values)
     if reading.closed and (at < 0).any() and not unseen:
         raise _NotPutThrough(
             f"row {int(at.argmin())} has a value of {reading.source!r} that the encoder does not "
@@ -260,7 +260,7 @@ def _scaled(reading: Reading, plain: Any) -> FloatArray:
     return scaled
 
 
-def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
+def _place(entries: pd.Series[Any], values: tuple[Any, ...]) -> Any:
     """Number of each row's value among those that an encoder knows; -1 for none of them."""
     number = {value: k for k, value in enumerate(values) if value is not MISSING}
     # A table read from a file may hold as numbers what the encoder saw as texts.
@@ -268,7 +268,7 @@ def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
     gap = next((k for k, value in enumerate(values) if value is MISSING), -1)
     gap = number.get(None, gap)
     return np.array(
-        [gap if pd.isna(v) else number.get(v, texts.get(str(v), -1)) for v in given.tolist()]
+        [gap if pd.isna(v) else number.get(v, texts.get(str(v), -1)) for v in entries.tolist()]
     )
 
 
@@ -279,11 +279,11 @@ def _fit(release: Release, X: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         return 0.0, 0.0
     reached = residual = 0.0
-    for tree, own in zip(release.trees, leaves.T, strict=True):
-        lie = np.bincount(own, minlength=tree.n_nodes)[tree.leaves]
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
+        lie = np.bincount(leaf, minlength=tree.n_nodes)[tree.leaves]
         reached += np.count_nonzero(lie)
         totals = None if tree.totals is None else tree.totals[tree.leaves]
         if totals is not None and totals.sum() > 0:
             # As shares: drawn rows, and weights, add up to another number.
-            residual += float(np.abs(lie / max(len(own), 1) - totals / totals.sum()).sum())
+            residual += float(np.abs(lie / max(len(leaf), 1) - totals / totals.sum()).sum())
     return reached / sum(len(tree.leaves) for tree in release.trees), -residual

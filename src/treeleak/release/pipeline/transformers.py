@@ -85,7 +85,7 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
         known = np.asarray(step.get("_valid_mask"), dtype=bool)
     else:
         known = np.array([x == x for x in np.ravel(step.get("statistics_"))])
-    missing, told = step.get("missing_values"), bool(step.get("add_indicator"))
+    missing, has_indicator = step.get("missing_values"), bool(step.get("add_indicator"))
     # It may fill in the zeros of a one-hot group; no group holds NaN.
     groups = {} if missing == missing else columns.one_hot
 
@@ -96,7 +96,7 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
         # Where missing values are told, a column that is not spoken of has none.
         reading = replace(
             reading,
-            imputed=reading.imputed or not told,
+            imputed=reading.imputed or not has_indicator,
             fills=_fills(step, i, reading),
             one_way=reading.one_way or missing == missing,
         )
@@ -112,7 +112,7 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
         return reading
 
     out = Columns(columns.names, groups, undone(step, columns, one)).keep(known)
-    if not told:
+    if not has_indicator:
         return out
     added = indicator(step.get("indicator_"), columns)
     return Columns(out.names + added.names, out.one_hot, out.readings + added.readings)
@@ -124,14 +124,18 @@ def _fills(step: StoredObject, i: int, reading: Reading) -> tuple[Any, ...] | No
         return reading.fills
     if step.name != "SimpleImputer":
         return None
-    own = np.ravel(step.get("statistics_"))[i]
-    own = own.item() if isinstance(own, np.generic) else own
+    statistic = np.ravel(step.get("statistics_"))[i]
+    statistic = statistic.item() if isinstance(statistic, np.generic) else statistic
     if isinstance(reading, Code):
-        code = reading.plain(float(own))
+        code = reading.plain(float(statistic))
         return (reading.values[reading.codes.index(code)],) if code in reading.codes else None
-    if isinstance(reading, Number) and reading.unscaled and isinstance(own, (str, int, float)):
-        return (own,)
-    return (reading.plain(float(own)),) if isinstance(reading, Number) else None
+    if (
+        isinstance(reading, Number)
+        and reading.unscaled
+        and isinstance(statistic, (str, int, float))
+    ):
+        return (statistic,)
+    return (reading.plain(float(statistic)),) if isinstance(reading, Number) else None
 
 
 def indicator(step: StoredObject, columns: Columns) -> Columns:
@@ -141,9 +145,9 @@ def indicator(step: StoredObject, columns: Columns) -> Columns:
 
     def one(_: int, reading: Reading) -> Reading:
         value = step.get("missing_values")
-        told = isinstance(value, (int, float, str)) and value == value
-        told = told and isinstance(reading, Number) and reading.unscaled
-        return Missing(reading.source, value=value if told else MISSING)
+        is_plain = isinstance(value, (int, float, str)) and value == value
+        is_plain = is_plain and isinstance(reading, Number) and reading.unscaled
+        return Missing(reading.source, value=value if is_plain else MISSING)
 
     out = columns.take(at)
     return Columns(names, {}, undone(step, out, one))

@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
+from treeleak.core.signals import private_folder
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
-from treeleak.release.readers.own_process import Worker, refused_by
+from treeleak.release.readers.isolated_process import Worker, refused_by
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
@@ -24,7 +24,7 @@ MODEL = "catboost.core.CatBoost"
 MAGIC = b"CBM1"
 SECONDS = 600
 WORKER = Worker(Path(__file__).with_name("cbm_worker.py"), 8 << 30, 64 << 20, 60, 4)
-NEEDED = own_words(
+NEEDED = static_message(
     "CatBoost's binary models (cbm) are read with the help of CatBoost: "
     "python -m pip install 'treeleak[catboost]'; or save the model as JSON: "
     'save_model("model.json", format="json")',
@@ -66,10 +66,10 @@ def model_from_cbm(data: bytes) -> StoredObject:
     if find_spec("catboost") is None:
         raise NotCovered(NEEDED)
     with private_folder() as folder:
-        given, made = folder / "model.cbm", folder / "model.json"
-        given.write_bytes(data)
+        source, made = folder / "model.cbm", folder / "model.json"
+        source.write_bytes(data)
         try:
-            why = refused_by(WORKER, given, made, SECONDS, OMP_NUM_THREADS="1", HOME=str(folder))
+            why = refused_by(WORKER, source, made, SECONDS, OMP_NUM_THREADS="1", HOME=str(folder))
         except TimeoutError as error:
             raise BadModel(f"CatBoost did not read it within {SECONDS} seconds") from error
         if why:

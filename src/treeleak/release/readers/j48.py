@@ -18,7 +18,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.listed import listed
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import shows_no_value
 from treeleak.core.text_files import read_text
 from treeleak.release import bounds
@@ -31,23 +31,23 @@ from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
 
 MAX_DEPTH = 1000
-HELD_BACK = own_words(
+HELD_BACK = static_message(
     "reduced-error pruning: the leaves count only the rows that grew the tree", "j48_held_back"
 )
-TOTALS = own_words(
+TOTALS = static_message(
     "J48 says how many rows of a leaf are not of its class, but not of which class they are: with "
     "more than two classes only the rows of each leaf are known.",
     "j48_totals",
 )
-TWO = own_words(
+TWO = static_message(
     "The classes are those that leaves name. If there is another one, the counts by class are "
     "wrong. WEKA's whole output would show it.",
     "j48_two",
 )
-TESTED_ONLY = own_words(
+TESTED_ONLY = static_message(
     "Columns that the tree does not test are not in its text, nor in any figure.", "j48_tested_only"
 )
-UNCHECKED = own_words(
+UNCHECKED = static_message(
     "The text ends with the tree: nothing shows whether lines are missing.", "weka_report_unchecked"
 )
 _HEADING = re.compile(r"^J48 (?:un)?pruned tree[ \t]*$", re.MULTILINE)
@@ -117,7 +117,7 @@ def read_j48(text: str) -> Release:
         )
     before, after = text[: headings[0].start()], text[headings[0].end() :].split("\n")
     root, rest = _nested(after, text.count("\n", 0, headings[0].end()) + 1)
-    given = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
+    declared = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
     tree = _Tree(root)
 
     sizes = dict(_SIZES.findall("\n".join(rest)))
@@ -128,14 +128,14 @@ def read_j48(text: str) -> Release:
     labels, rows, wrong = zip(
         *((b.label, b.rows, b.wrong) for b in tree.leaves.values()), strict=True
     )
-    classes = given or tuple(dict.fromkeys(labels))
+    classes = declared or tuple(dict.fromkeys(labels))
     if strange := set(labels) - set(classes):
         raise BadModel(f"{min(strange)!r:.80} is not one of the classes {listed(classes[:10])}")
     by_class = len(classes) == 2 or not any(wrong)
     long = [t for t in dict.fromkeys(tree.thresholds) if len(t.partition(".")[2]) == 6]
     rounded = f"WEKA prints 6 digits, so these thresholds may be rounded: {listed(long)}."
     notes = {TESTED_ONLY: True, UNCHECKED: not sizes, rounded: bool(long), TOTALS: not by_class,
-             TWO: by_class and any(wrong) and not given}  # fmt: skip
+             TWO: by_class and any(wrong) and not declared}  # fmt: skip
     held_back = _WITH_ROWS_HELD_BACK.search(before) is not None
     around = [*before.split("\n"), *rest]
     return Release(

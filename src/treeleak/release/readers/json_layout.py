@@ -31,7 +31,11 @@ def odd_layout(text: str) -> Iterator[Leftover]:
         if len(digits) > _DIGITS or len(found[0]) > 2 * _DIGITS:
             yield Leftover("the text", "numbers of more digits than any has", text)
             break
-    if any(_ESCAPED.search(own[0]) for own in _TEXT.finditer(text) if "\\" in own[0]):
+    if any(
+        _ESCAPED.search(text_match[0])
+        for text_match in _TEXT.finditer(text)
+        if "\\" in text_match[0]
+    ):
         yield Leftover("the text", "letters written in another way than usual", text)
     if not _regular(bare.strip()) or len(text) - len(text.strip()) > 1:
         yield Leftover("the text", "blanks that no program writes", text)
@@ -46,9 +50,9 @@ def _regular(bare: str) -> bool:
     data = np.frombuffer(raw, np.uint8)
     blank = np.isin(data, (32, 9, 10, 13))
     at = np.flatnonzero(~blank)
-    kinds = np.zeros(256, dtype=np.int64)
+    character_class = np.zeros(256, dtype=np.int64)
     for k, letter in enumerate(b'[]{},:"'):
-        kinds[letter] = k + 1
+        character_class[letter] = k + 1
     letters = data[at]
     opens, closes = np.isin(letters, (91, 123)), np.isin(letters, (93, 125))
     step = opens.astype(np.int64) - closes
@@ -61,7 +65,7 @@ def _regular(bare: str) -> bool:
     step[pairs[0::2]] += wide[pairs[0::2]]
     step[pairs[1::2]] -= wide[pairs[0::2]]
     # Between which letters, and how deep, any two neighbours stand: but within a number.
-    left, right = kinds[letters[:-1]], kinds[letters[1:]]
+    left, right = character_class[letters[:-1]], character_class[letters[1:]]
     length = np.diff(at) - 1
     place = (left * 8 + right) * (int(depth.max()) + 1) + depth[:-1]
     wider = np.cumsum(step)

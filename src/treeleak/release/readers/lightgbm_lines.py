@@ -123,9 +123,9 @@ def _of_linear(real: bool) -> Written:
     """Numbers of the columns of each leaf, or what they are multiplied by: a blank after each."""
 
     def written(text: str, sizes: Sizes) -> str | None:
-        told = numbers(sizes.values.get("num_features", ""), sizes.leaves, whole=True)
-        groups = [int(part) for part in (told or "").split()]
-        if told is None or any(not 0 <= n <= sizes.columns for n in groups):
+        group_sizes = numbers(sizes.values.get("num_features", ""), sizes.leaves, whole=True)
+        groups = [int(part) for part in (group_sizes or "").split()]
+        if group_sizes is None or any(not 0 <= n <= sizes.columns for n in groups):
             return None
         anew = numbers(" ".join(text.split()), sum(groups), whole=not real)
         if anew is None:
@@ -241,7 +241,7 @@ def _columns(text: str, sizes: Sizes) -> str | None:
     if text.startswith("name:"):
         words = text[5:].split(",")
         return text if len(words) == len(set(words)) <= sizes.columns else None
-    return _list(True, lambda own: own.columns, distinct=True)(text, sizes)
+    return _list(True, lambda known: known.columns, distinct=True)(text, sizes)
 
 
 def _column(text: str, sizes: Sizes) -> str | None:
@@ -251,7 +251,7 @@ def _column(text: str, sizes: Sizes) -> str | None:
 def _groups(text: str, sizes: Sizes) -> str | None:
     """Lists of columns, none of them twice in a list: ``[0,1],[2]``."""
     groups = text[1:-1].split("],[") if text.startswith("[") and text.endswith("]") else []
-    read = [_columns(own, sizes) for own in groups]
+    read = [_columns(group, sizes) for group in groups]
     most = max(sizes.columns, MOST_WORDS)
     return text if (groups or not text) and None not in read and len(
         set(groups)
@@ -344,10 +344,10 @@ class _Account:
     def odd(self) -> Iterator[Odd]:
         """List the odd lines."""
         sizes: list[int] = []
-        told: int | None = None
+        head_line: int | None = None
         for at, line in self._keyed():
             if line.startswith("tree_sizes="):
-                told = at
+                head_line = at
             yield from self._line(at, line, HEAD, self._sizes, "the head")
         yield from self._blank(MOST_BLANK)
         while (self._next or "").startswith("Tree="):
@@ -361,8 +361,8 @@ class _Account:
             # Files without an end of trees have one more before what follows.
             yield from blank if (self._next or "").startswith("Tree=") else blank[1:]
         anew = f"tree_sizes={' '.join(map(str, sizes))}"
-        if told is not None and self._lines[told] != anew:
-            yield Odd(told, "the head", self._lines[told], anew)
+        if head_line is not None and self._lines[head_line] != anew:
+            yield Odd(head_line, "the head", self._lines[head_line], anew)
         yield from self._behind()
 
     def _tree(self) -> Iterator[Odd]:
@@ -374,8 +374,8 @@ class _Account:
             values.setdefault(key, value)
             if key == "num_leaves":
                 leaves = _whole(value) or 1
-            own = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
-            yield from self._line(at, line, TREE, own, where)
+            tree_sizes = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
+            yield from self._line(at, line, TREE, tree_sizes, where)
 
     def _line(
         self, at: int, line: str, known: Mapping[str, Written], sizes: Sizes, where: str

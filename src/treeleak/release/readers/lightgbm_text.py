@@ -76,9 +76,9 @@ def booster_from_text(text: str) -> StoredObject:
             raise BadModel(f"the head holds a key {key!r}, which is none of LightGBM's")
     trees: list[dict[str, Any]] = []
     while lines.starts("Tree="):
-        number, begun = lines.next()
-        if begun != f"Tree={len(trees)}":
-            raise BadModel(f"line {number}: {begun!r:.40}, Tree={len(trees)} was due")
+        number, first_line = lines.next()
+        if first_line != f"Tree={len(trees)}":
+            raise BadModel(f"line {number}: {first_line!r:.40}, Tree={len(trees)} was due")
         at_most(MOST_TREES, len(trees) + 1, "trees")
         trees.append(dict(_numbers(lines, f"tree {len(trees)}")))
     # Versions 2.0 and 2.1 go on with the importance of columns.

@@ -85,11 +85,11 @@ def _is_odd(header: bytes, dtype: np.dtype[Any], fortran: bool, shape: tuple[int
     write(file, described)
     titled = any(len(field) > 2 for field in (dtype.fields or {}).values())
     # Versions of numpy leave more or less room behind the header.
-    said, due = (raw[8:].lstrip(b" ").rstrip(b" \n") for raw in (header, file.getvalue()))
+    stored, due = (raw[8:].lstrip(b" ").rstrip(b" \n") for raw in (header, file.getvalue()))
     start = 2 if write is np.lib.format.write_array_header_1_0 else 4
     wide = header[6:7] == b"\x02" and len(header) <= 0xFFFF
     uneven = len(header) % _ALIGNED > 0 or abs(len(header) - len(file.getvalue())) > _ROOM
-    return titled or wide or uneven or said[start:] != due[start:]
+    return titled or wide or uneven or stored[start:] != due[start:]
 
 
 _odd_if_short = lru_cache(_KEPT)(_is_odd)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
-from treeleak.release.foreign import HOW_TO_SAVE, kind_of_gzip
-from treeleak.release.readers.own_process import Worker, refused_by
+from treeleak.core.signals import private_folder
+from treeleak.release.readers.isolated_process import Worker, refused_by
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
+from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_gzip
 
 WORKER = Worker(Path(__file__).with_name("unpickling"), 2 << 30, 2 << 30, 20, 2)
 SECONDS = 600

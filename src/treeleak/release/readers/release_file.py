@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.declared import Place, in_words, plain, read, told
+from treeleak.core.declared import Place, in_words, plain, read, set_fields
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.formats import release as declared
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import label, located, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.foreign import HOW_TO_SAVE, kind_of_json
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.readers.release_nodes import (
     Counted,
@@ -39,6 +38,7 @@ from treeleak.release.sampling import (
     UnknownSampling,
 )
 from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
+from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_json
 
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 2
@@ -80,7 +80,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     """
     noisy = release.noise is not None
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
-    told = {name: plain(getattr(release, name)) for name in ("levels", "borders", "ranges")}
+    mappings = {name: plain(getattr(release, name)) for name in ("levels", "borders", "ranges")}
     counts_are = _counts_are(release)
     totals = totals_are(counts_are, release.sampling)
     return {
@@ -98,7 +98,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "float_type": release.float_type,
         "maybe_missing": plain(release.maybe_missing),
         "one_hot": plain(release.one_hot),
-        **{name: own for name, own in told.items() if own},
+        **{name: mapping for name, mapping in mappings.items() if mapping},
         # Whoever reads the file has no other part of the model to look at.
         "not_covered": release.left_out if release.not_covered is None else release.not_covered,
         "notes": list(release.notes),
@@ -172,7 +172,8 @@ def _in_words(place: Place) -> str:
 
 
 _SAMPLINGS: dict[str, type[Sampling]] = {
-    own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
+    sampling.kind: sampling
+    for sampling in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
 }
 
 
@@ -182,8 +183,8 @@ def _ensemble_to_dict(ensemble: Ensemble) -> dict[str, Any]:
     fitting = out.pop("fitting")
     if ensemble.fitting is not None:
         default = plain(Fitting(ensemble.fitting.loss))
-        kept = {k: v for k, v in fitting.items() if k == "loss" or v != default[k]}
-        out["fitting"] = kept
+        entries = {k: v for k, v in fitting.items() if k == "loss" or v != default[k]}
+        out["fitting"] = entries
     return out
 
 
@@ -199,15 +200,15 @@ def _counts_are(release: Release) -> str:
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     if not isinstance(sampling, _SAMPLINGS.get(sampling.kind, ())):
         raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
-    told = {"kind": sampling.kind, **plain(sampling)}
-    return told if told.get("held_back", ...) is not None else {"kind": sampling.kind}
+    document = {"kind": sampling.kind, **plain(sampling)}
+    return document if document.get("held_back", ...) is not None else {"kind": sampling.kind}
 
 
 def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
-    where, own = "sampling: ", told(found)
+    where, fields = "sampling: ", set_fields(found)
     if isinstance(found, declared.AllRows) and found.held_back is not None:
-        own["held_back"] = HeldBack(**told(found.held_back))
-    sampling = _SAMPLINGS[str(found.__struct_config__.tag)](**own)
+        fields["held_back"] = HeldBack(**set_fields(found.held_back))
+    sampling = _SAMPLINGS[str(found.__struct_config__.tag)](**fields)
     if isinstance(sampling, (Bootstrap, Subsample)):
         ends, seeds = sampling.rows_between, sampling.tree_seeds
         if ends is not None and ends[0] > ends[1]:
@@ -218,7 +219,7 @@ def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
 
 
 def _ensemble(found: declared.Ensemble) -> Ensemble:
-    fitting = None if found.fitting is None else Fitting(**told(found.fitting))
+    fitting = None if found.fitting is None else Fitting(**set_fields(found.fitting))
     with located("ensemble: "):
         return Ensemble(found.objective, found.base_scores, found.learning_rate, fitting)
 
@@ -251,4 +252,4 @@ def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
 def _noise(found: declared.Noise) -> CountNoise | LabelNoise:
     if isinstance(found, declared.LabelNoise) and found.rule != "majority" and found.scale < 1e-9:
         raise BadModel(f"noise: scale is {found.scale!r:.40}, must be from 1e-09 to 1e+09")
-    return _LAWS[str(found.__struct_config__.tag)](**told(found))
+    return _LAWS[str(found.__struct_config__.tag)](**set_fields(found))

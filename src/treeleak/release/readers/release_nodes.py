@@ -72,19 +72,19 @@ def made_of(found: declared.Tree, t: int, of: Counted) -> Tree:
     for key in _PER_NODE:
         _check_length(getattr(found, key), n, f"{where}: {key}")
     feature, left, right = (
-        np.array(own, dtype=np.int64) for own in (found.feature, found.left, found.right)
+        np.array(array, dtype=np.int64) for array in (found.feature, found.left, found.right)
     )
     columns = f"a column below {of.n_columns}, or {LEAF}"
     _check_nodes(feature, feature < of.n_columns, columns, "feature", where)
-    for key, own in (("left", left), ("right", right)):
+    for key, array in (("left", left), ("right", right)):
         child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
-        _check_nodes(own, (own == LEAF) | ((own >= 1) & (own < n)), child, key, where)
+        _check_nodes(array, (array == LEAF) | ((array >= 1) & (array < n)), child, key, where)
     sets = found.categories or [None] * n
-    untested = np.array(
+    has_no_test = np.array(
         [c is None and s is None for c, s in zip(found.threshold, sets, strict=True)]
     )
     half = ((feature == LEAF) != (left == LEAF)) | ((left == LEAF) != (right == LEAF))
-    half |= (left == LEAF) != untested
+    half |= (left == LEAF) != has_no_test
     if half.any():
         raise BadModel(f"{where}, node {half.argmax()}: half a leaf, half a test")
     statistics = _statistics(found, feature == LEAF, of, where)
@@ -126,12 +126,12 @@ def _statistics(found: declared.Tree, leaf: BoolArray, of: Counted, where: str) 
         ("totals", found.totals, of.totals, False),
         ("distinct", found.distinct, DISTINCT, False),
     ]
-    for key, own in found.statistics.items():
+    for key, numbers in found.statistics.items():
         quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
         if quantity is None:
             raise BadModel(f"unknown statistic {key!r:.40}")
-        _check_length(own, len(leaf), f"{where}: {key}")
-        listed.append((key, own, quantity, key.endswith(BY_CLASS)))
+        _check_length(numbers, len(leaf), f"{where}: {key}")
+        listed.append((key, numbers, quantity, key.endswith(BY_CLASS)))
     entries = []
     for key, values, quantity, by_class in listed:
         if values is None:
@@ -198,7 +198,7 @@ def _statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[st
         values = _short(entry.values).tolist()
         if entry.present is not None:
             pairs = zip(values, entry.present.tolist(), strict=True)
-            values = [value if given else None for value, given in pairs]
+            values = [value if is_present else None for value, is_present in pairs]
         more[entry.quantity.name + BY_CLASS * entry.per_class] = values
     return out | ({"statistics": more} if more else {})
 
@@ -220,8 +220,8 @@ def _tests_to_dict(tree: Tree) -> dict[str, Any]:
 
 def _categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | None:
     """Join the categories of each node that tests for some."""
-    size = [0 if own is None else len(own) for own in sets]
-    values = [value for own in sets if own is not None for value in own]
+    size = [0 if members is None else len(members) for members in sets]
+    values = [value for members in sets if members is not None for value in members]
     node = np.repeat(np.arange(len(sets)), size)
     return CategorySets(node, np.array(values, dtype=np.int64)) if values else None
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import UNSET
 
-from treeleak.core.declared import Place, in_words, read, told, written
+from treeleak.core.declared import Place, in_words, read, set_fields, to_builtins
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.formats import rules as declared
@@ -54,7 +54,7 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
 
     Raises BadInput if a class label is neither text nor a finite number nor a truth value.
     """
-    return written(
+    return to_builtins(
         declared.Rules(
             format=FORMAT,
             version=FORMAT_VERSION,
@@ -64,10 +64,12 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
             ordered=rules.ordered,
             n_rows=UNSET if rules.n_rows is None else int(rules.n_rows),
             rules=tuple(
-                declared.Rule(conditions=tuple(map(_described, rule.conditions)), **_said(rule))
+                declared.Rule(
+                    conditions=tuple(map(_described, rule.conditions)), **_outcome_to_dict(rule)
+                )
                 for rule in rules.rules
             ),
-            default=declared.Default(**_said(rules.default)),
+            default=declared.Default(**_outcome_to_dict(rules.default)),
             covered=UNSET if rules.covered is None else tuple(map(int, rules.covered)),
             notes=tuple(rules.notes),
         )
@@ -88,7 +90,7 @@ def rules_from_dict(data: Any) -> RuleList:
         )
     if isinstance(data.get("rules"), list):
         at_most(MOST_RULES, len(data["rules"]), "rules")
-    found = told(read(declared.Rules, data, BadModel, _in_words))
+    found = set_fields(read(declared.Rules, data, BadModel, _in_words))
     del found["format"], found["version"]
     default = DecisionRule((), *_predicted(found.pop("default")))
     rules = (
@@ -103,28 +105,28 @@ def _in_words(place: Place) -> str:
     """Number rules and their conditions from 1."""
     match place:
         case "rules", int(rule), "if", int(condition), *more:
-            said = [f"rule {rule + 1}", f"condition {condition + 1}", in_words(more)]
+            parts = [f"rule {rule + 1}", f"condition {condition + 1}", in_words(more)]
         case "rules", int(rule), *more:
-            said = [f"rule {rule + 1}", in_words(more)]
+            parts = [f"rule {rule + 1}", in_words(more)]
         case _:
-            said = [in_words(place)]
-    return ": ".join(filter(None, said))
+            parts = [in_words(place)]
+    return ": ".join(filter(None, parts))
 
 
-def _said(rule: DecisionRule) -> dict[str, Any]:
+def _outcome_to_dict(rule: DecisionRule) -> dict[str, Any]:
     counts = None if rule.counts is None else tuple(map(int, rule.counts))
     return {"then": label(rule.prediction), "counts": counts}
 
 
 def _described(condition: Condition) -> declared.Condition:
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if condition.values is not None:
         values = tuple(map(_plain, condition.values))
-        told = {"one": values[0]} if len(values) == 1 else {"several": values}
+        fields = {"one": values[0]} if len(values) == 1 else {"several": values}
     else:
         ends = {key: _plain(getattr(condition, key)) for key in ("above", "upto")}
-        told = {key: end for key, end in ends.items() if math.isfinite(end)}
-    return declared.Condition(column=condition.column, negated=condition.negated, **told)
+        fields = {key: end for key, end in ends.items() if math.isfinite(end)}
+    return declared.Condition(column=condition.column, negated=condition.negated, **fields)
 
 
 def _plain(value: Any) -> Any:
@@ -148,9 +150,9 @@ def _conditions(rule: declared.Rule, where: str) -> tuple[Condition, ...]:
 
 
 def _condition(found: declared.Condition) -> Condition:
-    own = told(found)
-    ends = {key: own.pop(key) for key in ("above", "upto") if key in own}
-    if ("one" in own) + ("several" in own) + bool(ends) != 1:
+    fields = set_fields(found)
+    ends = {key: fields.pop(key) for key in ("above", "upto") if key in fields}
+    if ("one" in fields) + ("several" in fields) + bool(ends) != 1:
         raise BadModel(f'the condition on {found.column!r:.80} needs "is", "in", or bounds')
-    values = (own["one"],) if "one" in own else own.get("several")
+    values = (fields["one"],) if "one" in fields else fields.get("several")
     return Condition(found.column, values, negated=found.negated, **ends)

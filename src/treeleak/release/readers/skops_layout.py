@@ -157,10 +157,10 @@ def key_of(text: str, type_name: str) -> Any:
     """
     if type_name.startswith("str"):
         return text
-    kinds: Mapping[str, type] = {
+    key_types: Mapping[str, type] = {
         "bool": bool, "int": int, "uint": int, "float": float, "NoneType": type(None),
     }  # fmt: skip
-    kind = kinds[type_name.rstrip("_0123456789")]
+    kind = key_types[type_name.rstrip("_0123456789")]
     value = json.loads(text)
     if type(value) is not kind or json.dumps(value) != text:
         raise ValueError(text)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.foreign import HOW_TO_SAVE, kind_of_members
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.readers.npy import odd_header, parse_npy
 from treeleak.release.readers.skops_layout import (
@@ -29,6 +28,7 @@ from treeleak.release.readers.skops_layout import (
 )
 from treeleak.release.readers.zip_bytes import unused_bytes
 from treeleak.release.stored import Leftover, Opaque, StoredObject
+from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_members
 
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
 # better than this.
@@ -208,8 +208,10 @@ def _dict(archive: Archive, node: Node, depth: int) -> dict[Any, Any]:
     listed = node.get("key_types", Fields({"content": []}))
     archive.leftovers += odd_fields(listed, str(listed.get("__loader__", "")), root=False)
     types = listed.get("content", [])
-    for own in types:
-        archive.leftovers += odd_fields(own, str(own.get("__loader__")), root=False, as_key=True)
+    for type_node in types:
+        archive.leftovers += odd_fields(
+            type_node, str(type_node.get("__loader__")), root=False, as_key=True
+        )
     names = [str(t.get("__class__")) for t in types]
     if len(types) != len(content):
         names = ["str"] * len(content)

@@ -139,16 +139,16 @@ def _start(head: bytes) -> bytes:
 
 def _with_arrays(value: Any, lists: Iterator[int]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_arrays(own, lists) for key, own in value.items()}
+        return {key: _with_arrays(item, lists) for key, item in value.items()}
     if not isinstance(value, list) or not value:
         return value
     at_most(MOST_LISTS, next(lists), "lists")
-    kinds = set(map(type, value))
+    types = set(map(type, value))
     try:
-        if kinds <= {int, bool}:
+        if types <= {int, bool}:
             return np.array(value, dtype=np.int64)
-        if kinds <= {int, float}:
+        if types <= {int, float}:
             return np.array(value, dtype=float)
     except OverflowError as error:
         raise BadModel("a whole number beyond 64 bits") from error
-    return [_with_arrays(own, lists) for own in value]
+    return [_with_arrays(item, lists) for item in value]

@@ -86,9 +86,9 @@ def _odd_statements(info: zipfile.ZipInfo) -> tuple[int, ...] | None:
         and info.external_attr & 0xFFFF == 0
         and not (info.reserved or info.volume or info.internal_attr)
     )
-    said = (info.create_system, info.create_version, info.extract_version, info.flag_bits)
+    header = (info.create_system, info.create_version, info.extract_version, info.flag_bits)
     more = (info.reserved, info.volume, info.internal_attr, info.external_attr)
-    return None if usual else (*said, *more)
+    return None if usual else (*header, *more)
 
 
 def _odd_end(archive: zipfile.ZipFile, file: IO[bytes], at: int, size: int) -> bytes | None:

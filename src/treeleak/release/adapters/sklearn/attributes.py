@@ -54,13 +54,13 @@ def seed(x: Any) -> int | None:
 
 def held_back(stored: StoredObject, number: Any, by_class: bool) -> HeldBack | None:
     """Say how early stopping held rows back, from a seed; None where it is no seed."""
-    share, own = stored.get("validation_fraction"), seed(number)
-    if own is None or isinstance(share, bool) or not isinstance(share, (int, float)):
+    share, seed_number = stored.get("validation_fraction"), seed(number)
+    if seed_number is None or isinstance(share, bool) or not isinstance(share, (int, float)):
         return None
-    return HeldBack(own, float(share), by_class) if 0 < share < MOST_ROWS else None
+    return HeldBack(seed_number, float(share), by_class) if 0 < share < MOST_ROWS else None
 
 
-def given(x: Any) -> bool:
+def is_nonzero(x: Any) -> bool:
     """Say whether a setting holds anything but zeros."""
     return x is not None and bool(np.any(np.asarray(x) != 0))
 
@@ -97,8 +97,10 @@ def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...
     if n <= 0:
         raise BadModel(f"{stored.name} of {n} columns")
     at_most(MOST_COLUMNS, n, "columns")
-    own = stored.get("feature_names_in_")
-    return column_names(None if own is None else [str(c) for c in np.ravel(own)], n)
+    stored_names = stored.get("feature_names_in_")
+    return column_names(
+        None if stored_names is None else [str(c) for c in np.ravel(stored_names)], n
+    )
 
 
 def _columns(stored: Any) -> int | None:

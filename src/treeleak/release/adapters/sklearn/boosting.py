@@ -24,12 +24,12 @@ from scipy.special import logit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     fitted,
-    given,
     held_back,
+    is_nonzero,
     seed,
     version_of,
     whole,
@@ -47,21 +47,21 @@ from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-HELD_BACK = own_words(
+HELD_BACK = static_message(
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
     "the rows that the trees were fitted to.",
     "boosting_held_back",
 )
-BY_ERRORS = own_words(
+BY_ERRORS = static_message(
     "each tree drew rows with probabilities that follow from the errors of earlier trees, so "
     "neither the draws nor these probabilities are known",
     "boosting_by_errors",
 )
-UNEVEN = own_words(
+UNEVEN = static_message(
     "its trees count different numbers of rows: rows of weight zero are not counted",
     "boosting_uneven",
 )
-NO_BASE = own_words(
+NO_BASE = static_message(
     "the model starts from the predictions of another model (init), which are not read",
     "boosting_no_base",
 )
@@ -102,8 +102,14 @@ def _gradient_boosting(stored: StoredObject) -> Release:
         ensemble = Ensemble(loss, tuple(base.tolist()), rate, fitting)
     version = Version.of(version_of(stored))
     read = [
-        _with_steps(stored, t, tree, read_nodes(t, own, None, release.n_features, version), own)
-        for t, (tree, own) in enumerate(zip(release.trees, trees, strict=True))
+        _with_steps(
+            stored,
+            t,
+            tree,
+            read_nodes(t, stored_tree, None, release.n_features, version),
+            stored_tree,
+        )
+        for t, (tree, stored_tree) in enumerate(zip(release.trees, trees, strict=True))
     ]
     if rounds.shape[1] > 1:
         read = [replace(tree, output=t % rounds.shape[1]) for t, tree in enumerate(read)]
@@ -140,16 +146,18 @@ def _rounds(stored: StoredObject) -> tuple[np.ndarray[Any, Any], list[StoredObje
     return rounds.reshape(len(rounds), -1), trees
 
 
-def _with_steps(stored: StoredObject, t: int, tree: Tree, nodes: Nodes, own: StoredObject) -> Tree:
+def _with_steps(
+    stored: StoredObject, t: int, tree: Tree, nodes: Nodes, stored_tree: StoredObject
+) -> Tree:
     """Add what the nodes hold of the gradients, and of the targets of the first tree."""
-    if nodes.value.shape[1:] != (1, 1) or own.get("criterion") not in SQUARED:
+    if nodes.value.shape[1:] != (1, 1) or stored_tree.get("criterion") not in SQUARED:
         return tree
     value, rate = nodes.value[:, 0, 0], float(stored.get("learning_rate", 1.0))
     tree = with_statistic(tree, VALUE, np.where(tree.is_leaf, value * rate, 0.0), tree.is_leaf)
     tree = with_statistic(tree, GRADIENT, -nodes.weight * value, ~tree.is_leaf)
     base = _base_scores(stored, 1)
     if t == 0 and stored.get("loss") in ("squared_error", "ls") and base is not None:
-        return with_targets(own, nodes, tree, float(base[0]))
+        return with_targets(stored_tree, nodes, tree, float(base[0]))
     return with_statistic(tree, VARIANCE, nodes.impurity)
 
 
@@ -223,7 +231,7 @@ def _isolation(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
     n_rows, drawn = whole(stored.get("_n_samples")), whole(stored.get("_max_samples"))
     sampling: Sampling = AllRows()
-    if given(stored.get("bootstrap")):
+    if is_nonzero(stored.get("bootstrap")):
         sampling = UnknownSampling("each tree drew some of the rows, with replacement")
     elif n_rows is None or n_rows != drawn:
         sampling = bagged_subsample(stored, trees)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.arrays import FloatArray
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children
 from treeleak.release.sampling import Bootstrap, Sampling, Subsample
@@ -32,12 +32,12 @@ class Training:
     share: float | None = None  # of the rows, that is rounded to the draws per tree
 
 
-WEIGHTED = own_words(
+WEIGHTED = static_message(
     "Rows were weighted when the model was trained. Its nodes count them all the same, but rows of "
     "weight zero do not show at all.",
     "counts_weighted",
 )
-NO_DRAWS = own_words(
+NO_DRAWS = static_message(
     "Rows were weighted when the model was trained: how often each was drawn does not follow from "
     "the sums of weights that its nodes hold.",
     "counts_no_draws",

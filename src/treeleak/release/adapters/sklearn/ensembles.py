@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
-    given,
+    is_nonzero,
     origin_of,
     row_weights,
     seed,
@@ -61,22 +61,22 @@ def bagged_subsample(stored: StoredObject, trees: Sequence[StoredObject]) -> Sam
     )
 
 
-MISCOUNTED = own_words(
+MISCOUNTED = static_message(
     "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
     "counts do not belong to the splits",
     "ensembles_miscounted",
 )
-HIDDEN = own_words(
+HIDDEN = static_message(
     "class weights set each row's chance of being drawn, and the file does not hold the weights "
     "of the rows",
     "ensembles_hidden",
 )
 
 
-MONOTONIC = own_words(
+MONOTONIC = static_message(
     "monotonic constraints clip the class fractions, so they are not counts", "ensembles_monotonic"
 )
-Says = Literal["classes", "targets", "rows"]
+LeafMeaning = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made
 up, or what other trees left to explain."""
 
@@ -156,11 +156,11 @@ def release_of(
     stored: StoredObject,
     trees: Sequence[StoredObject],
     training: Training,
-    says: Says | None = None,
+    meaning: LeafMeaning | None = None,
 ) -> Release:
     """Read an ensemble of scikit-learn's trees.
 
-    ``says``: by default what the model's own name says.
+    ``meaning``: by default what the model's own name says.
     """
     version = Version.of(version_of(stored))
     names, notes = feature_names(stored)
@@ -172,26 +172,26 @@ def release_of(
     if "_sklearn_version" not in stored.state:
         notes = (
             *notes,
-            own_words("The file does not say which version wrote it; read as a current one."),
+            static_message("The file does not say which version wrote it; read as a current one."),
         )
-    if says is None:
-        says = "classes" if stored.name.endswith("Classifier") else "targets"
-    clipped = any(given(tree.get("monotonic_cst")) for tree in trees)
+    if meaning is None:
+        meaning = "classes" if stored.name.endswith("Classifier") else "targets"
+    clipped = any(is_nonzero(tree.get("monotonic_cst")) for tree in trees)
     not_covered: str | None = None
     if (whole(stored.get("n_outputs_")) or 1) > 1:
         not_covered = SEVERAL_TARGETS
-    elif says == "classes" and clipped:
+    elif meaning == "classes" and clipped:
         not_covered = MONOTONIC
     if isinstance(training.sampling, UnknownSampling):
         not_covered = not_covered or training.sampling.why
     classes: tuple[Any, ...] = ()
-    if says == "classes" and not_covered is None:
+    if meaning == "classes" and not_covered is None:
         classes = class_labels(stored)
     emptied = not any(n.reached.any() or n.weight.any() for n in nodes)
     missing = maybe_missing(trees, nodes, names, version)
     left_out: str | None = None
     if missing and not version.counts_missing_right and not_covered is None:
-        if says != "rows":
+        if meaning != "rows":
             nodes, left_out = rightly_counted(nodes, [names.index(c) for c in missing])
         not_covered = None if left_out else MISCOUNTED
     noise, more = None, tuple[str, ...]()
@@ -204,14 +204,14 @@ def release_of(
         ]
         # Before, rows with missing values that go unnoticed may be in the one and not in the other.
         if version.counts_missing_right:
-            for t, (tree, n, own) in enumerate(zip(trees, nodes, sums, strict=True)):
-                check_impurity(tree, t, n, own)
+            for t, (tree, n, tree_sums) in enumerate(zip(trees, nodes, sums, strict=True)):
+                check_impurity(tree, t, n, tree_sums)
         counted, more = counts_of(nodes, sums, training, classes)
     else:
         counted, more = without_classes(nodes, training)
-    if says == "targets" and not_covered is None:
+    if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
-        counted = [with_targets(*own, clipped=clipped) for own in each]
+        counted = [with_targets(*tree_sums, clipped=clipped) for tree_sums in each]
     return Release(
         trees=tuple(counted),
         feature_names=names,

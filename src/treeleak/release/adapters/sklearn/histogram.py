@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
-    given,
     held_back,
+    is_nonzero,
     origin_of,
 )
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
@@ -124,7 +124,7 @@ def _fitting(stored: StoredObject, loss: str, n_outputs: int) -> Fitting | None:
     if not (loss in known or squared):
         return None
     # What bends leaves, or gives rows weights, of which no sum shows.
-    if any(given(stored.get(k)) for k in ("class_weight", "monotonic_cst", "_fitted_with_sw")):
+    if any(is_nonzero(stored.get(k)) for k in ("class_weight", "monotonic_cst", "_fitted_with_sw")):
         return None
     if not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
         return None
@@ -144,23 +144,23 @@ def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:
     flags = np.asarray(flags)
     if flags.shape != (n,) or flags.dtype.kind != "b":
         raise BadModel("the model does not say for each column whether it holds categories")
-    own, others = np.flatnonzero(flags), np.flatnonzero(~flags)
+    categorical, others = np.flatnonzero(flags), np.flatnonzero(~flags)
     encoder = _encoder(stored.get("_preprocessor"))
     if encoder is None:
         bins = _bins(stored)
-        return _Columns(np.arange(n), {int(c): _codes(bins[c]) for c in own})
+        return _Columns(np.arange(n), {int(c): _codes(bins[c]) for c in categorical})
     listed = encoder.get("categories_")
-    if not isinstance(listed, (list, tuple)) or len(listed) != len(own):
+    if not isinstance(listed, (list, tuple)) or len(listed) != len(categorical):
         raise BadModel("the model's encoder does not list the categories of its columns")
     categories: dict[int, IntArray] = {}
     levels: dict[str, tuple[str, ...]] = {}
-    for k, (column, values) in enumerate(zip(own.tolist(), listed, strict=True)):
+    for k, (column, values) in enumerate(zip(categorical.tolist(), listed, strict=True)):
         known = [v for v in np.ravel(values).tolist() if v is not None and v == v]
         whole = _codes(np.array(known)) if _are_codes(known) else None
         if whole is None:
             whole, levels[names[column]] = np.arange(len(known)), tuple(map(str, known))
         categories[k] = whole
-    return _Columns(np.concatenate([own, others]), categories, levels, encoded=True)
+    return _Columns(np.concatenate([categorical, others]), categories, levels, encoded=True)
 
 
 def _encoder(preprocessor: Any) -> StoredObject | None:
@@ -190,11 +190,11 @@ def _borders(
     if not isinstance(bins, (list, tuple)) or len(bins) != len(names):
         return {}
     for k, cuts in enumerate(bins):
-        own = np.asarray(cuts, dtype=float)
-        if k in columns.categories or own.ndim != 1 or not own.size:
+        borders = np.asarray(cuts, dtype=float)
+        if k in columns.categories or borders.ndim != 1 or not borders.size:
             continue
-        if (np.abs(own) <= MOST_REAL).all() and (np.diff(own) > 0).all():
-            found[names[columns.place[k]]] = tuple(own.tolist())
+        if (np.abs(borders) <= MOST_REAL).all() and (np.diff(borders) > 0).all():
+            found[names[columns.place[k]]] = tuple(borders.tolist())
     return found
 
 
@@ -206,7 +206,7 @@ def _are_codes(values: list[Any]) -> bool:
 def _codes(values: Any) -> IntArray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not _are_codes(array.tolist()):
-        raise NotCovered(own_words("categories that are not whole numbers from 0 on"))
+        raise NotCovered(static_message("categories that are not whole numbers from 0 on"))
     return array.astype(np.int64)
 
 
@@ -272,11 +272,11 @@ def _sets(
     if not sound or bits.shape[1] * 32 != _BITS or at.max(initial=0) >= len(bits):
         raise BadModel(f"tree {t}: no bits for its tests of categories")
     node, value = [], []
-    for v, own in zip(tests.tolist(), bits[at], strict=True):
+    for v, bitset in zip(tests.tolist(), bits[at], strict=True):
         known = columns.categories.get(int(nodes["feature_idx"][v]))
         if known is None:
             raise BadModel(f"tree {t}, node {v} tests for categories of a column without any")
-        left = ((own[:, None] >> np.arange(32, dtype=np.uint32)) & 1).astype(bool).ravel()
+        left = ((bitset[:, None] >> np.arange(32, dtype=np.uint32)) & 1).astype(bool).ravel()
         if columns.encoded:
             members = np.sort(known[left[: len(known)]])
         else:

@@ -43,10 +43,10 @@ def with_targets(
         return _with(tree, (MEAN, mean, None), (VARIANCE, impurity, None))
     if squared or criterion in ABSOLUTE:
         # Medians: of nodes of one row, and of those whose rows are all alike, means as well.
-        alike = nodes.reached == 1
+        constant = nodes.reached == 1
         if impurity is not None:
-            alike |= impurity <= _ROUNDED * np.abs(mean)
-        return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike), held)
+            constant |= impurity <= _ROUNDED * np.abs(mean)
+        return _with(tree, (MEAN, mean, constant), (VARIANCE, np.zeros(len(mean)), constant), held)
     if criterion == "poisson" and not weighted:
         return _with(tree, (MEAN, mean, None))
     return _with(tree, held)
@@ -59,9 +59,9 @@ def with_statistic(
     return _with(tree, (quantity, values, at))
 
 
-def _with(tree: Tree, *given: tuple[Quantity, FloatArray | None, BoolArray | None]) -> Tree:
+def _with(tree: Tree, *items: tuple[Quantity, FloatArray | None, BoolArray | None]) -> Tree:
     entries = list(tree.statistics)
-    for quantity, values, at in given:
+    for quantity, values, at in items:
         if (
             values is None
             # What boosting adds at its leaves is there already, in its own units.
@@ -70,6 +70,6 @@ def _with(tree: Tree, *given: tuple[Quantity, FloatArray | None, BoolArray | Non
             or (at is not None and not at.any())
         ):
             continue
-        own = values if at is None else np.where(at, values, 0.0)
-        entries.append(NodeStatistic(quantity, own, None if at is None or at.all() else at))
+        masked = values if at is None else np.where(at, values, 0.0)
+        entries.append(NodeStatistic(quantity, masked, None if at is None or at.all() else at))
     return replace(tree, statistics=Statistics(tuple(entries)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.listed import listed
-from treeleak.core.message import MOST_NAMED, Kind, Message
+from treeleak.core.message import MOST_NAMED, Message, MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.shares import cut_below
 from treeleak.release.checked_json import located
@@ -121,12 +121,14 @@ _KINDS = {
 """Kinds of numpy types by the fields of a node."""
 
 
-def node_records(t: int, stored: Any, kinds: Mapping[str, str]) -> NDArray[Any]:
+def node_records(t: int, stored: Any, dtype_kinds: Mapping[str, str]) -> NDArray[Any]:
     """Take the nodes of tree ``t``: an array of records with numbers where there must be some."""
     nodes = stored.get("nodes") if isinstance(stored, StoredObject) else None
-    if not isinstance(nodes, np.ndarray) or not kinds.keys() <= set(nodes.dtype.names or ()):
+    if not isinstance(nodes, np.ndarray) or not dtype_kinds.keys() <= set(nodes.dtype.names or ()):
         raise BadModel(f"tree {t}: no array of nodes")
-    if nodes.ndim != 1 or any(nodes.dtype[name].kind not in own for name, own in kinds.items()):
+    if nodes.ndim != 1 or any(
+        nodes.dtype[name].kind not in allowed for name, allowed in dtype_kinds.items()
+    ):
         raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
     return nodes
 
@@ -228,16 +230,16 @@ def of_ensemble(
     if sums.shape[1] == n_classes:
         return sums
     # A tree of a bagging that never saw a class numbers the others as the ensemble does.
-    own = np.asarray(tree.get("classes_"))
-    fits = own.shape == sums.shape[1:] and own.dtype.kind in "iuf" and stored is not tree
-    if not fits or not np.isin(own, np.arange(n_classes)).all():
+    classes = np.asarray(tree.get("classes_"))
+    fits = classes.shape == sums.shape[1:] and classes.dtype.kind in "iuf" and stored is not tree
+    if not fits or not np.isin(classes, np.arange(n_classes)).all():
         raise BadModel(f"tree {t} counts {sums.shape[1]} classes, the model has {n_classes}")
     out = np.zeros((len(sums), n_classes))
-    out[:, own.astype(np.int64)] = sums
+    out[:, classes.astype(np.int64)] = sums
     return out
 
 
-MISCOUNTED_BELOW = Kind(
+MISCOUNTED_BELOW = MessageTemplate(
     "ensembles_miscounted_below",
     "Scikit-learn before 1.9 miscounts the rows below a test of a column with missing values: in "
     "{trees:number} of {of:number} trees ({which}) such tests, and all below them, are left out.",
@@ -253,11 +255,11 @@ def rightly_counted(
         return list(nodes), None
     which = [
         str(t)
-        for t, (n, own) in enumerate(zip(nodes, cut, strict=True))
-        if own.shape is not n.shape
+        for t, (n, part) in enumerate(zip(nodes, cut, strict=True))
+        if part.shape is not n.shape
     ]
-    told = MISCOUNTED_BELOW(trees=len(which), of=len(nodes), which=listed(which, MOST_NAMED))
-    return cut, told
+    note = MISCOUNTED_BELOW(trees=len(which), of=len(nodes), which=listed(which, MOST_NAMED))
+    return cut, note
 
 
 def _ended(nodes: Nodes, ends: BoolArray) -> Nodes:
@@ -269,12 +271,12 @@ def _ended(nodes: Nodes, ends: BoolArray) -> Nodes:
             below[[shape.left[v], shape.right[v]]] = True
     if not below.any():
         return nodes
-    kept = np.flatnonzero(~below)
-    impurity = None if nodes.impurity is None else nodes.impurity[kept]
-    shape = cut_below(shape, np.flatnonzero(ends & ~below).tolist(), kept)
+    remaining = np.flatnonzero(~below)
+    impurity = None if nodes.impurity is None else nodes.impurity[remaining]
+    shape = cut_below(shape, np.flatnonzero(ends & ~below).tolist(), remaining)
     return replace(
-        nodes, shape=shape, value=nodes.value[kept], reached=nodes.reached[kept],
-        weight=nodes.weight[kept], impurity=impurity,
+        nodes, shape=shape, value=nodes.value[remaining], reached=nodes.reached[remaining],
+        weight=nodes.weight[remaining], impurity=impurity,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, of_ensemble
@@ -20,16 +20,16 @@ from treeleak.release.statistics import DRAWS, LABELS, ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-RESTORED = Kind(
+RESTORED = MessageTemplate(
     "without_sizes_restored",
     "The file no longer holds the numbers of rows. They follow from the class shares of its "
     "nodes: the least numbers that make all of them whole{lost:message}.",
 )
-LOST = Kind(
+LOST = MessageTemplate(
     "nodes_left_out",
     "; {nodes:number} nodes are left out, because shares do not disclose how their rows split",
 )
-PRESENT = own_words(
+PRESENT = static_message(
     "The file no longer holds the numbers of rows, and they do not follow from the rest. "
     "The attack used only the classes that each leaf holds.",
     "without_sizes_present",
@@ -37,7 +37,7 @@ PRESENT = own_words(
 UNSEEN, SURELY_SEEN = 1.0, 8.0
 """How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
 every row it is sure, and as near to that as walks over datasets get along with."""
-NAMED = own_words(
+NAMED = static_message(
     "The file no longer holds the numbers of rows, and they do not follow from the rest. "
     "The attack used only the class that each leaf predicts.",
     "without_sizes_named",
@@ -67,8 +67,8 @@ def without_sizes(
         found = counts_from_shares(shapes, shares, training.total if drawn else None)
     if found is None:
         shares = _above_least(shapes, shares)
-        told = _told_by_leaves(trees, shapes, shares)
-        if told == "majority":
+        how_known = _labels_of_leaves(trees, shapes, shares)
+        if how_known == "majority":
             named = [
                 leaf_classes(share, n.is_leaf) for n, share in zip(shapes, shares, strict=True)
             ]
@@ -101,7 +101,7 @@ def _above_least(shapes: Sequence[Tree], shares: Sequence[FloatArray]) -> list[F
     return [s if evenly else np.where(s > least * (1 + TOLERANCE), s, 0.0) for s in shares]
 
 
-def _told_by_leaves(
+def _labels_of_leaves(
     trees: Sequence[StoredObject], shapes: Sequence[Tree], shares: Sequence[FloatArray]
 ) -> str:
     """Say which classes leaves name: all that they hold, or the largest one.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.sklearn.attributes import fitted
 from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
@@ -17,13 +17,15 @@ from treeleak.release.registry import adapter, to_release
 from treeleak.release.release import Release
 from treeleak.release.stored import StoredObject
 
-LAST_STEP = own_words(
+LAST_STEP = static_message(
     "The model is the last step of a Pipeline; its columns are that step's input.",
     "last_step_of_pipeline",
 )
-INSIDE = Kind("model_inside_another", "The model is {inner} inside a {outer}.")
-NOT_NAMED = Kind("columns_not_named", "Columns are not named after the input{why:message}.")
-WHY = Kind("why", ": {why:foreign}")
+INSIDE = MessageTemplate("model_inside_another", "The model is {inner} inside a {outer}.")
+NOT_NAMED = MessageTemplate(
+    "columns_not_named", "Columns are not named after the input{why:message}."
+)
+WHY = MessageTemplate("why", ": {why:foreign}")
 
 
 AROUND = ("Pipeline", "CalibratedClassifierCV", *WRAPPERS)
@@ -40,14 +42,14 @@ def _wrapped(stored: StoredObject) -> Release:
         if model.name == "Pipeline":
             *before, inner = [step for _, step in model.get("steps", ())] or [None]
             if not isinstance(inner, StoredObject):
-                raise NotCovered(own_words("a Pipeline that does not end in a model"))
+                raise NotCovered(static_message("a Pipeline that does not end in a model"))
             steps += before
             if before:
                 notes.append(LAST_STEP)
         elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
             inner = _only_model(model)
-            said = INSIDE(inner=f"the {inner.name}", outer=model.name)
-            notes.append(said.with_instead(INSIDE(inner="one", outer=model.name)))
+            note = INSIDE(inner=f"the {inner.name}", outer=model.name)
+            notes.append(note.with_instead(INSIDE(inner="one", outer=model.name)))
         else:
             break
         model = inner

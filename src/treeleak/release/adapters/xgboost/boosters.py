@@ -12,7 +12,7 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.message import Kind, own_words
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import (
     BY_WEIGHT,
     NUMBERED,
@@ -50,7 +50,7 @@ TELLING = 4
 HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
-FIRST_ONLY = own_words(
+FIRST_ONLY = static_message(
     "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
     "have one prediction; how leaves of later trees were fitted, on which their sums depend, is "
     "not known (reg_alpha, max_delta_step, several trees in a round, or other)",
@@ -60,17 +60,17 @@ OTHER_LOSS = (
     "the sums of hessians in this XGBoost model (objective {}) do not count rows: what a row adds "
     "depends on its target. The file holds no other counts; what else it holds, the inventory says"
 )
-COUNTLESS = own_words(
+COUNTLESS = static_message(
     "the XGBoost file no longer holds the sums of hessians, which count rows, and "
     "rebuilding rows from the rest is not covered yet",
     "xgboost_countless",
 )
-VALUES_ALONE = own_words(
+VALUES_ALONE = static_message(
     "The file holds no sums of hessians. treeleak assumes that every tree saw all rows, and "
     "XGBoost's default learning rate and regularisation unless the file states them.",
     "xgboost_values_alone",
 )
-RESTORED = own_words(
+RESTORED = static_message(
     "The file no longer holds the sums of hessians, which count rows. The numbers of rows "
     "follow from gains and values.",
     "xgboost_restored",
@@ -80,44 +80,44 @@ PARTLY = (
     "values give the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows "
     "from a part of them is not covered yet"
 )
-WEIGHTED = own_words(
+WEIGHTED = static_message(
     "the sums of hessians in this XGBoost model are not whole numbers of rows: rows or classes "
     "were weighted when it was trained, rows had scores of their own to start from (base_margin), "
     "or there are more than single precision can count",
     "xgboost_weighted",
 )
-OWN_START = own_words(
+OWN_START = static_message(
     "The first tree does not start from the mean of the targets: rows had scores of their own to "
     "start from (base_margin), which the file does not hold. Only numbers of rows are used.",
     "xgboost_own_start",
 )
-SCALED = Kind(
+SCALED = MessageTemplate(
     "xgboost_scaled",
     "rows of one class were weighted (scale_pos_weight {weight:number}): the sums of hessians in "
     "this XGBoost model are not numbers of rows",
 )
-DIFFERENT = own_words(
+DIFFERENT = static_message(
     "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
 )
-SHARE = Kind(
+SHARE = MessageTemplate(
     "rows_subsampled",
     "each tree saw a part of the rows, drawn without replacement (subsample {share})",
 )
-UNTOLD = own_words(
+UNTOLD = static_message(
     "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
     "xgboost_untold",
 )
-SEVERAL = Kind(
+SEVERAL = MessageTemplate(
     "several_targets", "The model has {targets:number} targets; each tree is about one of them."
 )
-EARLY = Kind(
+EARLY = MessageTemplate(
     "stops_early",
     "Predictions may stop after round {round:number}, found best; the file holds later trees, too.",
 )
-DART = own_words(
+DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
 )
-MISSING = Kind("value_for_missing", "The model treats the value {value} as missing.")
+MISSING = MessageTemplate("value_for_missing", "The model treats the value {value} as missing.")
 
 
 @describes("xgboost", "Booster")
@@ -266,29 +266,32 @@ def _with_rows(
         why = SCALED(weight=weight) if scaled else OTHER_LOSS.format(f"{model.objective:.40}")
         return trees, why, ()
     every = model.objective in EACH_ROW_ONE
-    own = [t for t in range(len(trees)) if every or rounds[t] == 0]
-    each = [units[trees[t].output or 0] for t in own]
-    sums = [trees[t].statistics.get(HESSIAN) for t in own]
+    counted_trees = [t for t in range(len(trees)) if every or rounds[t] == 0]
+    each = [units[trees[t].output or 0] for t in counted_trees]
+    sums = [trees[t].statistics.get(HESSIAN) for t in counted_trees]
     notes: tuple[str, ...] = ()
     counts: Sequence[NodeStatistic | None]
     covered: str | None = None if every or not rounds.any() else FIRST_ONLY
     if any(entry is None for entry in sums):
-        restored = restored_rows([trees[t] for t in own], each)
+        restored = restored_rows([trees[t] for t in counted_trees], each)
         if restored is None:
             return trees, COUNTLESS, ()
         counts, notes = restored, (RESTORED,)
         if open_ := sum(
-            0 if own.present is None else int((~own.present).sum()) for own in restored
+            0 if counted_trees.present is None else int((~counted_trees.present).sum())
+            for counted_trees in restored
         ):
-            covered = PARTLY.format(open_, sum(len(own.values) for own in restored))
+            covered = PARTLY.format(
+                open_, sum(len(counted_trees.values) for counted_trees in restored)
+            )
     else:
         exact = 0.0 if every else RELATIVE
         counts = [
             _counted(entry, unit, exact, trees[t])
-            for entry, unit, t in zip(sums, each, own, strict=True)
+            for entry, unit, t in zip(sums, each, counted_trees, strict=True)
         ]
     out = list(trees)
-    for t, rows in zip(own, counts, strict=True):
+    for t, rows in zip(counted_trees, counts, strict=True):
         if rows is None:
             return trees, WEIGHTED, ()
         out[t] = replace(trees[t], statistics=Statistics((rows, *trees[t].statistics)))
@@ -370,10 +373,10 @@ def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     cats = model.booster.get("cats")
     columns = cats.get("enc") if isinstance(cats, Mapping) else None
     out = {}
-    for name, own in zip(names, columns if isinstance(columns, list) else (), strict=False):
-        if not isinstance(own, Mapping) or "values" not in own:
+    for name, column in zip(names, columns if isinstance(columns, list) else (), strict=False):
+        if not isinstance(column, Mapping) or "values" not in column:
             continue
-        values, offsets = own["values"], own.get("offsets")
+        values, offsets = column["values"], column.get("offsets")
         texts: Sequence[str] | None = None
         if not isinstance(values, np.ndarray) or values.ndim != 1:
             continue

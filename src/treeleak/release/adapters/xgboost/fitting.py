@@ -56,27 +56,27 @@ def fitting_of(
     if not in_turn or parallel or len(trees) % n_outputs:
         return None, rate
     parts = [equations(tree) for tree in trees]
-    equation = np.concatenate([own for own, _ in parts])
-    size = np.concatenate([own for _, own in parts])
+    equation = np.concatenate([array for array, _ in parts])
+    size = np.concatenate([array for _, array in parts])
     found = _solved(equation, size)
-    given = (rate, l2) if rate and l2 is not None else found
+    settings = (rate, l2) if rate and l2 is not None else found
     # A model that was loaded and stored again holds defaults, not what it was trained with.
-    if given is None or not _sure(equation, size, *given):
-        given = found
-    assumed = given is None and not squared and _bare(trees)
+    if settings is None or not _sure(equation, size, *settings):
+        settings = found
+    assumed = settings is None and not squared and _bare(trees)
     if assumed:
-        given = rate or ETA, LAMBDA if l2 is None else l2
-    if given is None:
+        settings = rate or ETA, LAMBDA if l2 is None else l2
+    if settings is None:
         return None, rate
     fitting = Fitting(
-        "logistic", given[1], assumed=assumed, margins="float32", derivatives="float32"
+        "logistic", settings[1], assumed=assumed, margins="float32", derivatives="float32"
     )
     if squared:
         fitting = replace(fitting, loss="squared", targets="float32")
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
-    return fitting, given[0]
+    return fitting, settings[0]
 
 
 def _bare(trees: Sequence[Tree]) -> bool:
@@ -115,13 +115,13 @@ def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
     size = np.abs(w[v]) * (H[v] + 1.0)
     for child in (tree.left[v], tree.right[v]):
         leaf = tree.is_leaf[child]
-        own = np.where(leaf, value.values[child], w[child])
-        out[:, 0] += np.where(leaf, 0.0, own * H[child])
-        out[:, 1] += np.where(leaf, 0.0, own)
-        out[:, 2] += np.where(leaf, own * H[child], 0.0)
-        out[:, 3] += np.where(leaf, own, 0.0)
-        out[:, 4] += _sign(own)
-        size += np.abs(np.where(leaf, w[child], own)) * (H[child] + 1.0)
+        weight = np.where(leaf, value.values[child], w[child])
+        out[:, 0] += np.where(leaf, 0.0, weight * H[child])
+        out[:, 1] += np.where(leaf, 0.0, weight)
+        out[:, 2] += np.where(leaf, weight * H[child], 0.0)
+        out[:, 3] += np.where(leaf, weight, 0.0)
+        out[:, 4] += _sign(weight)
+        size += np.abs(np.where(leaf, w[child], weight)) * (H[child] + 1.0)
     return out, size
 
 
@@ -156,7 +156,9 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
     short, least = float(f"{rate:.{_DIGITS - 1}g}"), round(l2, _DIGITS - 1)
     most = max(_AS_WELL * _off(equation, size, rate, l2), _PRECISE)
     found = (short, least), (short, l2), (rate, least), (rate, l2)
-    rate, l2 = next((own for own in found if _off(equation, size, *own) <= most), found[-1])
+    rate, l2 = next(
+        (candidate for candidate in found if _off(equation, size, *candidate) <= most), found[-1]
+    )
     return (rate, l2) if _sure(equation, size, rate, l2) else None
 
 
@@ -167,8 +169,8 @@ def _open(bend: FloatArray, alpha: FloatArray, rate: float) -> bool:
     """
     if rate * np.linalg.norm(np.linalg.pinv(bend)[1]) * _PRECISE > _SURE:
         return True
-    told = np.isfinite(alpha).all(axis=1)
-    bend, alpha = bend[told], alpha[told]
+    finite_rows = np.isfinite(alpha).all(axis=1)
+    bend, alpha = bend[finite_rows], alpha[finite_rows]
     # In this order: the other way takes a table of all equations by all equations.
     left = alpha - bend @ (np.linalg.pinv(bend) @ alpha)
     return bool((np.abs(left) <= _ALIKE * np.abs(alpha)).all(axis=0).any())

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import count_in, numbers
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS
@@ -26,7 +26,7 @@ SQUARED = ("reg:squarederror", "reg:linear")
 EACH_ROW_ONE = (*SQUARED, "reg:absoluteerror", "reg:quantileerror")
 """Losses whose second derivative XGBoost takes to be 1."""
 
-LINEAR = own_words(
+LINEAR = static_message(
     "an XGBoost model with booster gblinear is a linear model: it has no trees", "xgboost_linear"
 )
 
@@ -80,11 +80,11 @@ class Model:
         num_class = count_in(param, "num_class", MOST_CLASSES)
         num_target = count_in(param, "num_target", MOST_CLASSES, "1")
         version = root.get("version")
-        told = "of unknown version"
+        version_text = "of unknown version"
         if isinstance(version, np.ndarray) and version.dtype.kind in "iu":
-            told = ".".join(map(str, version.ravel()[:3]))
+            version_text = ".".join(map(str, version.ravel()[:3]))
         return cls(
-            version=told,
+            version=version_text,
             objective=objective,
             booster=model,
             learner=learner,
@@ -182,8 +182,8 @@ def found_in(data: Any, name: str, depth: int = 0) -> Any:
         return None
     if isinstance(data.get(name), str):
         return data[name]
-    for key, own in data.items():
-        inner = own[0] if key == "updater" and isinstance(own, list) and own else own
+    for key, item in data.items():
+        inner = item[0] if key == "updater" and isinstance(item, list) and item else item
         if (value := found_in(inner, name, depth + 1)) is not None:
             return value
     return None

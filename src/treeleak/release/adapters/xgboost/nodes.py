@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.release.adapters.boosted import (
     count_in,
     finite,
@@ -26,7 +26,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE, Statistics
 from treeleak.release.tree import LEAF, Tree
 
-VECTORS = own_words(
+VECTORS = static_message(
     "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered",
     "xgboost_vectors",
 )
@@ -68,10 +68,12 @@ def read_tree(t: int, raw: Mapping[str, Any], model: Model, output: int) -> Tree
     statistics = [finite(VALUE, values, leaf)]
     for quantity, key in ((STEP, "base_weights"), (HESSIAN, "sum_hessian"), (GAIN, "loss_changes")):
         if key in raw:
-            own = _single(raw, key, n, where)[order]
+            node_values = _single(raw, key, n, where)[order]
             # Zeros throughout stand for what was taken out: XGBoost asks for numbers there.
-            if own.any():
-                statistics.append(finite(quantity, own, ~leaf if quantity == GAIN else None))
+            if node_values.any():
+                statistics.append(
+                    finite(quantity, node_values, ~leaf if quantity == GAIN else None)
+                )
     with located(f"{where}: "):
         return Tree(
             feature=feature.astype(np.int64),
@@ -110,15 +112,15 @@ def _categories(
     size = whole_numbers(raw, "categories_sizes", len(nodes), ends, where)
     place = np.full(n, LEAF)
     place[order] = np.arange(len(order))
-    own = place[nodes]
+    owner = place[nodes]
     listed = np.zeros(len(order), dtype=bool)
-    listed[own[own >= 0]] = True
+    listed[owner[owner >= 0]] = True
     if len(np.unique(nodes)) != len(nodes) or (size < 1).any() or (tested & ~listed).any():
         raise BadModel(f"{where}: a test for categories without categories, or with two lists")
     if (first + size > len(members)).any() or size.sum() > len(members):
         raise BadModel(f"{where}: categories_segments and categories_sizes point past the list")
     take = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
-    node, value = np.repeat(own, size), members[take]
+    node, value = np.repeat(owner, size), members[take]
     keep = (node >= 0) & tested[np.maximum(node, 0)]
     pairs = np.unique(np.column_stack([node[keep], value[keep]]), axis=0)
     return CategorySets(pairs[:, 0], pairs[:, 1]), tested

@@ -65,19 +65,21 @@ class _Equations:
 
     def matrix(self, rate: float) -> tuple[FloatArray, FloatArray]:
         """Write the equations down: for rows plus lambda of all nodes, and lambda as the last."""
-        tree, n, own = self.tree, self.tree.n_nodes, self.own
-        places = (tree.left[own], tree.right[own], own)
+        tree, n, inner_nodes = self.tree, self.tree.n_nodes, self.own
+        places = (tree.left[inner_nodes], tree.right[inner_nodes], inner_nodes)
         value = np.where(tree.is_leaf, _of(tree, VALUE) / rate, _of(tree, STEP))
-        left = np.zeros((3, len(own), n + 1))
-        right = np.zeros((3, len(own)))
+        left = np.zeros((3, len(inner_nodes), n + 1))
+        right = np.zeros((3, len(inner_nodes)))
         for power in (1, 2, 0):
-            scale = np.ones(len(own))
+            scale = np.ones(len(inner_nodes))
             if power:
                 scale = np.maximum(sum(np.abs(value[p]) ** power for p in places), TINY)
             for place, sign in zip(places, (1.0, 1.0, -1.0), strict=True):
-                left[power, np.arange(len(own)), place] = sign * value[place] ** power / scale
+                left[power, np.arange(len(inner_nodes)), place] = (
+                    sign * value[place] ** power / scale
+                )
             if power == 2:
-                right[power] = self.gain[own] / scale
+                right[power] = self.gain[inner_nodes] / scale
         left[0, :, n] = -1.0
         return left.reshape(-1, n + 1), right.ravel()
 
@@ -102,12 +104,12 @@ class _Equations:
         known = (off < _NEAR) & resolved
         inner = self.own
         below = (self.tree.left[inner], self.tree.right[inner])
-        told = known[inner] & known[below[0]] & known[below[1]]
-        added = (rows[below[0]] + rows[below[1]])[told]
+        solvable = known[inner] & known[below[0]] & known[below[1]]
+        added = (rows[below[0]] + rows[below[1]])[solvable]
         near = np.abs(found - rows)[known].max(initial=0.0) <= _NEAR
         if not known[0] or not near or not (rows[known] >= 1).all():
             return None
-        if not np.array_equal(rows[inner][told], added):
+        if not np.array_equal(rows[inner][solvable], added):
             return None
         return NodeStatistic(ROWS, np.where(known, rows, 0.0), None if known.all() else known)
 
@@ -128,7 +130,7 @@ def restored_rows(trees: Sequence[Tree], units: Sequence[float]) -> list[NodeSta
         Of the nodes whose number follows; None unless whole numbers come out, which add up.
     """
     grown = [(tree, unit) for tree, unit in zip(trees, units, strict=True) if tree.n_nodes > 1]
-    if any(tree.n_nodes > MOST_NODES or not _told(tree) for tree, _ in grown):
+    if any(tree.n_nodes > MOST_NODES or not _has_equations(tree) for tree, _ in grown):
         return None
     systems = [
         _Equations(tree, _of(tree, GAIN) / unit, np.flatnonzero(~tree.is_leaf))
@@ -144,12 +146,12 @@ def restored_rows(trees: Sequence[Tree], units: Sequence[float]) -> list[NodeSta
         rate, width = _best(searched, around), width**0.1
     penalty = float(np.median([systems[k].solved(rate)[0][-1] * grown[k][1] for k in large]))
     found = [s.rows(rate, penalty / unit) for s, (_, unit) in zip(systems, grown, strict=True)]
-    told = [own for own in found if own is not None]
-    if len(told) < len(found):
+    determined = [rows for rows in found if rows is not None]
+    if len(determined) < len(found):
         return None
     # Of a tree that is one leaf, nothing is said but how many rows all others saw.
-    alone = NodeStatistic(ROWS, np.full(1, max(float(own.values[0]) for own in told)))
-    after = iter(told)
+    alone = NodeStatistic(ROWS, np.full(1, max(float(rows.values[0]) for rows in determined)))
+    after = iter(determined)
     return [next(after) if tree.n_nodes > 1 else alone for tree in trees]
 
 
@@ -158,7 +160,7 @@ def _of(tree: Tree, quantity: Quantity) -> FloatArray:
     return np.zeros(tree.n_nodes) if entry is None else entry.values
 
 
-def _told(tree: Tree) -> bool:
+def _has_equations(tree: Tree) -> bool:
     return all(tree.statistics.get(quantity) is not None for quantity in (GAIN, STEP, VALUE))
 
 

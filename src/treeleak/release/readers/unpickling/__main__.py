@@ -71,10 +71,10 @@ class Writer:
         if isinstance(x, dict) and not has_plain_keys(x):
             return self.node([[k, v] for k, v in x.items()], depth)
         if isinstance(x, dict):
-            kinds = [loader("TypeNode", type(k).__module__, type(k).__name__) for k in x]
+            key_types = [loader("TypeNode", type(k).__module__, type(k).__name__) for k in x]
             content = {json_key(k): self.node(v, depth) for k, v in x.items()}
             return loader(
-                "DictNode", "builtins", "dict", content=content, key_types={"content": kinds}
+                "DictNode", "builtins", "dict", content=content, key_types={"content": key_types}
             )
         for kind, name in ((list, "ListNode"), (tuple, "TupleNode"), ((set, frozenset), "SetNode")):
             if isinstance(x, kind):

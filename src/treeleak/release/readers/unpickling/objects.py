@@ -95,10 +95,10 @@ class DType(Stub):
             reduced: Any = one.__reduce__()
             expected, state = reduced[1][0], reduced[2]
             # Versions of numpy number states, and leave out notes, differently.
-            version, *given = described(self.state)
-            noted = [tuple(n or {} for n in rest[:1]) for rest in (given[7:], state[8:])]
-            same = code == expected and tuple(given[:7]) == state[1:8] and version in (3, 4)
-            usual |= same and len(given) < 9 and noted[0] in ((), noted[1])
+            version, *fields = described(self.state)
+            noted = [tuple(n or {} for n in rest[:1]) for rest in (fields[7:], state[8:])]
+            same = code == expected and tuple(fields[:7]) == state[1:8] and version in (3, 4)
+            usual |= same and len(fields) < 9 and noted[0] in ((), noted[1])
         return super().parts() if usual and flags in USUAL_FLAGS else []
 
 
@@ -197,8 +197,8 @@ def compiled(function: Name, *args: Any) -> Any:
     usual = isinstance(cls, Name) and cls.name == name
     if not usual or type(checksum) is not int or not 0 <= checksum < 1 << 32:
         return Stub(function, args), True
-    own = state if isinstance(state, tuple) else (state,)
-    return Stub(Name(function.module, name), own), True
+    arguments = state if isinstance(state, tuple) else (state,)
+    return Stub(Name(function.module, name), arguments), True
 
 
 def scalar(dtype: DType, raw: Any = b"") -> Any:

@@ -126,14 +126,14 @@ class Unpickler(Base):  # type: ignore[misc]
         self.metastack: list[Any] = []
         self.stack: list[Any] = []
         self.append = self.stack.append
-        self.proto, begun, first, before = 0, source.at, 0, b""
-        self.frame_end, self.frame_size, self.frame_due, self.loose = begun, 0, True, 0
+        self.proto, start, first, before = 0, source.at, 0, b""
+        self.frame_end, self.frame_size, self.frame_due, self.loose = start, 0, True, 0
         while True:
             source.last, at = b"", source.at
             code = source.read(1)
             if not code:
                 raise EOFError
-            odd = (code == PROTO and at > begun) or self.is_odd(code)
+            odd = (code == PROTO and at > start) or self.is_odd(code)
             if code == STOP:
                 return self.stack.pop()
             self.dispatch[code[0]](self)

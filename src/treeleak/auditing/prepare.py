@@ -16,14 +16,14 @@ from treeleak.auditing.assessors import comparison
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.noise_found import find_noise
 from treeleak.auditing.assessors.people import check_names, labels_of
-from treeleak.auditing.case import Case, Given
+from treeleak.auditing.case import AuditRequest, Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
-from treeleak.core.given import Labels, Rows
 from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of
+from treeleak.core.types import Labels, Rows
 from treeleak.release import (
     Model,
     Release,
@@ -35,7 +35,7 @@ from treeleak.release import (
 from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.registry import Opened, with_steps
+from treeleak.release.registry import ModelFile, with_steps
 from treeleak.verification.columns import in_model_columns
 
 _NOT_OF_RULES = (
@@ -43,13 +43,13 @@ _NOT_OF_RULES = (
 )  # fmt: skip
 
 
-def opened(
+def open_model(
     model: Model, trust_pickle: bool
 ) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
     """Read a model; of a file, give its name and its hash, too."""
     if isinstance(model, (str, os.PathLike)):
-        model = Opened.read(model, trust_pickle)
-    if isinstance(model, Opened):
+        model = ModelFile.read(model, trust_pickle)
+    if isinstance(model, ModelFile):
         return model.file, model.sha256, model.content
     if isinstance(model, (StoredObject, Release, RuleList)):
         return None, None, model
@@ -57,7 +57,7 @@ def opened(
 
 
 @contextmanager
-def named(file: str | None) -> Iterator[None]:
+def errors_name_file(file: str | None) -> Iterator[None]:
     """Let errors name the file of the model."""
     try:
         yield
@@ -65,47 +65,47 @@ def named(file: str | None) -> Iterator[None]:
         raise (BadModel(f"{file}: {error}") if file else error) from error
 
 
-def begun(case: Case) -> Case:
+def prepare_case(case: Case) -> Case:
     """Take the inventory, and make ready what the assessors need."""
-    content, given = case.content, case.given
+    content, request = case.content, case.given
     if isinstance(content, RuleList):
-        unused = {**given.beside, "earlier": given.earlier, "control": given.control,
-                  "n_rows": given.n_rows}  # fmt: skip
+        unused = {**request.beside, "earlier": request.earlier, "control": request.control,
+                  "n_rows": request.n_rows}  # fmt: skip
         for name in _NOT_OF_RULES:
             if unused[name] is not None:
                 raise NotCovered(wording.UNUSED(what=name))
         n_rows = None if content.counts is None else sum(map(sum, content.counts))
-        inventory = take_inventory(content, Context(n_rows), given.X)
+        inventory = take_inventory(content, Context(n_rows), request.X)
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
         with refused():
-            release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
+            release = of_rows(with_steps(to_release(content), case.live), request.told_rows)
     except NotCovered as error:
         others = _others(content, None)
-        context = _counted(context_of(content, None), given, others)
-        inventory = take_inventory(content, context, given.X)
+        context = _counted(context_of(content, None), request, others)
+        inventory = take_inventory(content, context, request.X)
         case = case.plus(inventory=inventory, others=others, people=context.n_rows)
         why = case.clock.said if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
     case = _fitted_part(_put_through(case, release), release)
-    given = case.given
-    noise = find_noise(release, given.X, given.y)
+    request = case.given
+    noise = find_noise(release, request.X, request.y)
     budget = budget_of(release, noise.refuted, noise.scale)
     release = noise.release
-    context = replace(_counted(context_of(content, release), given, others), rows=given.X)
-    inventory = take_inventory(content, context, given.X)
+    context = replace(_counted(context_of(content, release), request, others), rows=request.X)
+    inventory = take_inventory(content, context, request.X)
     case = case.plus(
         budget=budget, release=release, inventory=inventory, others=others, people=context.n_rows
     )
     case = case.noting(*release.notes)
     columns = {*release.feature_names, *release.one_hot}
-    if given.schema is not None:
-        columns |= {a.name for a in given.schema.attributes} | set(labels_of(given.schema))
-    check_names(given.sensitive, columns, "sensitive")
-    check_names(given.groups, columns | set(getattr(given.X, "columns", ())), "groups")
-    case = case if given.control is None else _with_control(case, release)
-    if given.X is not None and given.on_mismatch == "raise":
+    if request.schema is not None:
+        columns |= {a.name for a in request.schema.attributes} | set(labels_of(request.schema))
+    check_names(request.sensitive, columns, "sensitive")
+    check_names(request.groups, columns | set(getattr(request.X, "columns", ())), "groups")
+    case = case if request.control is None else _with_control(case, release)
+    if request.X is not None and request.on_mismatch == "raise":
         comparison.check(case)
     return case
 
@@ -114,34 +114,34 @@ def _others(content: StoredObject | Release, release: Release | None) -> tuple[O
     return other_models(content, release) if isinstance(content, StoredObject) else ()
 
 
-def _counted(context: Context, given: Given, others: tuple[OtherModel, ...]) -> Context:
+def _counted(context: Context, request: AuditRequest, others: tuple[OtherModel, ...]) -> Context:
     """Add the number of training rows, as far as anything says it."""
-    stated = (given.told_rows, *(o.release.n_rows for o in others if o.release is not None))
+    stated = (request.told_rows, *(o.release.n_rows for o in others if o.release is not None))
     known = [n for n in (context.n_rows, *stated) if n is not None]
     return replace(context, n_rows=context.n_rows or max(known, default=None))
 
 
 def _put_through(case: Case, release: Release) -> Case:
     """Put training rows in the trees' columns; of the others, groups may speak."""
-    given = case.given
-    if given.X is None:
+    request = case.given
+    if request.X is None:
         return case
     try:
-        rows, said = put_through(release, given.X, "training rows")
+        rows, notes = put_through(release, request.X, "training rows")
     except Mismatch as error:
-        return case.plus(mismatch=given.mismatched(error))
-    if not said:
+        return case.plus(mismatch=request.mismatched(error))
+    if not notes:
         return case
-    beside = [c for c in given.groups if c in given.X and c not in rows]
+    beside = [c for c in request.groups if c in request.X and c not in rows]
     if beside:
-        rows = rows.join(given.X[beside])
-    return replace(case, given=replace(given, X=rows)).noting(*said)
+        rows = rows.join(request.X[beside])
+    return replace(case, given=replace(request, X=rows)).noting(*notes)
 
 
 def _fitted_part(case: Case, release: Release) -> Case:
-    given = case.given
-    X, y, said = fitted_part(release, given.X, given.y)
-    return case if said is None else replace(case, given=replace(given, X=X, y=y)).noting(said)
+    request = case.given
+    X, y, note = fitted_part(release, request.X, request.y)
+    return case if note is None else replace(case, given=replace(request, X=X, y=y)).noting(note)
 
 
 def fitted_part(
@@ -159,23 +159,27 @@ def fitted_part(
     labels = None if y is None else np.ravel(np.asarray(y, dtype=object))
     try:
         numbers = None if labels is None else release.class_numbers(labels)
-        own = np.sort(fitted_rows(held, n, numbers))
+        numbers_fitted = np.sort(fitted_rows(held, n, numbers))
     except BadInput as error:
         return X, y, wording.HELD_BACK_FITTED(why=message_of(error))
-    if len(own) != release.n_rows:
+    if len(numbers_fitted) != release.n_rows:
         return X, y, None
-    rows = X.iloc[own].reset_index(drop=True) if isinstance(X, pd.DataFrame) else np.asarray(X)[own]
-    left = None if labels is None else labels[own]
-    return rows, left, wording.HELD_BACK(held=n - len(own), rows=n)
+    rows = (
+        X.iloc[numbers_fitted].reset_index(drop=True)
+        if isinstance(X, pd.DataFrame)
+        else np.asarray(X)[numbers_fitted]
+    )
+    left = None if labels is None else labels[numbers_fitted]
+    return rows, left, wording.HELD_BACK(held=n - len(numbers_fitted), rows=n)
 
 
 def _with_control(case: Case, release: Release) -> Case:
-    others, _, said = in_model_columns(
+    others, _, notes = in_model_columns(
         release, case.given.control, what="control rows", unseen=True
     )
     if others.empty:
         raise BadInput("the table of control rows is empty")
-    return replace(case, others=others).noting(*said)
+    return replace(case, others=others).noting(*notes)
 
 
 def context_of(content: StoredObject | Release, release: Release | None) -> Context:

@@ -28,12 +28,12 @@ class Worker:
     seconds_per_mib: int
 
 
-def refused_by(worker: Worker, given: Path, out: Path, seconds: int, **environment: str) -> str:
-    """Let a script read ``given`` and write ``out``; say why it did not, or nothing.
+def refused_by(worker: Worker, source: Path, out: Path, seconds: int, **environment: str) -> str:
+    """Let a script read ``source`` and write ``out``; say why it did not, or nothing.
 
     Raises TimeoutError if it takes longer than ``seconds``.
     """
-    size = given.stat().st_size
+    size = source.stat().st_size
     bounds = (
         worker.memory + _GROWTH * size,
         worker.seconds + worker.seconds_per_mib * (size >> 20),
@@ -41,7 +41,7 @@ def refused_by(worker: Worker, given: Path, out: Path, seconds: int, **environme
     )
     try:
         done = subprocess.run(  # noqa: S603
-            [sys.executable, "-I", *map(str, (_BOUNDED, *bounds, worker.script, given, out))],
+            [sys.executable, "-I", *map(str, (_BOUNDED, *bounds, worker.script, source, out))],
             cwd=out.parent,
             env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
             | {"OPENBLAS_NUM_THREADS": "1"}
@@ -57,6 +57,6 @@ def refused_by(worker: Worker, given: Path, out: Path, seconds: int, **environme
         raise TimeoutError from error
     if done.returncode == 0 and out.is_file():
         return ""
-    said = done.stderr.strip().splitlines()
+    errors = done.stderr.strip().splitlines()
     # Without a last word, the system ended it.
-    return said[-1] if said else "it takes more time or memory than its size explains"
+    return errors[-1] if errors else "it takes more time or memory than its size explains"

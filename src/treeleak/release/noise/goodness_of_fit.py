@@ -32,7 +32,7 @@ _WIDEST = 1e6
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Misfit:
     """Why values are not noise of a law."""
 
     how: Literal["larger", "smaller", "other"]
@@ -41,9 +41,9 @@ class Doubt:
     """In words."""
 
 
-def doubt_noise(
+def noise_misfit(
     noise: CountNoise, off: Sequence[FloatArray], centred: bool = True, summed: int = 1
-) -> Doubt | None:
+) -> Misfit | None:
     """Test whether values are independent noises of a law.
 
     Asked in turn: is their sum too far from 0; are they too large or too small, in the sum of
@@ -57,54 +57,61 @@ def doubt_noise(
     small values tell. ``summed``: each value is the sum of so many noises.
     """
     table = NoiseTable.of_sum(noise, summed)
-    trees = [own.ravel() for own in off if own.size]
+    trees = [noise_values.ravel() for noise_values in off if noise_values.size]
     if not trees:
         return None
     groups = [(np.concatenate(trees), LEVEL / 2)]
     if len(trees) > 1:
-        groups += [(own, LEVEL / 2 / len(trees)) for own in trees]
+        groups += [(noise_values, LEVEL / 2 / len(trees)) for noise_values in trees]
     else:
         groups = [(trees[0], LEVEL)]
-    for own, level in groups:
+    for noise_values, level in groups:
         least = math.log(level)
-        if centred and excess_bound(table, float(own.sum()), [(1.0, len(own))]) < least:
-            return Doubt("larger", "their sum is too far from 0")
-        larger, smaller = _size_bounds(table, own)
+        if (
+            centred
+            and excess_bound(table, float(noise_values.sum()), [(1.0, len(noise_values))]) < least
+        ):
+            return Misfit("larger", "their sum is too far from 0")
+        larger, smaller = _size_bounds(table, noise_values)
         if centred and larger < least:
-            return Doubt("larger", "they are too large")
+            return Misfit("larger", "they are too large")
         if smaller < least:
-            return Doubt("smaller", "they are too small")
-        if _too_many_zeros(table, own, level):
-            return Doubt("smaller", "too many of them are 0")
-        if centred and _lies_elsewhere(table, own, level):
-            return Doubt("other", "they lie elsewhere")
-    if centred and _too_even(noise, [(float(own.sum()), summed * own.size) for own in trees]):
-        return Doubt("smaller", "in each tree they add up to nearly 0")
+            return Misfit("smaller", "they are too small")
+        if _too_many_zeros(table, noise_values, level):
+            return Misfit("smaller", "too many of them are 0")
+        if centred and _differs_in_location(table, noise_values, level):
+            return Misfit("other", "they lie elsewhere")
+    if centred and _too_even(
+        noise, [(float(noise_values.sum()), summed * noise_values.size) for noise_values in trees]
+    ):
+        return Misfit("smaller", "in each tree they add up to nearly 0")
     if centred and _repeated(table, trees):
-        return Doubt("other", "trees repeat those of others")
+        return Misfit("other", "trees repeat those of others")
     return None
 
 
-def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -> Doubt | None:
+def count_misfit(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -> Misfit | None:
     """Test noisy counts whose true ones are not known.
 
     ``counts``: those of the leaves of each tree. ``agree``: whether the true counts of all trees
     add up to the same number.
     """
     if not noise.whole and _whole_by_chance(NoiseTable.of(noise), counts) < LEVEL:
-        return Doubt("other", "they are whole numbers, and the noise is not")
-    if doubt := doubt_noise(noise, counts, centred=False):
-        return replace(doubt, why=f"{doubt.why}, whatever was counted")
-    sums = [(float(own.sum()), own.size) for own in counts if own.size]
+        return Misfit("other", "they are whole numbers, and the noise is not")
+    if misfit := noise_misfit(noise, counts, centred=False):
+        return replace(misfit, why=f"{misfit.why}, whatever was counted")
+    sums = [
+        (float(tree_counts.sum()), tree_counts.size) for tree_counts in counts if tree_counts.size
+    ]
     if not agree or len(sums) < 2:
         return None
     pairs = [(a - b, m + n) for (a, m), (b, n) in zip(sums[::2], sums[1::2], strict=False)]
     if _too_even(noise, pairs) or _too_many_equal(noise, sums):
-        return Doubt("smaller", "the sums of all trees agree too well")
+        return Misfit("smaller", "the sums of all trees agree too well")
     table = NoiseTable.of(noise)
     least = math.log(LEVEL / len(pairs))
     if any(excess_bound(table, off, [(1.0, number)]) < least for off, number in pairs):
-        return Doubt("larger", "the sums of trees differ too much")
+        return Misfit("larger", "the sums of trees differ too much")
     return None
 
 
@@ -126,7 +133,7 @@ def _too_many_zeros(table: NoiseTable, y: FloatArray, level: float) -> bool:
 
 def _whole_by_chance(table: NoiseTable, counts: Sequence[FloatArray]) -> float:
     """How often as many counts would be whole if they were written with one decimal."""
-    y = np.concatenate([own.ravel() for own in counts])
+    y = np.concatenate([tree_counts.ravel() for tree_counts in counts])
     whole = int((y == np.round(y)).sum())
     at = np.arange(math.ceil(40 * table.sd) + 1)
     density = np.exp(-table.surprise(at))
@@ -134,7 +141,7 @@ def _whole_by_chance(table: NoiseTable, counts: Sequence[FloatArray]) -> float:
     return float(bdtrc(whole - 1, y.size, min(chance, 1.0))) if whole else 1.0
 
 
-def _lies_elsewhere(table: NoiseTable, y: FloatArray, level: float) -> bool:
+def _differs_in_location(table: NoiseTable, y: FloatArray, level: float) -> bool:
     values, number = np.unique(y, return_counts=True)
     upto = number.cumsum() / y.size
     below, with_ = table.upto(values)
@@ -186,22 +193,25 @@ def _repeated(table: NoiseTable, trees: Sequence[FloatArray]) -> bool:
 # -------------------------------------------------------------------------------------- labels
 
 
-def doubt_labels(
-    noise: LabelNoise, held: Sequence[FloatArray], told: Sequence[FloatArray], alone: bool = True
-) -> Doubt | None:
+def label_misfit(
+    noise: LabelNoise,
+    held: Sequence[FloatArray],
+    labelled: Sequence[FloatArray],
+    alone: bool = True,
+) -> Misfit | None:
     """Test whether leaves name classes as a law has it, by Chernoff's bound on either side.
 
     Counted are the leaves that name their largest class, or, if they name all that they hold, the
     classes that go unseen.
 
-    ``held``: rows of each class in each leaf, tree by tree. ``told``: 1 where the leaf names the
-    class. ``alone``: whether each tree saw these very rows; else only some of them, and which is
-    not known.
+    ``held``: rows of each class in each leaf, tree by tree. ``labelled``: 1 where the leaf
+    names the class. ``alone``: whether each tree saw these very rows; else only some of them, and
+    which is not known.
     """
-    rows, named = np.concatenate(held), np.concatenate(told) > 0
+    rows, named = np.concatenate(held), np.concatenate(labelled) > 0
     if noise.rule == "present":
         if (named & (rows == 0)).any():
-            return Doubt("larger", "they name classes without a row in them")
+            return Misfit("larger", "they name classes without a row in them")
         holds = rows > 0
         hit, chance = ~named[holds], np.exp(-noise.scale * rows[holds])
     else:
@@ -215,11 +225,11 @@ def doubt_labels(
         chance = np.exp(noise.log_prob(rows))[top]
     more, fewer = _hits_bound(hit, chance)
     if noise.rule == "present":
-        few = Doubt("smaller", "too few of the classes that they hold go unseen")
-        many = Doubt("larger", "too many of the classes that they hold go unseen")
+        few = Misfit("smaller", "too few of the classes that they hold go unseen")
+        many = Misfit("larger", "too many of the classes that they hold go unseen")
     else:
-        few = Doubt("larger", "too few of them name their largest class")
-        many = Doubt("smaller", "too many of them name their largest class")
+        few = Misfit("larger", "too few of them name their largest class")
+        many = Misfit("smaller", "too many of them name their largest class")
     if alone and fewer < math.log(LEVEL):
         return few
     return many if more < math.log(LEVEL) else None
@@ -280,8 +290,8 @@ class Scale:
 
 def scale_of_noise(noise: CountNoise, off: Sequence[ArrayLike]) -> Scale | None:
     """Find how large noise is; None of no values, or of a law without a scale."""
-    values = [np.abs(np.ravel(own)) for own in off]
-    if not values or not sum(own.size for own in values):
+    values = [np.abs(np.ravel(noise_values)) for noise_values in off]
+    if not values or not sum(noise_values.size for noise_values in values):
         return None
     y, number = np.unique(np.concatenate(values), return_counts=True)
     if not isinstance(noise, (DiscreteLaplace, Laplace, Gaussian)):
@@ -296,12 +306,12 @@ def scale_of_noise(noise: CountNoise, off: Sequence[ArrayLike]) -> Scale | None:
 
 
 def scale_of_labels(
-    noise: LabelNoise, held: Sequence[FloatArray], told: Sequence[FloatArray]
+    noise: LabelNoise, held: Sequence[FloatArray], labelled: Sequence[FloatArray]
 ) -> Scale | None:
     """Find how large the scale behind the names of leaves is; None of rules without one."""
     if noise.rule not in ("exponential", "permute-and-flip") or not held:
         return None
-    rows, counts = np.concatenate(held), np.concatenate(told)
+    rows, counts = np.concatenate(held), np.concatenate(labelled)
     _, first, number = np.unique(
         np.column_stack([rows, counts]), axis=0, return_index=True, return_counts=True
     )

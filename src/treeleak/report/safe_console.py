@@ -59,7 +59,7 @@ def guard(console: Console) -> Console:
 
 
 @contextmanager
-def plainly(console: Console) -> Iterator[None]:
+def safe_console(console: Console) -> Iterator[None]:
     """Make all plain that a console prints in this block."""
     guard(console)
     try:

@@ -22,7 +22,7 @@ MOST_CODES = 10_000
 """Categories of a column, each of which is a value of its own."""
 
 
-def halfway(cuts: FloatArray) -> FloatArray:
+def at_midpoints(cuts: FloatArray) -> FloatArray:
     """Put thresholds halfway where a library writes them beside that, or at the number above."""
     with np.errstate(over="ignore", invalid="ignore"):
         # LightGBM: the next number after the middle, and 1e-35 on either side of zero.

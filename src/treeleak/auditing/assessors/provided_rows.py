@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.errors import Mismatch
-from treeleak.core.message import own_words
+from treeleak.core.message import static_message
 from treeleak.reconstruction import Reconstruction
 
-THE_SAME = own_words(
+THE_SAME = static_message(
     "the control rows are too similar to the training rows to be other samples of the "
     "population (by chance less than once in a thousand times): do they contain training "
     "rows?",
@@ -19,7 +19,7 @@ _DRAWS = 999
 _MISSING = -3e38
 
 
-def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
+def check_provided_rows(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
     """Check that what was given is true of the training rows.
 
     Rows of which the same columns were given must be among the training rows, as often as they
@@ -30,19 +30,21 @@ def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
     if rebuilt.X is None or not rebuilt.given.any():
         return
     names = list(rebuilt.X.columns)
-    true, own = (
+    true, reconstructed = (
         np.nan_to_num(table[names].to_numpy(dtype=np.float32), nan=_MISSING)
         for table in (truth, rebuilt.X)
     )
-    given = rebuilt.given
-    for known in np.unique(given[given.any(axis=1)], axis=0):
-        told = own[(given == known).all(axis=1)][:, known]
-        both = np.concatenate([told, true[:, known]])
+    provided = rebuilt.given
+    for known in np.unique(provided[provided.any(axis=1)], axis=0):
+        provided_rows = reconstructed[(provided == known).all(axis=1)][:, known]
+        both = np.concatenate([provided_rows, true[:, known]])
         _, group = np.unique(both, axis=0, return_inverse=True)
         group = group.ravel()
         n_groups = group.max() + 1
-        many = np.bincount(group[: len(told)], minlength=n_groups)
-        wrong = int(np.maximum(many - np.bincount(group[len(told) :], minlength=n_groups), 0).sum())
+        many = np.bincount(group[: len(provided_rows)], minlength=n_groups)
+        wrong = int(
+            np.maximum(many - np.bincount(group[len(provided_rows) :], minlength=n_groups), 0).sum()
+        )
         if wrong:
             columns = [name for name, is_known in zip(names, known, strict=True) if is_known]
             where = "" if len(columns) == len(names) else f" in column {columns[0]!r} and others"
@@ -64,8 +66,8 @@ def too_like(train: pd.DataFrame, control: pd.DataFrame, seed: int = 0) -> bool:
     rng = np.random.default_rng(seed)
 
     def apart(chosen: np.ndarray) -> float:
-        own = np.bincount(group[chosen], minlength=len(total))
-        return float(((own / n - (total - own) / len(control)) ** 2).sum())
+        counts = np.bincount(group[chosen], minlength=len(total))
+        return float(((counts / n - (total - counts) / len(control)) ** 2).sum())
 
     real = apart(np.arange(n))
     return all(apart(rng.choice(len(rows), n, replace=False)) > real for _ in range(_DRAWS))

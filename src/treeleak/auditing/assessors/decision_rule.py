@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.compared import Compared
 from treeleak.auditing.assessors.measurement import Measurement
-from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.core.private import dataclass
 from treeleak.metrics import Significance
 
@@ -25,7 +25,7 @@ Way = Literal["values", "rows", "places"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class Decision:
     """Where rebuilt rows stand."""
 
     tells: Literal["people", "perhaps", "nothing"]
@@ -37,7 +37,7 @@ class Standing:
     are right throughout, or row by row in their places."""
 
 
-def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
+def decide(m: Measurement, level: float = LEVEL) -> Decision:
     """Judge rebuilt rows by the yardsticks that they were held against.
 
     Where other rows of the population were given, enough of them, rows tell of the people only if
@@ -63,7 +63,7 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
     ):
         sure.append("places")
     if sure:
-        return Standing("people", tuple(sure))
+        return Decision("people", tuple(sure))
     strangers = [y for y in judged.yardsticks if y.knows != "people"]
     perhaps: list[Way] = []
     if these and strangers:
@@ -73,7 +73,7 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
             perhaps.append("rows")
     if in_places:
         perhaps.append("places")
-    return Standing("perhaps", tuple(perhaps)) if perhaps else Standing("nothing")
+    return Decision("perhaps", tuple(perhaps)) if perhaps else Decision("nothing")
 
 
 def test_of(m: Measurement) -> Significance | None:
@@ -82,11 +82,11 @@ def test_of(m: Measurement) -> Significance | None:
     return None if test is None or test.overlapping else test
 
 
-def strongest(m: Measurement) -> Yardstick | None:
+def strongest(m: Measurement) -> BaselineComparison | None:
     """The yardstick that errs least."""
     return min(m.judged.yardsticks, key=lambda y: y.scores.error, default=None)
 
 
-def _nearer(m: Measurement | Compared, y: Yardstick, level: float) -> bool:
+def _nearer(m: Measurement | Compared, y: BaselineComparison, level: float) -> bool:
     most = (1 - MATERIAL) * y.scores.error if y.knows == "people" else y.scores.error
     return y.nearer <= level and m.error <= most

@@ -27,19 +27,19 @@ KINDS = (*_BY_CHANGE, "minima and maxima", "unknown parts")
 
 
 @cache
-def kinds_of(name: str = "") -> frozenset[str]:
+def parts_of_family(name: str = "") -> frozenset[str]:
     """Find the kinds of a family, or the one kind of this name; all kinds, if none is given.
 
     Returns an empty set if nothing is called so.
     """
     rules = (*RULES, STORED, SUSPICIOUS, UNKNOWN)
-    told = [rule for rule in rules if rule.mark != "harmless"]
+    notable = [rule for rule in rules if rule.mark != "harmless"]
     if name == "minima and maxima":
-        ends = [rule for rule in told if any(fits(rule.names, own) for own in _ENDS)]
+        ends = [rule for rule in notable if any(fits(rule.names, end) for end in _ENDS)]
         return frozenset(rule.what for rule in ends if rule.change == "values")
     if name == "unknown parts":
-        return frozenset(rule.what for rule in told if rule.unknown)
+        return frozenset(rule.what for rule in notable if rule.unknown)
     if (changes := _BY_CHANGE.get(name)) is not None:
-        return frozenset(rule.what for rule in told if rule.change in changes)
-    every = frozenset(rule.what for rule in told)
+        return frozenset(rule.what for rule in notable if rule.change in changes)
+    every = frozenset(rule.what for rule in notable)
     return every if not name else every & {name}

@@ -13,7 +13,7 @@ _NAMES = ("what", "name", "column", "group", "by")
 """What tells the items of a list in a document apart."""
 
 
-class Described:
+class Serialisable:
     """A dataclass that goes into a document as it is, but for fields that no representation has."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,15 +35,15 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def figures_of(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def figures_of(part: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Take the numbers and flags out of a part of a document."""
-    if isinstance(told, (bool, Real, np.bool_)):
-        yield name, told
+    if isinstance(part, (bool, Real, np.bool_)):
+        yield name, part
     items: Iterable[tuple[str, Any]] = ()
-    if isinstance(told, Mapping):
-        items = ((key, value) for key, value in told.items())
-    elif isinstance(told, list):
-        named = [item for item in told if isinstance(item, Mapping)]
+    if isinstance(part, Mapping):
+        items = ((key, value) for key, value in part.items())
+    elif isinstance(part, list):
+        named = [item for item in part if isinstance(item, Mapping)]
         items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
     for key, value in items:
         yield from figures_of(value, f"{name}: {key}" if name else key)

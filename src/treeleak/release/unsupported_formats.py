@@ -194,7 +194,7 @@ def kind_of_folder(folder: Path) -> str:
 def kind_of_json(data: Any) -> str | None:
     """Say what a JSON file is by its keys; None if that is unknown."""
     keys = set(data) if isinstance(data, Mapping) else set()
-    return next((kind for own, kind in _KEYS if own <= keys), None)
+    return next((kind for required, kind in _KEYS if required <= keys), None)
 
 
 def kind_of_value(value: Any, trees: AbstractSet[tuple[str, str]]) -> str | None:

@@ -74,23 +74,23 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    own = [n for n in _SIGNALS if signal.getsignal(n) == signal.SIG_DFL]
-    for n in own:
+    default_signals = [n for n in _SIGNALS if signal.getsignal(n) == signal.SIG_DFL]
+    for n in default_signals:
         signal.signal(n, _raise)
     _programs.append(None)
     try:
-        with _watched(own) if os.name == "posix" else nullcontext():
+        with _watched(default_signals) if os.name == "posix" else nullcontext():
             yield
     except Exception as error:
         # Libraries that are broken off while they are imported raise errors of their own.
-        if _asked:
-            raise Terminated(_asked[0]) from error
+        if _signals_received:
+            raise Terminated(_signals_received[0]) from error
         raise
     finally:
         _programs.pop()
         _tidy()
         if not _ended.is_set():
-            for n in own:
+            for n in default_signals:
                 signal.signal(n, signal.SIG_DFL)
 
 
@@ -151,14 +151,14 @@ def end_now(status: int) -> None:
 _programs: list[None] = []
 _SIGNALS = tuple(s for name in ("SIGTERM", "SIGHUP") if (s := getattr(signal, name, None)))
 _ended = threading.Event()
-_asked: list[int] = []
+_signals_received: list[int] = []
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     # A second one must not break into the tidying that the first began.
     if not _ended.is_set():
         _ended.set()
-        _asked.append(number)
+        _signals_received.append(number)
         if _no_place_to_raise(frame):
             _tidy()
             os.write(2, f"treeleak: ended by {Terminated(number)}\n".encode())
@@ -197,21 +197,21 @@ def _watched(numbers: Sequence[int]) -> Iterator[None]:
 
 
 def _end_in_time(read: int, numbers: frozenset[int]) -> None:
-    while (told := os.read(read, 1)) and told[0] not in numbers:
+    while (received := os.read(read, 1)) and received[0] not in numbers:
         pass
-    if not told:
+    if not received:
         os.close(read)
         return
     time.sleep(GRACE)
     # The main thread may be where Python runs no handlers: workers end all the same, and what it
     # meets without them is no error of its own.
     if not _ended.is_set():
-        _asked.append(told[0])
+        _signals_received.append(received[0])
         _ended.set()
     _tidy()
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    os._exit(128 + told[0])
+    os._exit(128 + received[0])
 
 
 def _tidy() -> None:

@@ -23,15 +23,15 @@ def of_thresholds(context: Context) -> str:
         for c, name in enumerate(release.feature_names)
     }
     cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
-    return _told(cuts, stored, context, "thresholds")
+    return _summary(cuts, stored, context, "thresholds")
 
 
 def of_borders(context: Context) -> str:
     """Say the same of borders that are listed beside the trees."""
     if context.release is None:
         return ""
-    cuts = {name: np.array(own) for name, own in context.release.borders.items()}
-    return _told(cuts, cuts, context, "borders")
+    cuts = {name: np.array(points) for name, points in context.release.borders.items()}
+    return _summary(cuts, cuts, context, "borders")
 
 
 def of_ranges(context: Context) -> str:
@@ -39,25 +39,25 @@ def of_ranges(context: Context) -> str:
     return "" if context.rows is None else "Each of them is a value of a training row."
 
 
-def _told(
+def _summary(
     cuts: Mapping[str, FloatArray], stored: Mapping[str, FloatArray], context: Context, what: str
 ) -> str:
-    cuts = {name: own[np.isfinite(own)] for name, own in cuts.items()}
+    cuts = {name: points[np.isfinite(points)] for name, points in cuts.items()}
     total, used = sum(map(len, cuts.values())), [name for name in cuts if len(cuts[name])]
     if not total:
         return ""
-    told = f"{total:,} different {what} of {len(used):,} column{'s' * (len(used) > 1)}."
+    summary = f"{total:,} different {what} of {len(used):,} column{'s' * (len(used) > 1)}."
     most = max(used, key=lambda name: len(cuts[name]))
     found = {
         name: _found(values, cuts[name], stored[name]) for name, values in _columns(context, used)
     }
     if not found:
-        return f"{told} Most of {most}: {len(cuts[most]):,}."
+        return f"{summary} Most of {most}: {len(cuts[most]):,}."
     most = max(found, key=lambda name: found[name][1])
     n, stand, alone = found[most]
-    sums = [sum(own[k] for own in found.values()) for k in range(3)]
+    sums = [sum(points[k] for points in found.values()) for k in range(3)]
     return (
-        f"{told} Of {n:,} distinct values of {most}, the file holds {stand:,} as they are, "
+        f"{summary} Of {n:,} distinct values of {most}, the file holds {stand:,} as they are, "
         f"and {alone:,} lie alone between two of these numbers. For all {sums[0]:,} values "
         f"of these columns, these numbers are {sums[1]:,} and {sums[2]:,}."
     )

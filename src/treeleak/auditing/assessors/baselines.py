@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.described import Described
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.formats.said import Knows
+from treeleak.formats.literals import Knows
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.knn_baselines import LIKE, middle_of, mixed_from, nearest_others
@@ -46,7 +46,7 @@ _DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class BaselineRun:
     """A yardstick, held against the true rows."""
 
     name: str
@@ -56,7 +56,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Yardstick(Described):
+class BaselineComparison(Serialisable):
     """A reconstruction held against a yardstick."""
 
     name: str
@@ -74,29 +74,34 @@ class Yardstick(Described):
     """The same for the share of rows in which every value is right."""
 
 
-def try_all(
+def run_baselines(
     true: pd.DataFrame,
     schema: Schema,
     release: Release,
     control: pd.DataFrame | None,
     seed: int,
-    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+    partly_known: tuple[pd.DataFrame, pd.DataFrame] | None = None,
     domains: Domains | None = None,
-) -> tuple[Tried, ...]:
+) -> tuple[BaselineRun, ...]:
     """Hold every yardstick against the true rows that needs no attack.
 
     ``release``: taken for its thresholds. ``control``: rows of the same population. Where there are
     enough, they take the place of tables made from the true rows, which know these better than
-    anybody could. ``given`` ((DataFrame, DataFrame of bool)): rows, in the order of the true ones,
-    of which some values are given, and which. ``domains``: what guesses are written in.
+    anybody could. ``partly_known`` ((DataFrame, DataFrame of bool)): rows, in the order of the
+    true ones, of which some values are given, and which. ``domains``: what guesses are written
+    in.
     """
     bounded, write = bounded_schema(schema, true), None if domains is None else domains.nearest
-    draws = _MANY if given is None else _FEW
-    found = [Tried("random", "schema", random_guesses(true, schema, draws, seed, given, write))]
+    draws = _MANY if partly_known is None else _FEW
+    found = [
+        BaselineRun(
+            "random", "schema", random_guesses(true, schema, draws, seed, partly_known, write)
+        )
+    ]
 
     def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
-        guesses = measured_guesses(make, true, schema, draws, seed, given)
-        found.append(Tried(name, knows, guesses))
+        guesses = measured_guesses(make, true, schema, draws, seed, partly_known)
+        found.append(BaselineRun(name, knows, guesses))
 
     def at_cuts(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         rows = guessed_rows(bounded, len(sample), rng, cuts)
@@ -104,11 +109,11 @@ def try_all(
 
     if cuts := _cuts(bounded, release):
         tried("thresholds", "model", at_cuts)
-    if control is not None and given is None and len(control) >= ENOUGH * len(true):
-        own = control[list(true.columns)]
+    if control is not None and partly_known is None and len(control) >= ENOUGH * len(true):
+        people = control[list(true.columns)]
 
         def drawn(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-            return own.iloc[rng.permutation(len(own))[: len(sample)]].reset_index(drop=True)
+            return people.iloc[rng.permutation(len(people))[: len(sample)]].reset_index(drop=True)
 
         tried("population", "people", drawn)
     elif len(true) > 1:
@@ -122,9 +127,9 @@ def try_all(
     return tuple(found)
 
 
-def held_against(
-    tried: Sequence[Tried], errors: FloatArray, misses: FloatArray
-) -> tuple[Yardstick, ...]:
+def compare(
+    tried: Sequence[BaselineRun], errors: FloatArray, misses: FloatArray
+) -> tuple[BaselineComparison, ...]:
     """Hold rebuilt rows against yardsticks, person by person.
 
     ``errors``, shape (n_rows,): error of each true row's values in the rebuilt rows; NaN for people
@@ -135,12 +140,12 @@ def held_against(
     return tuple(_held(t, errors, misses) for t in tried)
 
 
-def _held(tried: Tried, errors: FloatArray, misses: FloatArray) -> Yardstick:
+def _held(tried: BaselineRun, errors: FloatArray, misses: FloatArray) -> BaselineComparison:
     g, n = tried.guesses, len(tried.guesses.errors)
     # The rows that are tested are one draw; the yardstick's mean is that of several.
     sd, sd_of_misses = (float(x.std(ddof=1)) if n > 1 else 0.0 for x in (g.errors, g.misses))
     more = np.sqrt(1 + 1 / n)
-    return Yardstick(
+    return BaselineComparison(
         tried.name,
         tried.knows,
         g.scores,
@@ -158,7 +163,7 @@ def _cuts(schema: Schema, release: Release) -> dict[str, FloatArray]:
         if isinstance(attribute, (Numeric, Ordinal)) and attribute.name in at:
             k = at[attribute.name]
             cuts = [t.threshold[(t.feature == k) & ~t.is_leaf] for t in release.trees]
-            cuts = [own[~np.isnan(own)] for own in cuts]
-            if len(own := np.sort(np.concatenate(cuts))):
-                found[attribute.name] = own
+            cuts = [points[~np.isnan(points)] for points in cuts]
+            if len(points := np.sort(np.concatenate(cuts))):
+                found[attribute.name] = points
     return found
