@@ -124,7 +124,7 @@ def test_what_is_heeded_is_a_share_of_what_is_said(forest):
         own = forest.beliefs()
         own.believe()
         own.listen(1.0, heeded, Clock(60.0))
-        said.append(own.trees[0].said)
+        said.append(own.trees[0].messages)
     np.testing.assert_allclose(said[1].pieces, 0.5 * said[0].pieces, rtol=1e-5)
     np.testing.assert_allclose(said[1].parts, 0.5 * said[0].parts)
     assert np.abs(said[0].pieces).max() > 0.1

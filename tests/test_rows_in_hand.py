@@ -74,7 +74,7 @@ def test_rows_that_meet_the_counts_are_not_lost_while_they_are_weighed(monkeypat
 
 @pytest.mark.slow
 def test_rows_are_written_after_the_time_is_up(monkeypatch):
-    written = run.placed_rows
+    written = run.rows_from_marginals
 
     def slow(*given):
         work(2.5)

@@ -136,7 +136,7 @@ def test_the_answer_says_how_far_it_errs(shallow) -> None:
 @few_are_enough
 def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:
     forest, X, schema = shallow
-    search, before, begun = run.search, run.several_datasets, list[np.ndarray]()
+    search, before, begun = run.search, run.posterior_of_assignments, list[np.ndarray]()
 
     def some_proved(problem, *told):
         found = search(problem, *told)
@@ -186,7 +186,7 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
     X, y, compas = compas_sample(20)
     forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
     assert treeleak.reconstruct(forest, compas.schema, time_limit=10).posterior is not None
-    before = run.several_datasets
+    before = run.posterior_of_assignments
     stopped = []
 
     def interrupted(*given):
