@@ -199,7 +199,7 @@ def learned_worlds(
         return None
     told_apart = [(s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)]
     plan = plan.for_equations(float(max(told_apart)))
-    clock.tell(LEARNING, 0.0)
+    clock.report_progress(LEARNING, 0.0)
     land = Land.of(searches, geometry, values)
     if land.n_rows > MAX_ALIGNED:
         return None

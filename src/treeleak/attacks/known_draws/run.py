@@ -110,7 +110,7 @@ def _listed(
     partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
     pairs = Pairs.of(partition)
     numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
-    clock.tell("narrowing the candidates of each row", 0.0)
+    clock.report_progress("narrowing the candidates of each row", 0.0)
     problem = RowProblem.of(evidence, partition, pairs, group).narrowed(clock)
     numbers |= {
         "equations": int((evidence.n > 0).sum()),
@@ -154,7 +154,7 @@ def _answer(
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:
             found = settled_by(problem, found, expected)
-    clock.spare(_TO_WRITE)
+    clock.extend_grace(_TO_WRITE)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
         proved = places.proved(found.pair, found.proved)
@@ -180,7 +180,7 @@ def _unlisted(
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
     try:
-        clock.once(compile_loops)
+        clock.untimed(compile_loops)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, given)
@@ -188,7 +188,7 @@ def _unlisted(
         walked = rows_walked(evidence, values, given, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far, missed = f"generated: {why}", None, None, np.inf
-    clock.tell(domains.look, 0.0)
+    clock.report_progress(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         first = None
         if not (domains.promising or domains.rules):
@@ -213,7 +213,7 @@ def _unlisted(
     if domains.rules:
         # Rows at hand need not meet them.
         raise OutOfTime
-    clock.spare(_TO_WRITE)
+    clock.extend_grace(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = rows_at_hand(domains, values)
         if best is None or at_hand.misfit < missed:

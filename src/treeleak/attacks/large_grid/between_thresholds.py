@@ -82,7 +82,7 @@ def drawn_between(
             due += (1 - _COLD) / _NOTED
             near = [s for s in states if constraints.exchangeable or not s.total[0]]
             drawn += [(_energy(s), middles.places(s)) for s in near]
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
+        clock.report_progress(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
     drawn.sort(key=lambda own: own[0])
     places = [own for _, own in drawn]
     there = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
@@ -102,7 +102,9 @@ def nearer(
     before = [int(s.total[1]) for s in states]
     for done in _walked(middles, states, constraints, _MISSING, clock):
         least = min(int(s.total[0]) for s in states)
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
+        clock.report_progress(
+            f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least
+        )
     if any(s.total[1] > own for s, own in zip(states, before, strict=True)):
         return []
     return [middles.places(s) for s in sorted(states, key=_energy)]
@@ -127,10 +129,10 @@ def _walked(
     """Let datasets walk while they cool down; say after each step how much is done."""
     known, rows = middles.likes(constraints), np.arange(constraints.n_rows)
     flat = middles.log_share(states[0], constraints.n_classes)
-    clock.once(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
+    clock.untimed(partial(walk_between, middles.splits, states[0], flat, rows, 0, 1.0, 1.0))
     named = middles.listed if constraints.exchangeable else middles.listed[:0]
     if len(named):
-        clock.once(partial(rename, middles.splits, states[0], named[:0], 1.0, 1.0))
+        clock.untimed(partial(rename, middles.splits, states[0], named[:0], 1.0, 1.0))
     wanted, step = cooling.moves * len(states[0].open), 0
     moves = min(wanted, _AT_ONCE)
     begin, limit, done = clock.seconds, clock.left, 0.0 if moves else 1.0

@@ -72,7 +72,7 @@ def hidden_draws(
         "equations": int((likelihood.draws > 0).sum()),
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
-    clock.tell("fitting the counts", 0.0)
+    clock.report_progress("fitting the counts", 0.0)
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     if (clash := _out_of_reach(target, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)

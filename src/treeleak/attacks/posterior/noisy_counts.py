@@ -84,7 +84,7 @@ def behind_noise(
     (said,) = evidence.statements()
     equations = len(said.right) if isinstance(evidence, LeafLabels) else said.right.size
     numbers = {"grid_points": bounded(asked.n_points), "equations": equations}
-    clock.tell("laying out the grid", 0.0)
+    clock.report_progress("laying out the grid", 0.0)
     parts = given.parts
     if parts is not None and apart:
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)

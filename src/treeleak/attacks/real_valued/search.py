@@ -142,7 +142,7 @@ class Search:
         best = best if other is None or best.off() < other.off() else other
         if not best.missed or self.clock.stopped:
             return best
-        self.clock.tell("looking for likely rows", 0.7)
+        self.clock.report_progress("looking for likely rows", 0.7)
         guess = _in_time(self.clock, lambda: self._likely(told, best.whole))
         return guess or best
 
@@ -262,7 +262,7 @@ class Search:
 
         def tell(residual: FloatArray) -> None:
             off = float(np.abs(residual).sum())
-            clock.tell("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
+            clock.report_progress("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
 
         def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
             m = np.rint(x).astype(np.int64)
@@ -276,7 +276,7 @@ class Search:
 
         ended = fit(columns, clock, accept, tell, start=start)
         if not got and last:
-            clock.tell("looking for whole numbers of rows", 0.7)
+            clock.report_progress("looking for whole numbers of rows", 0.7)
             own, n = (clock, self.seed), self.evidence.n_rows
             whole = whole_rows(columns, n, *own)
             whole = whole or whole_near(columns, ended.chosen, ended.x, n, *own)
