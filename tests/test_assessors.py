@@ -79,7 +79,7 @@ def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
         assess=lambda _: pytest.fail("it lacks what it needs"),
         needs=("measurement",),
         lacking={"measurement": lacking},
-        asked="sensitive",
+        wish="sensitive",
     )
     monkeypatch.setattr(run, "ASSESSORS", (part,))
     assert treeleak.audit(model).not_assessed == ()
@@ -130,7 +130,7 @@ def test_what_an_attack_compiles_is_not_held_against_what_is_assessed_after_it(m
     attack, left = run.reconstruct, []
 
     def slow(*arguments, **options):
-        arguments[3].once(lambda: time.sleep(2.0))
+        arguments[3].untimed(lambda: time.sleep(2.0))
         return attack(*arguments, **options)
 
     def noted(case):
@@ -151,7 +151,7 @@ def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
     found = replace(treeleak.reconstruct(model), status="feasible", cells=cells)
     assert found.meaning == "meets every count exactly; other datasets may, too"
     (said,) = of_rows(found, None, 0, True)
-    assert "others may fit" in str(said.said[0]) or "no others fit" in str(said.said[0])
+    assert "others may fit" in str(said.messages[0]) or "no others fit" in str(said.messages[0])
 
 
 def test_a_part_cannot_use_what_it_does_not_need(monkeypatch):

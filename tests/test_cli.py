@@ -739,7 +739,7 @@ import os, signal, threading
 from treeleak import cli
 from treeleak.core.clock import Clock
 
-tell = Clock.tell
+tell = Clock.report_progress
 timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
 
 def told(clock, stage, *more):
@@ -747,7 +747,7 @@ def told(clock, stage, *more):
         timer.start()
     tell(clock, stage, *more)
 
-Clock.tell = told
+Clock.report_progress = told
 cli.main()
 """
 

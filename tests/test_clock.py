@@ -59,7 +59,7 @@ def test_what_holds_an_answer_is_spared():
     clock, ended = Clock(0.05), []
 
     def work() -> None:
-        clock.part(0.01).spare(0.5)
+        clock.part(0.01).extend_grace(0.5)
         with contextlib.suppress(AssertionError):
             busy(0.2)
         ended.append(True)
@@ -185,15 +185,15 @@ def test_jobs_come_back_in_their_order():
 
 STUCK = """
 import threading
-from treeleak.core import ending
+from treeleak.core import signals
 from treeleak.core.clock import Clock
-ending.LAST = 0.05
+signals.LAST = 0.05
 
 def finish():
     print("what there is", flush=True)
     return 3
 
-with ending.terminable(), ending.ended_in_time(Clock(0.05), finish):
+with signals.terminable(), signals.ended_in_time(Clock(0.05), finish):
     threading.Event().wait(60)
 """
 
@@ -205,9 +205,9 @@ def test_a_program_that_hears_no_alarm_ends_with_what_it_has():
 
 LATE = """
 import time
-from treeleak.core import ending
+from treeleak.core import signals
 from treeleak.core.clock import Clock
-ending.LAST = 0.05
+signals.LAST = 0.05
 steps = 0
 
 def finish():
@@ -217,7 +217,7 @@ def finish():
     print(before > 0, steps - before, flush=True)
     return 3
 
-with ending.terminable(), ending.ended_in_time(Clock(0.05), finish):
+with signals.terminable(), signals.ended_in_time(Clock(0.05), finish):
     while True:
         try:
             steps += 1
@@ -255,7 +255,7 @@ def test_what_was_found_until_an_audit_is_cut_off_is_reported(
 @pytest.mark.slow
 def test_no_break_is_put_off_past_the_limit_of_the_whole():
     clock = Clock(0.05)
-    clock.part(0.01).spare(60)
+    clock.part(0.01).extend_grace(60)
     with pytest.raises(TimeUp), clock.enforced(0):
         busy()
 
@@ -271,7 +271,7 @@ def test_compiling_in_another_thread_is_waited_for():
         ended.append(clock.seconds - before)
 
     def both() -> None:
-        clock.part(5).once(compiling)
+        clock.part(5).untimed(compiling)
         busy()
 
     with pytest.raises(TimeUp), clock.enforced(0):
@@ -320,7 +320,7 @@ def test_a_clock_that_runs_goes_on():
     told = Clock.of(clock, lambda _: None)
     clock.stop()
     assert told.stopped
-    assert told.part(1).said == "the time limit of 5 s was reached"
+    assert told.part(1).timeout_message == "the time limit of 5 s was reached"
     for wrong in (0, -1, float("nan")):
         with pytest.raises(BadInput, match="time_limit must be positive"):
             Clock.of(wrong)

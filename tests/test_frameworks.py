@@ -34,7 +34,9 @@ def test_figures_are_those_of_the_audit(audited):
     told = valid(json.loads(audited.to_json(edition="internal")))["frameworks"]
     assert len(told) == len(QUESTIONS)
     found = {f["key"]: f for q in told for f in q["figures"]}
-    assert found["exact_rows"]["found"] == LIMITS["exact_rows"].said(audited.measurement.exact_rows)
+    assert found["exact_rows"]["found"] == LIMITS["exact_rows"].display(
+        audited.measurement.exact_rows
+    )
     assert found["worst_person"]["found"] is not None
     # What was not given is said to be not assessed, never left out.
     for key, needs in (("inference", "--sensitive"), ("membership_auc", "--control")):

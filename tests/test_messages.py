@@ -38,14 +38,14 @@ READER = Audience(10, frozenset({"age"}))
 def test_figures_of_few_people_and_hidden_columns_are_left_out():
     said = SOME(rows=3, all=100, share=FigureWithSupport(0.5, 4), columns=["age", "sex"])
     assert said == "3 of 100 rows have 50% in age, sex."
-    told = said.told(READER)
+    told = said.render_for(READER)
     few = "a withheld figure (of fewer than 10 people)"
     assert told == f"Fewer than 10 of 100 rows have {few} in age, 1 more."
-    values = said.described(READER)["values"]
+    values = said.as_data(READER)["values"]
     assert {k: v["value"] for k, v in values.items()} == {
         "rows": None, "all": 100, "share": None, "columns": ["age"],
     }  # fmt: skip
-    assert said.described()["values"]["rows"]["value"] == 3
+    assert said.as_data()["values"]["rows"]["value"] == 3
 
 
 SCORES = MessageTemplate("scores", "{wrong:share1} wrong, off by {off:sd}")
@@ -54,10 +54,10 @@ SCORES = MessageTemplate("scores", "{wrong:share1} wrong, off by {off:sd}")
 def test_others_read_scores_in_hundredths():
     said = SCORES(wrong=FigureWithSupport(0.6064, 80), off=0.15678)
     assert said == "60.6% wrong, off by 0.16"
-    assert said.told(READER) == "61% wrong, off by 0.16"
-    values = said.described(READER)["values"]
+    assert said.render_for(READER) == "61% wrong, off by 0.16"
+    values = said.as_data(READER)["values"]
     assert {k: v["value"] for k, v in values.items()} == {"wrong": 0.61, "off": 0.16}
-    assert SCORES(wrong=0.004, off=0.004).told(READER) == "1% wrong, off by 0.01"
+    assert SCORES(wrong=0.004, off=0.004).render_for(READER) == "1% wrong, off by 0.01"
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -72,12 +72,12 @@ def test_hundredths_keep_order_and_never_claim_all_or_nothing(a, b):
 @pytest.mark.parametrize("rows", [0, 10, 11])
 def test_nobody_and_enough_people_are_told(rows):
     said = SOME(rows=rows, all=100, share=FigureWithSupport(0.5, 10), columns=["age"])
-    assert said.told(READER) == said
+    assert said.render_for(READER) == said
 
 
 @pytest.mark.parametrize("text", ["only Smith earns that much", "lost: age", "of them, 81% do"])
 def test_text_from_outside_never_leaves(text):
-    told = message_of(ValueError(text)).told(READER)
+    told = message_of(ValueError(text)).render_for(READER)
     assert told == ELSEWHERE
 
 
@@ -89,7 +89,7 @@ def test_a_message_stays_one_in_an_error_a_copy_and_a_file():
     assert isinstance(message_of(error), Message)
     for other in (str(error), copy.deepcopy(said), pickle.loads(pickle.dumps(said))):
         assert other == "No rows fit the counts and the schema: leaf 7."
-        assert other.told(READER) == "No rows fit the counts and the schema."
+        assert other.render_for(READER) == "No rows fit the counts and the schema."
         assert other.code == "no_rows_fit"
 
 
@@ -101,7 +101,7 @@ def test_the_document_names_every_kind_of_value():
 
 def test_a_sentence_begins_with_a_capital_where_a_number_became_a_word():
     kind = MessageTemplate("two", "{rows:people} rows. {alone:people} of {all:people}.")
-    assert kind(rows=3, alone=2, all=4).told(READER) == (
+    assert kind(rows=3, alone=2, all=4).render_for(READER) == (
         "Fewer than 10 rows. Fewer than 10 of fewer than 10."
     )
 
@@ -160,5 +160,5 @@ def test_reasons_leave_as_codes_and_free_text_does_not(found):
 
 def test_few_proved_rows_are_not_counted_in_the_open(found):
     few = wording.ALONE(alone=3, rows=40, in_class="", untested="")
-    told = few.told(Audience(10))
+    told = few.render_for(Audience(10))
     assert told.startswith("Fewer than 10 of 40 rows are proved")

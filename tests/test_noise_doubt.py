@@ -280,7 +280,7 @@ def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
     bare = replace(whole, trees=tuple(trees), noise=LabelNoise("present", 1.0))
     left = noise_left(bare, X.to_numpy(), y.to_numpy())
     assert left.compared
-    assert left.doubt is None
+    assert left.misfit is None
 
 
 @pytest.fixture(scope="module")
@@ -354,7 +354,7 @@ def test_a_private_forest_is_not_doubted_and_its_noise_is_found(data):
         assert stated_noise_misfit(release) is None
         left = noise_left(release, X.to_numpy(dtype=float), y.to_numpy())
         assert left.compared
-        assert left.doubt is None
+        assert left.misfit is None
         assert left.scale.low < epsilon / 10 < left.scale.high
         check_row_count(release, 60)
 

@@ -83,4 +83,4 @@ def test_of_fewer_rows_than_the_threshold_no_part_has_a_figure():
 
 def test_reasons_without_a_value_are_the_same_in_both_editions():
     why = NO_EVIDENCE(counts="none", sampling="bootstrap")
-    assert why.told(Audience(10)) == why
+    assert why.render_for(Audience(10)) == why

@@ -253,7 +253,7 @@ from pathlib import Path
 import treeleak
 from treeleak import cli
 from treeleak.attacks import exact, known_draws
-from treeleak.core import ending
+from treeleak.core import signals
 from treeleak.hardening import run as harden
 from treeleak.release.readers import pickled
 from treeleak.report import terminal
@@ -354,7 +354,7 @@ def test_a_signal_that_meets_a_finalizer_ends_it_as_tidily(folder, ended, tmp_pa
 # Python cannot raise in the main thread while that waits for threads.
 BUSY = """
 from concurrent.futures import ThreadPoolExecutor
-ending.GRACE = 0.1
+signals.GRACE = 0.1
 
 def audit(*_, **__):
     with ThreadPoolExecutor(1) as pool:
@@ -398,7 +398,7 @@ def test_the_process_that_reads_a_pickle_ends_with_it(folder, ended, tmp_path):
 
 WORKERS = """
 import multiprocessing
-ending.GRACE = 0.1
+signals.GRACE = 0.1
 BLOCKED = False
 
 def audit(*_, **__):

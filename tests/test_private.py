@@ -81,7 +81,7 @@ def test_a_line_has_sizes_and_chosen_words():
 
     @dataclass(frozen=True)
     class Chosen(Plain):
-        _said = ("X", "number", "name", "absent")
+        _shown_fields = ("X", "number", "name", "absent")
 
         @property
         def absent(self):

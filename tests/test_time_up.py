@@ -23,7 +23,7 @@ def data():
     return X, found.y[X.index]
 
 
-@pytest.mark.parametrize("at", ["opened", "begun"])
+@pytest.mark.parametrize("at", ["open_model", "prepare_case"])
 def test_reading_that_takes_too_long_is_not_assessed(data, monkeypatch, at):
     X, y = data
     forest = RandomForestClassifier(3, random_state=0)
@@ -50,7 +50,7 @@ def test_no_part_ends_the_audit_because_its_time_is_up(part):
     clock = Clock.of(5)
     own = replace(run.ASSESSORS[part], assess=late, needs=(), of="leaves")
     after = own(Case(None, clock, None, AuditResults()))
-    assert after.found.not_assessed == ((own.part, clock.said),)
+    assert after.found.not_assessed == ((own.part, clock.timeout_message),)
 
 
 def test_a_measured_error_outlives_the_baselines(data, monkeypatch):
@@ -65,7 +65,7 @@ def test_a_measured_error_outlives_the_baselines(data, monkeypatch):
     m = found.measurement
     assert m.error < 0.3
     assert m.yardsticks == ()
-    assert "baselines_not_tried" in {w.code for f in found.findings for w in f.said}
+    assert "baselines_not_tried" in {w.code for f in found.findings for w in f.messages}
     assert not found.verdict.startswith("no leak")
     policy = treeleak.Policy("p", {"exact_rows": 0.0, "advantage_over_guess": 1.0})
     states = {c.key: c.state for c in treeleak.judge(found, policy).checks}

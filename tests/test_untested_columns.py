@@ -43,13 +43,13 @@ def leaking() -> treeleak.Audit:
 
 def test_columns_that_no_tree_tests_hide_no_leak(leaking):
     m = leaking.measurement
-    assert decide(m).tells == "people"
-    assert decide(replace(m, on_tested=None)).tells != "people"
+    assert decide(m).outcome == "people"
+    assert decide(replace(m, on_tested=None)).outcome != "people"
     assert m.on_tested.left_out == 12
     assert m.on_tested.pairs.columns == ("x0", "x1")
     # Over all columns, half of the flags are wrong, and the usual values of like people are nearer.
     assert m.error > min(y.scores.error for y in m.yardsticks) > 0.05 > m.on_tested.error
-    said = [str(text) for f in leaking.findings if f.verdict == LEAK for text in f.said]
+    said = [str(text) for f in leaking.findings if f.verdict == LEAK for text in f.messages]
     assert sum("holds nothing of 12 of the 14 columns" in text for text in said) == 1
 
 

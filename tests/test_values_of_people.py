@@ -155,7 +155,7 @@ def test_a_column_that_is_unique_per_person_is_named_as_an_identifier():
         "'code' holds a different value for each of the 100 rows: it is an identifier" in own.text
     )
     assert "'sex'" not in own.text
-    assert "'code'" not in own.told(Audience(10))
+    assert "'code'" not in own.render_for(Audience(10))
     # Categories that were stated beforehand are not those of rows.
     stated = OrdinalEncoder(categories=[[f"p{k:04d}" for k in range(N)]])
     assert all(e.held is None or e.held.column is None for e in entries(after(stated, ["code"])))

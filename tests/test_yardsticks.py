@@ -286,21 +286,21 @@ RANDOM, MIDDLE = ("random", "schema", 0.2, 0.0, 1.0), ("middle", "people", 0.1, 
 
 
 def test_the_strongest_yardstick_decides():
-    assert decide(measured(0.05, RANDOM, MIDDLE)).tells == "people"
-    assert decide(measured(0.09, RANDOM, MIDDLE)).tells == "perhaps"
+    assert decide(measured(0.05, RANDOM, MIDDLE)).outcome == "people"
+    assert decide(measured(0.09, RANDOM, MIDDLE)).outcome == "perhaps"
     by_chance = (*MIDDLE[:3], 2 * LEVEL, 1.0)
-    assert decide(measured(0.05, RANDOM, by_chance)).tells == "perhaps"
+    assert decide(measured(0.05, RANDOM, by_chance)).outcome == "perhaps"
     weak = (*RANDOM[:3], 2 * LEVEL, 1.0)
-    assert decide(measured(0.05, weak, MIDDLE)).tells == "nothing"
+    assert decide(measured(0.05, weak, MIDDLE)).outcome == "nothing"
     # Without anybody who knows the population nothing is sure.
-    assert decide(measured(0.05, RANDOM)).tells == "perhaps"
-    assert decide(measured(0.05)).tells == "nothing"
+    assert decide(measured(0.05, RANDOM)).outcome == "perhaps"
+    assert decide(measured(0.05)).outcome == "nothing"
 
 
 def test_rows_that_are_right_throughout_count_by_themselves():
     rows = [(*y[:3], 1.0, 0.0) for y in (RANDOM, MIDDLE)]
     found = decide(measured(0.3, *rows))
-    assert found.tells == "people"
+    assert found.outcome == "people"
     assert found.ways == ("rows",)
 
 

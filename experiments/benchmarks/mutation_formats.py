@@ -159,7 +159,7 @@ def _pickle(path: Path, rng: random.Random) -> Callable[[], None]:
     """Unpickle in this process, by the functions of the one that is apart."""
     out = path.with_suffix(".zip")
     try:
-        with worker.opened(str(path)) as file:
+        with worker.open_compressed(str(path)) as file:
             model = worker.Unpickler(file).load()
         with zipfile.ZipFile(out, "w") as archive:
             archive.writestr("schema.json", json.dumps(worker.Writer(archive).node(model)))

@@ -79,7 +79,7 @@ def reference_cp(
     found = program.solution(ended.solver, values)
     misfit = _missed_distinct(evidence, values, found) if isinstance(evidence, KnownDraws) else 0
     clock.record(misfit)
-    clock.tell(STAGE, 1.0, misfit)
+    clock.report_progress(STAGE, 1.0, misfit)
     status: Status = "unknown" if misfit else "feasible"
     if isinstance(evidence, HiddenDraws):
         status = "likely"

@@ -74,7 +74,7 @@ def reference_milp(
     n_terms = len(label) * block.n_terms
     check_size("integer program", n_terms, len(label), len(geometry.release.trees))
     numbers = {"variables": len(label) * block.width, "terms": n_terms}
-    clock.tell(_STAGE, 0.0)
+    clock.report_progress(_STAGE, 0.0)
     result = _solved(_problem(block, label), clock)
     if result is not None and result.status == _INFEASIBLE:
         return contradicted(values, numbers)
@@ -83,7 +83,7 @@ def reference_milp(
     x = np.asarray(result.x)[: len(label) * block.width].reshape(len(label), block.width)
     atoms = np.column_stack([*(block.chosen(x, a) for a in range(len(geometry.parts))), label])
     clock.record(0)
-    clock.tell(_STAGE, 1.0, 0)
+    clock.report_progress(_STAGE, 1.0, 0)
     return unproved("feasible", values, values_at(atoms, values), 0, numbers)
 
 

@@ -97,7 +97,7 @@ def reference_noisy(
         return Answer("unknown", values, numbers=numbers)
     numbers["optimal"] = int(ended.optimal)
     misfit = program.misfit(ended.solver)
-    clock.tell(STAGE, 1.0, misfit)
+    clock.report_progress(STAGE, 1.0, misfit)
     found = program.solution(ended.solver, values)
     return unproved("likely", values, found, misfit, numbers, given.parts)
 

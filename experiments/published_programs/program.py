@@ -80,7 +80,7 @@ def built_rows(
     """
     for k, fixed in enumerate(label):
         clock.check()
-        clock.tell("building the published constraint program", k / len(label))
+        clock.report_progress("building the published constraint program", k / len(label))
         allowed = None if parts is None else parts.allowed[parts.group[k]]
         yield RowVariables.of(model, values, encodings, fixed, allowed)
 
@@ -117,7 +117,7 @@ class Program:
 
 def solve(program: Program, clock: Clock, seed: int) -> Run:
     """Run the solver until it is done or the clock stops."""
-    clock.tell(STAGE, 0.0)
+    clock.report_progress(STAGE, 0.0)
     # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
     # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
     # Where there is something to maximise, two strategies at a time often find no rows at all; four
@@ -154,7 +154,7 @@ class _Noted(SolutionCallback):  # type: ignore[misc]
     def on_solution_callback(self) -> None:
         misfit = self._program.misfit(self)
         self._clock.record(misfit)
-        self._clock.tell(STAGE, 0.0, misfit)
+        self._clock.report_progress(STAGE, 0.0, misfit)
 
 
 def whole_logs(log_p: FloatArray) -> list[int]:

@@ -49,7 +49,7 @@ class AuditRequest:
     on_mismatch: Literal["raise", "report"] = "raise"
 
     @property
-    def told_rows(self) -> int | None:
+    def stated_rows(self) -> int | None:
         """How many training rows there were, as far as that was given."""
         return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
 
@@ -71,7 +71,7 @@ class AuditRequest:
 class Case:
     """An audit on its way."""
 
-    given: AuditRequest
+    request: AuditRequest
     clock: Clock
     content: StoredObject | Release | RuleList
     """The model as it was read."""
@@ -81,7 +81,7 @@ class Case:
     """The model itself, where it was no file."""
     others: pd.DataFrame | None = None
     """Rows of the population, in the model's columns, that may be compared."""
-    alike: bool = False
+    control_is_training: bool = False
     """Whether such rows were given, and are the training rows over again."""
     alone: int = 0
     """Rows that are proved, and proved to share their place with no other."""
@@ -91,7 +91,7 @@ class Case:
     """Whether proofs or the comparison were broken off."""
     not_covered: str = ""
     """Why there are no trees."""
-    kept: float = 0.0
+    reserved_seconds: float = 0.0
     """Seconds that slow parts leave to the quick ones after them."""
 
     @property
@@ -137,7 +137,7 @@ class Case:
 
     def has(self, name: str) -> bool:
         """Whether something was found, or given, that has this name."""
-        whence = self.found if hasattr(self.found, name) else self.given
+        whence = self.found if hasattr(self.found, name) else self.request
         return getattr(whence, name) is not None
 
     def seconds(self, share: float) -> float:
@@ -177,7 +177,7 @@ class Assessor:
     """What must have been found or given; else it has nothing to say, but what is ``lacking``."""
     lacking: Mapping[str, Message] = field(default_factory=dict)
     """Why the part cannot be assessed without what it needs; nothing, where that was said."""
-    asked: str = ""
+    wish: str = ""
     """Wish without which nothing is said to be lacking."""
     reasons: tuple[MessageTemplate | Message, ...] = ()
     """Why it may leave a part open itself; any other reason is an error of this package."""
@@ -201,7 +201,7 @@ class Assessor:
             return case
         if (lacks := self._lacks(case)) is not None:
             return self._without(case, lacks)
-        return case.without(self.part, case.clock.said)
+        return case.without(self.part, case.clock.timeout_message)
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""
@@ -209,7 +209,9 @@ class Assessor:
             return case
         if (lacks := self._lacks(case)) is not None:
             return self._without(case, lacks)
-        clock = case.clock.part(case.clock.left - case.kept) if self.slow else case.clock
+        clock = (
+            case.clock.part(case.clock.left - case.reserved_seconds) if self.slow else case.clock
+        )
         stopping: tuple[type[Exception], ...] = (TimeUp, *self.listed)
         try:
             with clock.enforced() if self.timed else nullcontext():
@@ -217,9 +219,9 @@ class Assessor:
         except MemoryError:
             return case.without(self.part, message_of(TooLarge()))
         except stopping as error:
-            why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
+            why = case.clock.timeout_message if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):
-                case = case.plus(mismatch=case.given.mismatched(error))
+                case = case.plus(mismatch=case.request.mismatched(error))
             return case.without(self.part, why)
         self._check(after.found.not_assessed[len(case.found.not_assessed) :])
         return after
@@ -229,7 +231,7 @@ class Assessor:
 
     def _without(self, case: Case, lacks: str) -> Case:
         why = self.lacking.get(lacks)
-        wanted = not self.asked or bool(getattr(case.given, self.asked))
+        wanted = not self.wish or bool(getattr(case.request, self.wish))
         return case if why is None or not wanted else case.without(self.part, why)
 
     def _check(self, left_open: Sequence[tuple[str, str]]) -> None:

@@ -62,12 +62,12 @@ def _figure(key: str, audit: Audit, reader: Audience | None) -> dict[str, Any]:
     try:
         figure = limit.figure(audit)
     except NotCovered as why:
-        return entry | {"reason": message_of(why).told(reader)}
+        return entry | {"reason": message_of(why).render_for(reader)}
     if math.isnan(figure):
         return entry | {"reason": "there is no such figure"}
     if reader is not None and key in OF_FEW:
         return entry | {"reason": ELSEWHERE}
-    return entry | {"found": limit.said(figure)}
+    return entry | {"found": limit.display(figure)}
 
 
 QUESTIONS: tuple[Question, ...] = (

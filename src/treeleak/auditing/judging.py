@@ -65,7 +65,7 @@ class Check:
     state : {"met", "violated", "not assessed"}
     """
 
-    _said: ClassVar = ("key", "state")
+    _shown_fields: ClassVar = ("key", "state")
 
     key: str
     what: str
@@ -84,7 +84,7 @@ class Ruling:
     checks : tuple of Check
     """
 
-    _said: ClassVar = ("passed", "checks")
+    _shown_fields: ClassVar = ("passed", "checks")
 
     policy: Policy
     checks: tuple[Check, ...] = field(default=())
@@ -207,7 +207,7 @@ def _ended(audit: Audit) -> Check:
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
     elif audit.verdict == OPEN:
-        likely = rebuilt.status == "likely" and not audit.rows_given
+        likely = rebuilt.status == "likely" and not audit.rows_provided
         found = ONLY_LIKELY if likely else UNDECIDED
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
@@ -235,7 +235,7 @@ def _reviewed(review: datetime.date, audit: Audit) -> Check:
 
 
 def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
-    demand = limit.said(bound)
+    demand = limit.display(bound)
     if limit.kind != "flag":
         demand = f"at {'least' if limit.least else 'most'} {demand}"
     try:
@@ -247,4 +247,4 @@ def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
     met = figure >= bound if limit.least else figure <= bound
     if met and isinstance(figure, Provisional):
         return Check(key, limit.what, demand, figure.why, "not assessed")
-    return Check(key, limit.what, demand, limit.said(figure), "met" if met else "violated")
+    return Check(key, limit.what, demand, limit.display(figure), "met" if met else "violated")

@@ -103,7 +103,7 @@ class Limit:
     least: bool = False
     """Whether the bound is the least that is allowed; else it is the most."""
 
-    def said(self, figure: float) -> str:
+    def display(self, figure: float) -> str:
         """Write a figure of this kind."""
         if self.kind == "flag":
             return "yes" if figure else "no"

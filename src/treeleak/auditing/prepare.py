@@ -67,7 +67,7 @@ def errors_name_file(file: str | None) -> Iterator[None]:
 
 def prepare_case(case: Case) -> Case:
     """Take the inventory, and make ready what the assessors need."""
-    content, request = case.content, case.given
+    content, request = case.content, case.request
     if isinstance(content, RuleList):
         unused = {**request.beside, "earlier": request.earlier, "control": request.control,
                   "n_rows": request.n_rows}  # fmt: skip
@@ -79,17 +79,17 @@ def prepare_case(case: Case) -> Case:
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
         with refused():
-            release = of_rows(with_steps(to_release(content), case.live), request.told_rows)
+            release = of_rows(with_steps(to_release(content), case.live), request.stated_rows)
     except NotCovered as error:
         others = _others(content, None)
         context = _counted(context_of(content, None), request, others)
         inventory = take_inventory(content, context, request.X)
         case = case.plus(inventory=inventory, others=others, people=context.n_rows)
-        why = case.clock.said if isinstance(error, TimeUp) else error
+        why = case.clock.timeout_message if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
     case = _fitted_part(_put_through(case, release), release)
-    request = case.given
+    request = case.request
     noise = find_noise(release, request.X, request.y)
     budget = budget_of(release, noise.refuted, noise.scale)
     release = noise.release
@@ -116,14 +116,14 @@ def _others(content: StoredObject | Release, release: Release | None) -> tuple[O
 
 def _counted(context: Context, request: AuditRequest, others: tuple[OtherModel, ...]) -> Context:
     """Add the number of training rows, as far as anything says it."""
-    stated = (request.told_rows, *(o.release.n_rows for o in others if o.release is not None))
+    stated = (request.stated_rows, *(o.release.n_rows for o in others if o.release is not None))
     known = [n for n in (context.n_rows, *stated) if n is not None]
     return replace(context, n_rows=context.n_rows or max(known, default=None))
 
 
 def _put_through(case: Case, release: Release) -> Case:
     """Put training rows in the trees' columns; of the others, groups may speak."""
-    request = case.given
+    request = case.request
     if request.X is None:
         return case
     try:
@@ -135,13 +135,13 @@ def _put_through(case: Case, release: Release) -> Case:
     beside = [c for c in request.groups if c in request.X and c not in rows]
     if beside:
         rows = rows.join(request.X[beside])
-    return replace(case, given=replace(request, X=rows)).noting(*notes)
+    return replace(case, request=replace(request, X=rows)).noting(*notes)
 
 
 def _fitted_part(case: Case, release: Release) -> Case:
-    request = case.given
+    request = case.request
     X, y, note = fitted_part(release, request.X, request.y)
-    return case if note is None else replace(case, given=replace(request, X=X, y=y)).noting(note)
+    return case if note is None else replace(case, request=replace(request, X=X, y=y)).noting(note)
 
 
 def fitted_part(
@@ -175,7 +175,7 @@ def fitted_part(
 
 def _with_control(case: Case, release: Release) -> Case:
     others, _, notes = in_model_columns(
-        release, case.given.control, what="control rows", unseen=True
+        release, case.request.control, what="control rows", unseen=True
     )
     if others.empty:
         raise BadInput("the table of control rows is empty")

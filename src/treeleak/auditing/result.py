@@ -126,7 +126,7 @@ class AuditResults:
     mismatch: str | None = None
     """Why the rows given cannot be the training rows."""
     notes: tuple[str, ...] = ()
-    schema_given: bool = True
+    schema_provided: bool = True
     """Whether the schema of the reconstruction was given, not inferred from the model."""
     of: str = "leaves"
     """{"leaves", "rules"}. What groups the rows, in a model of this kind."""
@@ -148,7 +148,7 @@ class AuditResults:
         return dict(self.not_assessed).get(part, unless)
 
     @property
-    def rows_given(self) -> bool:
+    def rows_provided(self) -> bool:
         """Whether training rows were given, be they the model's or not."""
         compared = self.truth is not None or self.mismatch is not None
         return compared or bool(self.reason("measurement"))
@@ -158,7 +158,7 @@ class AuditResults:
         """Values of the training rows, as far as they are common knowledge; None without rows."""
         if self.truth is None or self.reconstruction is None or self.release is None:
             return None
-        schema, inferred = self.reconstruction.schema, not self.schema_given
+        schema, inferred = self.reconstruction.schema, not self.schema_provided
         return Domains.of(schema, self.release, self.truth.X, inferred)
 
     @property
@@ -191,7 +191,7 @@ class AuditResults:
             return self.uncertainty.contains is not False
         if not self.impossible or self.truth is None or self.reconstruction is None:
             return not self.impossible
-        if self.schema_given or self.release is None:
+        if self.schema_provided or self.release is None:
             return False
         return bool(reached(self.reconstruction.schema, self.release, self.truth.X).all())
 
@@ -214,7 +214,7 @@ class Audit(AuditResults):
         Whether it meets a policy, if one was given.
     """
 
-    _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
+    _shown_fields: ClassVar = ("verdict", "findings", "not_assessed", "variants")
 
     verdict: Verdict
     findings: tuple[Finding, ...]
@@ -230,17 +230,17 @@ class Audit(AuditResults):
     def _headline(self, reader: Audience | None) -> str:
         """Say the verdict in one sentence, as a reader may read it."""
         decided = next((f for f in self.findings if f.verdict == self.verdict), None)
-        summary = "" if decided is None else decided.told(reader)
+        summary = "" if decided is None else decided.render_for(reader)
         # The greatest harm that was measured comes first, whatever decided.
         if (m := self.measurement) is not None and decided is not None:
             rows, how = m.came_back
             if rows and decided.code not in _LEADING and self.reconstruction is not None:
                 n = self.reconstruction.n_rows
                 lead = wording.CAME_BACK(rows=FigureWithSupport(rows, n), how=how)
-                summary = f"{lead.told(reader)} {summary}"
+                summary = f"{lead.render_for(reader)} {summary}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
-            summary = wording.NOT_RUN(why=reasons[0]).told(reader)
+            summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)
         verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()
         return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 
@@ -283,7 +283,7 @@ class Audit(AuditResults):
     def _written(self, threshold: int | None) -> dict[str, Any]:
         if threshold is None:
             return self._document(None)
-        suppression = self._kept(threshold)
+        suppression = self._suppression(threshold)
         reader = Audience(threshold, suppression.named - suppression.hidden)
         return releasable(self._document(reader), suppression, reader)
 
@@ -313,7 +313,7 @@ class Audit(AuditResults):
             lines += [(part, name, value) for name, value in figures_of(figures)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
 
-    def _kept(self, threshold: int) -> Suppression:
+    def _suppression(self, threshold: int) -> Suppression:
         """Choose what of columns and groups may be told."""
         few = self._few(threshold)
         if self.exposure is not None and self.truth is not None and len(self.truth.X) < threshold:
@@ -454,7 +454,7 @@ class Audit(AuditResults):
 def _reason(part: str, why: str, reader: Audience | None) -> dict[str, Any]:
     """Describe why a part was not assessed."""
     message = message_of(why)
-    return {"part": part, "reason": message.told(reader), **message.described(reader)}
+    return {"part": part, "reason": message.render_for(reader), **message.as_data(reader)}
 
 
 def _check_edition(edition: str) -> None:

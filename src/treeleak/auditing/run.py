@@ -147,7 +147,7 @@ def audit(
         "known_rows": known_rows, "known_columns": known_columns, "population": population,
     }  # fmt: skip
     request = AuditRequest(
-        X=X, y=y, schema=Schema.given(schema), seed=int(seed),
+        X=X, y=y, schema=Schema.from_argument(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
@@ -162,7 +162,7 @@ def audit(
     clock = Clock.of(time_limit, progress)
     file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
     sha256, origin = None, ""
-    found = AuditResults(schema_given=request.schema is not None)
+    found = AuditResults(schema_provided=request.schema is not None)
     try:
         # Without what is in the file, nothing can be said: it gets some time more.
         with clock.enforced(_READING):
@@ -171,14 +171,18 @@ def audit(
         with errors_name_file(file), clock.enforced(_READING):
             live = None if file is not None or content is model else model
             reserve = min(_QUICK * clock.left, _MOST_QUICK)
-            case = prepare_case(Case(request, clock, content, found, live, kept=reserve))
+            case = prepare_case(
+                Case(request, clock, content, found, live, reserved_seconds=reserve)
+            )
     except TimeUp:
-        late = tuple((part, clock.said) for part in ("inventory", "counts", "reconstruction"))
+        late = tuple(
+            (part, clock.timeout_message) for part in ("inventory", "counts", "reconstruction")
+        )
         found = replace(found, not_assessed=late)
         return _conclude(found, request, started, file, sha256, origin, unfinished=True)
     ended = partial(_ended, started=started, file=file, sha256=sha256, origin=origin)
     for k, assess in enumerate(ASSESSORS):
-        clock.outermost.best = partial(_cut_off, case, ASSESSORS[k:], ended)
+        clock.root.best = partial(_cut_off, case, ASSESSORS[k:], ended)
         with errors_name_file(file if isinstance(content, RuleList) else None):
             case = assess(case)
     return ended(case)
@@ -195,7 +199,7 @@ def _ended(case: Case, **about: Any) -> Audit:
     found = case.found
     if found.release is not None:
         about["origin"] = found.release.origin
-    return _conclude(found, case.given, alone=case.alone, unfinished=case.unfinished, **about)
+    return _conclude(found, case.request, alone=case.alone, unfinished=case.unfinished, **about)
 
 
 def _conclude(
@@ -230,13 +234,13 @@ def _conclude(
 
 
 def _rebuilt(case: Case) -> Case:
-    request, release = case.given, case.release
+    request, release = case.request, case.release
     share = _ATTACK if release.noise is None else _ATTACK_ON_NOISE
     if request.X is not None:
         needed = _COMPARING / max(case.clock.left, _COMPARING)
         share = min(share, 1 - min(needed, _MOST_COMPARING))
     # What it compiles is not held against the parts after it either.
-    clock = Clock(case.seconds(share), parent=case.clock, asked=case.clock.asked)
+    clock = Clock(case.seconds(share), parent=case.clock, stated_limit=case.clock.stated_limit)
     rebuilt = reconstruct(
         release, request.schema, request.bootstrap, clock, request.seed,
         seed_search=request.seed_search,
@@ -273,8 +277,8 @@ def _all_determined(rebuilt: Reconstruction) -> bool:
 
 
 def _not_built(case: Case) -> Case:
-    requested = {"reconstruction": True, "exposure": case.given.groups,
-             "inference": case.given.sensitive}  # fmt: skip
+    requested = {"reconstruction": True, "exposure": case.request.groups,
+             "inference": case.request.sensitive}  # fmt: skip
     for part, is_requested in requested.items():
         case = case.without(part, wording.NOT_BUILT) if is_requested else case
     return case
@@ -312,7 +316,7 @@ ASSESSORS = (
     Assessor(
         "inference", article29.assess, ("article29",), ("reconstruction", "truth", "exposure"),
         lacking=dict.fromkeys(("reconstruction", "truth", "exposure"), article29.NO_ROWS),
-        asked="sensitive",
+        wish="sensitive",
     ),
     Assessor(
         "membership", membership.assess, ("membership",),

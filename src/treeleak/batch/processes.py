@@ -22,7 +22,7 @@ class Ended:
     """How a command ended."""
 
     status: int
-    said: str
+    errors: str
     """The end of its error stream."""
     seconds: float
 

@@ -87,7 +87,7 @@ def in_bounds(clock: Clock, finish: Callable[[], int] | None = None) -> Iterator
     def last() -> int:
         try:
             if finish is None:
-                raise TimeUp(clock.said)
+                raise TimeUp(clock.timeout_message)
             return finish()
         except TreeleakError as error:
             return _refused(error)

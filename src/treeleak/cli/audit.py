@@ -143,7 +143,7 @@ def audit(
                 tables.check(train, rows, labels)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
-        side_information, source = beside.read(tables), tables.opened
+        side_information, source = beside.read(tables), tables.model_file
     input_files = (model, schema, train, control, policy, *beside.files)
     _check_places(json, report, sacro_report, input_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
@@ -172,7 +172,7 @@ def audit(
 
     def cut_off() -> int:
         if clock.best is None:
-            raise TimeUp(clock.said)
+            raise TimeUp(clock.timeout_message)
         return finish(cast("Audit", clock.best()))
 
     with (
@@ -226,7 +226,7 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
     from treeleak.auditing.findings.finding import OPEN
 
     status = status_of(result.reconstruction)
-    if clock.said in dict(result.not_assessed).values():
+    if clock.timeout_message in dict(result.not_assessed).values():
         status = NO_ANSWER if result.reconstruction is None else status
     refuted = None if result.budget is None else result.budget.refuted
     if refuted is not None:

@@ -65,7 +65,7 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
         ended = run_all(commands, how.jobs, how.cluster, stack)
         for done, (number, end) in enumerate(ended, 1):
             k = todo[number]
-            new_entry = index.entry_of(names[k], keys[k], end.status, end.said, folder)
+            new_entry = index.entry_of(names[k], keys[k], end.status, end.errors, folder)
             # An error may name columns and values.
             entries[names[k]] = new_entry if internal else new_entry | {"said": ""}
             _write(folder, [*entries.values()], internal)

@@ -54,7 +54,7 @@ def informed(
         check_place(json, model, schema, train)
     with progress_shown(quiet) as progress, named({"the training rows": train}):
         result = treeleak.informed_audit(
-            tables.opened,
+            tables.model_file,
             rows,
             labels,
             known,

@@ -81,7 +81,7 @@ def reconstruct(
         known = read_schema(schema)
         tables = Tables(model, known, label, trust_pickle)
         tables.check_name()
-        side_information, source = beside.read(tables), tables.opened
+        side_information, source = beside.read(tables), tables.model_file
         records = None if members is None else read_records(members, tables)
     shown = progress_shown(quiet)
     with in_bounds(clock), shown as progress, beside.named(), schema_named(schema):

@@ -62,7 +62,7 @@ class Tables:
         return table
 
     @cached_property
-    def opened(self) -> ModelFile:
+    def model_file(self) -> ModelFile:
         """The file of the model, read once for all that needs it."""
         from treeleak.release.registry import ModelFile
 
@@ -73,8 +73,8 @@ class Tables:
         """The model."""
         from treeleak.release import RuleList, to_release
 
-        content = self.opened.content
-        return content if isinstance(content, RuleList) else to_release(self.opened)
+        content = self.model_file.content
+        return content if isinstance(content, RuleList) else to_release(self.model_file)
 
     @property
     def texts(self) -> dict[str, set[str]]:
@@ -167,7 +167,7 @@ def read_records(path: Path, tables: Tables) -> pd.DataFrame:
     table = tables.read(path)
     if "membership" in table:
         raise BadInput(f"{path}: column 'membership' is there already")
-    read_columns(to_release(tables.opened), table, str(path))
+    read_columns(to_release(tables.model_file), table, str(path))
     return table
 
 

@@ -83,7 +83,7 @@ def _once_for_all(frame: FrameType | None) -> bool:
     """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        if frame.f_code is Clock.once.__code__ or module.startswith(_ONCE):
+        if frame.f_code is Clock.untimed.__code__ or module.startswith(_ONCE):
             return True
         frame = frame.f_back
     return False
@@ -140,7 +140,7 @@ class Clock:
     """A clock that stops this one when it stops."""
     elsewhere: int = 0
     """Misfit of the parts of the answer that this clock's step does not work on."""
-    asked: float = 0.0
+    stated_limit: float = 0.0
     """The limit that messages name: that of the whole."""
     spared: float = 0.0
     """Seconds by which it was put off to break off what runs."""
@@ -149,7 +149,7 @@ class Clock:
     _stop: bool = False
 
     def __post_init__(self) -> None:
-        self.asked = self.asked or self.limit
+        self.stated_limit = self.stated_limit or self.limit
 
     @classmethod
     def of(cls, limit: float | Clock, report: Callable[[Progress], None] | None = None) -> Clock:
@@ -189,9 +189,9 @@ class Clock:
         return self._stop or (self.parent is not None and self.parent.interrupted)
 
     @property
-    def outermost(self) -> Clock:
+    def root(self) -> Clock:
         """The clock of the whole."""
-        return self if self.parent is None else self.parent.outermost
+        return self if self.parent is None else self.parent.root
 
     def stop(self) -> None:
         """Stop everything that runs on this clock or on a part of it."""
@@ -219,12 +219,12 @@ class Clock:
     def part(self, limit: float, elsewhere: int = 0) -> Clock:
         """Make a clock for one step: at most ``limit`` more seconds, and stopped with this one."""
         end = min(self.limit, self.seconds + limit)
-        return Clock(end, self.report, self.started, self.trace, self, elsewhere, self.asked)
+        return Clock(end, self.report, self.started, self.trace, self, elsewhere, self.stated_limit)
 
     @property
-    def said(self) -> Message:
+    def timeout_message(self) -> Message:
         """That the time is up, in words."""
-        return TIME_UP(seconds=f"{self.asked:g}")
+        return TIME_UP(seconds=f"{self.stated_limit:g}")
 
     @contextmanager
     def enforced(self, grace: float = GRACE) -> Iterator[None]:
@@ -245,7 +245,7 @@ class Clock:
             yield
             return
 
-        rest, whole = grace, self.outermost
+        rest, whole = grace, self.root
 
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             nonlocal rest
@@ -256,7 +256,7 @@ class Clock:
             within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
             late = self.seconds > self.limit + rest + self.spared
             if within and (late or whole.seconds > whole.limit + rest + _MOST_SPARED):
-                raise TimeUp(self.said)
+                raise TimeUp(self.timeout_message)
 
         before, start = signal.signal(signal.SIGALRM, ring), now()
         first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
@@ -277,15 +277,15 @@ class Clock:
             with self.enforced(grace):
                 yield
         except TimeUp:
-            self.spare(GRACE)
+            self.extend_grace(GRACE)
 
-    def spare(self, seconds: float) -> None:
+    def extend_grace(self, seconds: float) -> None:
         """Let what runs go on for so long after the limit: an answer would be lost."""
         self.spared += seconds
         if self.parent is not None:
-            self.parent.spare(seconds)
+            self.parent.extend_grace(seconds)
 
-    def once(self, step: Callable[[], T]) -> T:
+    def untimed(self, step: Callable[[], T]) -> T:
         """Do what is done once for all: it is neither broken off nor held against the time."""
         PAUSE.begin()
         try:
@@ -293,13 +293,13 @@ class Clock:
         finally:
             PAUSE.end()
 
-    def forgive(self, seconds: float) -> None:
+    def exclude_time(self, seconds: float) -> None:
         """Give time back."""
         self.limit += seconds
         if self.parent is not None:
-            self.parent.forgive(seconds)
+            self.parent.exclude_time(seconds)
 
-    def tell(self, stage: str, done: float, misfit: int | None = None) -> None:
+    def report_progress(self, stage: str, done: float, misfit: int | None = None) -> None:
         """Report progress."""
         self.report(Progress(stage, done, misfit))
 

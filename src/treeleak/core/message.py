@@ -69,7 +69,7 @@ class Message(str):
 
     Attributes
     ----------
-    kind : Kind
+    kind : MessageTemplate
     values : mapping of str to value
     instead : Message or None
         What a reader of the releasable edition sees, where the same with less in it is not enough.
@@ -104,18 +104,18 @@ class Message(str):
         """Let others read another message."""
         return Message(self.kind, self.values, other)
 
-    def told(self, reader: Audience | None) -> str:
+    def render_for(self, reader: Audience | None) -> str:
         """Write what a reader may read; all, if None."""
         if reader is None:
             return self
         if self.instead is not None:
-            return self.instead.told(reader)
+            return self.instead.render_for(reader)
         return _written(self.kind, self.values, reader)
 
-    def described(self, reader: Audience | None = None) -> dict[str, Any]:
+    def as_data(self, reader: Audience | None = None) -> dict[str, Any]:
         """Describe it: code and values, null where a reader may not read one."""
         if reader is not None and self.instead is not None:
-            return self.instead.described(reader)
+            return self.instead.as_data(reader)
         places = self.kind.places
         values = {
             name: {"kind": kind, "value": _as_data(kind, self.values[name], reader)}
@@ -177,7 +177,7 @@ def _figure(
 ) -> Callable[[Any, Audience | None], str]:
     """Write a figure; where others read it in hundredths, ``rounded`` writes it for them."""
 
-    def said(value: Any, reader: Audience | None) -> str:
+    def write_value(value: Any, reader: Audience | None) -> str:
         figure = value.figure if isinstance(value, FigureWithSupport) else value
         if reader is None:
             return write(figure)
@@ -185,7 +185,7 @@ def _figure(
             return f"a withheld figure (of fewer than {reader.threshold} people)"
         return write(figure) if rounded is None else rounded(hundredths(figure))
 
-    return said
+    return write_value
 
 
 def _two_digits(figure: float) -> str:
@@ -201,13 +201,13 @@ def _people(value: Any, reader: Audience | None) -> str:
 def _columns(
     quote: Callable[[str], str], most: int | None = MOST_NAMED
 ) -> Callable[[Any, Audience | None], str]:
-    def said(value: Any, reader: Audience | None) -> str:
+    def write_value(value: Any, reader: Audience | None) -> str:
         may = [quote(plain(str(c))) for c in value if reader is None or c in reader.columns]
         more = len(value) - len(may)
         others = [f"{more:,} {'more' if may else 'column' + 's' * (more > 1)}"] if more else []
         return ", ".join([listed(may, most or len(may)), *others] if may else others)
 
-    return said
+    return write_value
 
 
 def _column(value: Any, reader: Audience | None) -> str:
@@ -216,12 +216,12 @@ def _column(value: Any, reader: Audience | None) -> str:
 
 
 def _for_owner(instead: str) -> Callable[[Any, Audience | None], str]:
-    def said(value: Any, reader: Audience | None) -> str:
+    def write_value(value: Any, reader: Audience | None) -> str:
         if isinstance(value, Message):
-            return value.told(reader)
+            return value.render_for(reader)
         return instead if reader is not None else plain(str(value))
 
-    return said
+    return write_value
 
 
 def _nested(value: Any, reader: Audience | None) -> str:
@@ -229,7 +229,7 @@ def _nested(value: Any, reader: Audience | None) -> str:
         return ""
     if not isinstance(value, Message):
         raise TypeError(f"a message is needed, not {type(value).__name__}")
-    return value.told(reader)
+    return value.render_for(reader)
 
 
 def _uncapital(text: str) -> str:
@@ -263,7 +263,7 @@ _FORMATTERS: Mapping[str, Callable[[Any, Audience | None], str]] = {
 
 def _as_data(kind: str, value: Any, reader: Audience | None) -> Any:
     if isinstance(value, Message):
-        return value.described(reader)
+        return value.as_data(reader)
     if kind in ("columns", "quoted", "all_quoted"):
         return [str(c) for c in value if reader is None or c in reader.columns]
     if kind == "column":

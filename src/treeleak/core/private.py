@@ -21,9 +21,9 @@ _LONGEST = 60
 def shows_no_value(cls: type[T]) -> type[T]:
     """Give a class a representation of one line, without any value.
 
-    A class may name the attributes that say most of it in ``_said``. Of them, tables and lists are
-    shown by their sizes, numbers and words as they are: those must be treeleak's own. Without
-    ``_said``, the sizes of all fields are shown.
+    A class may name the attributes that say most of it in ``_shown_fields``. Of them, tables and
+    lists are shown by their sizes, numbers and words as they are: those must be treeleak's own.
+    Without ``_shown_fields``, the sizes of all fields are shown.
     """
     cls.__repr__ = _line  # type: ignore[method-assign]
     return cls
@@ -43,7 +43,7 @@ else:
 
 
 def _line(self: Any) -> str:
-    chosen = getattr(type(self), "_said", None)
+    chosen = getattr(type(self), "_shown_fields", None)
     names = chosen or _fields(self)
     # What is not there yet: a constructor may fail half way.
     values = ((name, getattr(self, name, None)) for name in names)

@@ -48,7 +48,7 @@ class _Voice:
     shares: bool = True
     """Whether it says how many of its rows are of each class."""
 
-    def says(self, X: NDArray[Any]) -> FloatArray:
+    def votes(self, X: NDArray[Any]) -> FloatArray:
         columns = X if self.columns is None else X[:, self.columns]
         value = self.values[self.tree.apply(columns)]
         if value.shape[1] > 1 and self.shares:
@@ -88,7 +88,7 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     if averages(before):
         pairs = [(_mean(before, old, X), _mean(after, new, X))]
     else:
-        pairs = [(o.says(X), n.says(X)) for o, n in zip(old, new, strict=True)]
+        pairs = [(o.votes(X), n.votes(X)) for o, n in zip(old, new, strict=True)]
     for one, other in pairs:
         if not (np.isfinite(one).all() and np.isfinite(other).all()):
             raise BadModel("what some leaves say is no number: predictions cannot be compared")
@@ -163,7 +163,7 @@ def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> Flo
         n_classes = max(n_classes, len(classes))
     out = np.zeros((len(X), n_classes))
     for k, voice in enumerate(voices):
-        votes = voice.says(X)
+        votes = voice.votes(X)
         places = np.arange(votes.shape[1])
         if votes.shape[1] < n_classes and k < len(trees):
             # A tree of a bagging that never saw a class numbers the others as the ensemble does.

@@ -27,7 +27,7 @@ AS_IT_WAS = "as it was"
 class Leak(Serialisable):
     """What an attack made of one state of the file, in a line."""
 
-    _said: ClassVar = ("verdict", "status", "measured")
+    _shown_fields: ClassVar = ("verdict", "status", "measured")
 
     verdict: str
     status: str | None
@@ -55,7 +55,9 @@ class Leak(Serialisable):
         rebuilt, m = found.reconstruction, found.measurement
         why = found.mismatch or found.reason("reconstruction") or None
         if why is None and found.verdict == OPEN:
-            reasons = (f.told(Audience(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
+            reasons = (
+                f.render_for(Audience(THRESHOLD)) for f in found.findings if f.verdict == OPEN
+            )
             why = next(reasons, None)
         wrong = None if rebuilt is None else rebuilt.expected_error
         return cls(
@@ -85,7 +87,7 @@ class Leak(Serialisable):
 class State(Serialisable):
     """The file after a step."""
 
-    _said: ClassVar = ("step", "changed", "attacked")
+    _shown_fields: ClassVar = ("step", "changed", "attacked")
 
     step: str
     """Its name; :data:`AS_IT_WAS` for the original."""

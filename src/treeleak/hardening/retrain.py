@@ -157,7 +157,7 @@ def retrain(
     BadInput
         If rows or labels cannot be used.
     """
-    clock, schema = Clock.of(time_limit), Schema.given(schema)
+    clock, schema = Clock.of(time_limit), Schema.from_argument(schema)
     kind, settings = settings_of(model, trust_pickle)
     table, labels = _in_the_trees_columns(model, X, trust_pickle), np.asarray(y)
     if len(table) != len(labels):
@@ -180,7 +180,7 @@ def retrain(
         way_clock = clock.part(clock.left / (len(ways) - k))
         try:
             if way_clock.stopped:
-                raise TimeUp(clock.said)
+                raise TimeUp(clock.timeout_message)
             with way_clock.enforced():
                 right = _accuracies(way, table, labels, folds)
                 model = _fitted(way, table, labels)
@@ -196,7 +196,7 @@ def retrain(
                 n_rows=None if way.epsilon is None else len(table),
             )
         except TimeUp:
-            open_parts.append(f"the rest was not tried: {clock.said}")
+            open_parts.append(f"the rest was not tried: {clock.timeout_message}")
             break
         except KeyboardInterrupt:
             open_parts.append("the rest was not tried: interrupted")

@@ -114,7 +114,7 @@ def harden(
             "skops.io.dump(model, 'model.skops'); treeleak.harden('model.skops', …)"
         )
     clock = Clock.of(time_limit)
-    source, target, schema = Path(model), Path(out), Schema.given(schema)
+    source, target, schema = Path(model), Path(out), Schema.from_argument(schema)
     kind = format_of(source)
     known = {step.name: step for step in kind.steps}
     chosen = parse_steps(list(known) if steps is None else steps, known)
@@ -222,7 +222,7 @@ def _attacked(
         if leak is None or new:
             if last:
                 # Reading it once more comes before its attack.
-                clock.forgive(max(0.0, _LEAST + 2 * to_read - clock.limit + clock.seconds))
+                clock.exclude_time(max(0.0, _LEAST + 2 * to_read - clock.limit + clock.seconds))
             report_progress = _counted(progress, step, k, len(steps))
             # What the original file was not trained on is refused, before its attack if it can be.
             held = partial(attack, on_mismatch="report" if k else "raise")
@@ -231,12 +231,16 @@ def _attacked(
                 if leak_found.reconstruction is not None and leak_found.reconstruction.interrupted:
                     raise KeyboardInterrupt
                 found, looked = leak_found, True
-            leak = Leak.of(leak_found) if leak_found is not None else Leak.unseen(str(clock.said))
+            leak = (
+                Leak.of(leak_found)
+                if leak_found is not None
+                else Leak.unseen(str(clock.timeout_message))
+            )
         to_come -= 1
         seen, read = document, content
         states.append(State.after(step, k > 0, looked, leak))
     if found is None:
-        raise TimeUp(clock.said)
+        raise TimeUp(clock.timeout_message)
     return tuple(states), found
 
 
@@ -298,10 +302,10 @@ def _counted(
         return None
     where = AS_IT_WAS if step is None else f"after {step.name}, {k} of {n}"
 
-    def tell(now: Progress) -> None:
+    def report(now: Progress) -> None:
         progress(replace(now, stage=f"{where}: {now.stage}"))
 
-    return tell
+    return report
 
 
 def _check_target(source: Path, target: Path, force: bool) -> None:

@@ -194,7 +194,7 @@ def enumeration_tick(geometry: Geometry, clock: Clock) -> Callable[[float], None
     """
 
     def tick(done: float) -> None:
-        clock.tell("enumerating cells", done)
+        clock.report_progress("enumerating cells", done)
         if geometry.n_points > QUICK_GRID:
             clock.check()
 

@@ -126,7 +126,7 @@ class AttackJob:
             evidence = replace(evidence, draws=evidence.draws[:, known.others])
             counted = int(evidence.drawn.sum())
         side_info = SideInformation(known.parts(geometry, rows=hidden), population)
-        attack = clock.once(partial(attack_for, evidence, self.method))
+        attack = clock.untimed(partial(attack_for, evidence, self.method))
         open_number = isinstance(evidence, LeafValueEvidence)
         with one_blas_thread():  # of what is loaded by now
             if clash is None and (counted or hidden or open_number):
@@ -144,7 +144,7 @@ class AttackJob:
                 task = replace(
                     self, known=replace(known, n_rows=found, values=np.zeros((found, 0)))
                 )
-            clock.spare(_TO_WRITE)
+            clock.extend_grace(_TO_WRITE)
             written = _written(task, answer, geometry, evidence, clock)
         return replace(written, seconds=clock.seconds - begin)
 

@@ -268,7 +268,7 @@ class InformedRequest:
         seed_search: int,
     ) -> InformedRequest:
         """Read model and rows, of which as many are lacking as are asked for."""
-        release, schema = to_release(model, trust_pickle), Schema.given(schema)
+        release, schema = to_release(model, trust_pickle), Schema.from_argument(schema)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
             schema = infer_schema(release)

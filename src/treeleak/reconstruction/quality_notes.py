@@ -51,7 +51,7 @@ def of_noise(release: Release, X: pd.DataFrame, y: pd.Series[Any] | None) -> tup
         return ()
     label = None if y is None else release.class_numbers(y)
     left = noise_left(release, X.to_numpy(dtype=float), label)
-    if left.doubt is None or left.doubt.how != "larger":
+    if left.misfit is None or left.misfit.how != "larger":
         return ()
     scale = "" if left.scale is None else f". {left.scale}"
-    return (LARGER(why=left.doubt.why, scale=scale),)
+    return (LARGER(why=left.misfit.why, scale=scale),)

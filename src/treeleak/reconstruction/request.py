@@ -245,7 +245,7 @@ class ReconstructionRequest:
 
 def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
     def tick(done: float) -> None:
-        clock.tell("searching for the seed", done)
+        clock.report_progress("searching for the seed", done)
         clock.check()
 
     try:

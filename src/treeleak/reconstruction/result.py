@@ -135,7 +135,7 @@ class Reconstruction:
         way.
     """
 
-    _said: ClassVar = ("status", "n_rows", "X", "ordered", "space")
+    _shown_fields: ClassVar = ("status", "n_rows", "X", "ordered", "space")
 
     status: Status
     X: pd.DataFrame | None

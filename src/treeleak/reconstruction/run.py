@@ -152,7 +152,7 @@ def reconstruct(
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     if space not in ("model", "input"):
         raise BadInput(f'space must be "model" or "input", not {space!r}')
-    schema = Schema.given(schema)
+    schema = Schema.from_argument(schema)
     with clock.enforced(), refused():
         release = of_rows(to_release(model, trust_pickle), n_rows)
         check_counts_agree(release)

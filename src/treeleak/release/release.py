@@ -110,7 +110,7 @@ class Release:
         of them, or a leaf that should name a class names none or several.
     """
 
-    _said: ClassVar = ("counts_are", "n_rows", "trees", "feature_names", "classes")
+    _shown_fields: ClassVar = ("counts_are", "n_rows", "trees", "feature_names", "classes")
 
     trees: tuple[Tree, ...]
     feature_names: tuple[str, ...]
@@ -290,7 +290,7 @@ class Release:
         for tree in self.trees:
             for node, members in () if tree.categories is None else tree.categories.by_node.items():
                 found[tree.feature[node]][members.tobytes()] = members
-        return tuple(tuple(members.values()) for members in found)
+        return tuple(tuple(sets.values()) for sets in found)
 
     @cached_property
     def tested(self) -> frozenset[str]:

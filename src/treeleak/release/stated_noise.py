@@ -37,7 +37,7 @@ class NoiseLeft:
 
     compared: bool = False
     """Whether the release tells enough to compare."""
-    doubt: Misfit | None = None
+    misfit: Misfit | None = None
     """Why that is not noise of the stated law."""
     scale: Scale | None = None
     """How large it is."""
@@ -107,29 +107,29 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
     if noise is None or kind == "unknown" or any(tree.counts is None for tree in release.trees):
         return NoiseLeft()
     held = [_held(tree, release, rows, label) for tree in release.trees]
-    labelled = _leaves(release)
+    stated = _leaves(release)
     if isinstance(noise, LabelNoise):
         if label is None or (kind == "bootstrap" and noise.rule != "present"):
             return NoiseLeft()
         # A tree splits the rows that it drew, so no leaf saw none: fewer classes go unseen.
-        misfit = label_misfit(noise, held, labelled, alone=kind == "all")
+        misfit = label_misfit(noise, held, stated, alone=kind == "all")
         return NoiseLeft(
-            True, misfit, scale_of_labels(noise, held, labelled) if kind == "all" else None
+            True, misfit, scale_of_labels(noise, held, stated) if kind == "all" else None
         )
     summed = 1
     if label is None:
-        summed, labelled = (
+        summed, stated = (
             release.n_classes,
-            [difference.sum(axis=1)[:, None] for difference in labelled],
+            [total.sum(axis=1)[:, None] for total in stated],
         )
     if kind == "all":
-        off = [difference - mine for difference, mine in zip(labelled, held, strict=True)]
+        off = [total - mine for total, mine in zip(stated, held, strict=True)]
         exact = tuple(t for t, difference in enumerate(off) if not difference.any())
         scale = scale_of_noise(noise, off) if summed == 1 else None
         return NoiseLeft(True, noise_misfit(noise, off, summed=summed), scale, exact)
     if isinstance(release.sampling, Bootstrap) and len(rows):
         times = (release.sampling.n_draws or len(rows)) / len(rows)
-        off = [difference - times * mine for difference, mine in zip(labelled, held, strict=True)]
+        off = [total - times * mine for total, mine in zip(stated, held, strict=True)]
         return NoiseLeft(True, noise_misfit(noise, off, centred=False, summed=summed))
     return NoiseLeft()
 

@@ -23,7 +23,7 @@ from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 class Quantity:
     """What a number at a node is."""
 
-    _said: ClassVar = ("name", "unit")
+    _shown_fields: ClassVar = ("name", "unit")
 
     name: str
     """As release files call it."""

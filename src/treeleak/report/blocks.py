@@ -51,7 +51,7 @@ class Grid:
     code: frozenset[int] = frozenset()
     """Columns with names out of a file."""
 
-    def told(self, nothing: str) -> Grid:
+    def without_empty(self, nothing: str) -> Grid:
         """The same without columns of figures in which no row says anything."""
         with_values = [
             k
@@ -73,7 +73,7 @@ class Share:
 
     label: str
     share: float
-    said: str
+    text: str
     tone: Tone
 
 

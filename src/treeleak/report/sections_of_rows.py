@@ -80,7 +80,7 @@ def against_guesses(found: Doc) -> Section:
          "Mean distance of a value", "Chance of such a margin"),
         tuple(_of_yardstick(y, facts.digits(found)) for y in facts.judged(m)["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
-    ).told(facts.NONE)  # fmt: skip
+    ).without_empty(facts.NONE)  # fmt: skip
     explanation = Prose(
         "Rows are compared after optimal one-to-one matching. The margin over a baseline is "
         "tested over people.",

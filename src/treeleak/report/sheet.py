@@ -128,7 +128,7 @@ def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
         return ()
     scores, other = read_scores(m["scores"]), read_scores(best["scores"])
     reader = None if digits else ANYBODY
-    sentence, beside = in_full(scores).told(reader), in_short(other).told(reader)
+    sentence, beside = in_full(scores).render_for(reader), in_short(other).render_for(reader)
     if "left_out" in m:
         sentence = f"In the columns that trees test: {sentence[:1].lower()}{sentence[1:]}"
     return (f"{sentence}. In {WORDS[best['name']]}: {beside}.",)

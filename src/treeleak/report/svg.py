@@ -51,7 +51,7 @@ def figures(chart: Chart) -> Grid:
     """List the figures of a chart."""
     caption = f"{chart.title}: the figures"
     if isinstance(chart, Stack):
-        parts = tuple((p.label, p.said) for p in chart.parts)
+        parts = tuple((p.label, p.text) for p in chart.parts)
         return Grid(caption, ("Part", f"Share {chart.of}"), parts, frozenset({1}))
     names = tuple(name for name, _ in chart.series)
     rows = tuple((b.label, *(_figure(chart, b, k) for k in range(len(names)))) for b in chart.bars)
@@ -61,7 +61,7 @@ def figures(chart: Chart) -> Grid:
 def _sentence(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for those who cannot see it."""
     if isinstance(chart, Stack):
-        return f"{chart.of}: " + "; ".join(f"{p.label} {p.said}" for p in chart.parts)
+        return f"{chart.of}: " + "; ".join(f"{p.label} {p.text}" for p in chart.parts)
     more = f" The table has {chart.left_out:,} more." if chart.left_out else ""
     first = (
         f"{b.label}: " + ", ".join(_figure(chart, b, k) for k in range(len(chart.series)))
@@ -97,7 +97,7 @@ def _stack(chart: Stack) -> tuple[int, Markup]:
         lines = _lines(part.label)
         out.append(_mark(part.tone, k, y + 2))
         out += _label(lines, y + 12, x=20)
-        out.append(_at_end(part.said, y + 12))
+        out.append(_at_end(part.text, y + 12))
         y += LINE + 2 + BELOW * (len(lines) - 1)
     return y, Markup("").join(out)
 

@@ -172,7 +172,7 @@ class Schema:
         return schema_file.read(path, cls.from_dict)
 
     @classmethod
-    def given(cls, schema: Schema | str | os.PathLike[str] | None) -> Schema | None:
+    def from_argument(cls, schema: Schema | str | os.PathLike[str] | None) -> Schema | None:
         """Read a schema where its file is given; what is one already stays."""
         return cls.read(Path(schema)) if isinstance(schema, (str, os.PathLike)) else schema
 

@@ -111,7 +111,7 @@ def from_tree(
 
 def checked_schema(schema: Any) -> Schema:
     """Give the schema back, or read its file; raise BadInput if it is neither."""
-    schema = Schema.given(schema)
+    schema = Schema.from_argument(schema)
     if not isinstance(schema, Schema):
         raise BadInput(f"the schema must be a treeleak.Schema, not {type(schema).__name__}")
     return schema

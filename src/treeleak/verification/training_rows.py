@@ -111,8 +111,8 @@ def _behind_noise(
     left = noise_left(release, table.to_numpy(), label)
     if not left.compared:
         return TrainingRows(table, "not compared with the model, which discloses too little", notes)
-    if left.doubt is not None:
-        raise Mismatch(_other_noise(left.doubt, release, table))
+    if left.misfit is not None:
+        raise Mismatch(_other_noise(left.misfit, release, table))
     named = isinstance(noise, LabelNoise)
     checked = "names of leaves that" if named else "counts that differ by no more than"
     return TrainingRows(table, f"{checked} the noise explains", notes)

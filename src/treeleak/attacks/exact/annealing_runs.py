@@ -179,7 +179,7 @@ def _run(
     def each(chain: Chain) -> None:
         misfits.append(chain.misfit)
         clock.record(min(misfits))
-        clock.tell(stage, 0.7 * len(misfits) / n, min(misfits))
+        clock.report_progress(stage, 0.7 * len(misfits) / n, min(misfits))
 
     near = search.space.near_weights
     jobs = [partial(near, search.w, steps, seed + i, clock, schedule) for i in range(n)]
@@ -225,7 +225,7 @@ def _run_beside(
     def walk(i: int) -> Chain:
         chain = search.space.near_weights(search.w, steps, seed + i, clock, TIGHT)
         clock.record(chain.misfit)
-        clock.tell(stage, 0.5, chain.misfit)
+        clock.report_progress(stage, 0.5, chain.misfit)
         return chain
 
     def beside() -> Chain | list[IntArray]:

@@ -203,7 +203,7 @@ def posterior_under_learned_prior(
         (s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)
     ]
     plan = plan.for_equations(float(max(n_equations)))
-    clock.tell(LEARNING, 0.0)
+    clock.report_progress(LEARNING, 0.0)
     context = ChainContext.of(searches, geometry, values)
     if context.n_rows > MAX_ALIGNED:
         return None

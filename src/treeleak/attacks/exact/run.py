@@ -211,7 +211,7 @@ class _SystemState:
 def _state_of(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> _SystemState:
     """Ask the integer solver what of a system stays open, if that is to be."""
     system = problem.system
-    clock.tell(f"rebuilding the rows of {system.name}", 0.0)
+    clock.report_progress(f"rebuilding the rows of {system.name}", 0.0)
     exact: list[IntArray] = []
     if problem.bounds.determined:
         exact = [problem.bounds.lower]
@@ -237,7 +237,7 @@ def _solved(
     problem, stage = state.problem, state.stage
     sure, found = None, list[Solution]()
     if learned is not None:
-        clock.tell(stage, 0.5)
+        clock.report_progress(stage, 0.5)
         rng = np.random.default_rng(seed)
         more = [search.spots(m, rng) for m in state.exact]
         if not more and not learned.worlds(k):
@@ -250,13 +250,13 @@ def _solved(
         final = search.bayes_estimate(found, clock, stage, seed)
     known = state.known
     if not state.proved and _promising(problem) and final.misfit == 0:
-        clock.tell(f"proving rows of {problem.system.name}", 0.9)
+        clock.report_progress(f"proving rows of {problem.system.name}", 0.9)
         worlds = (*found, *([] if learned is None else learned.worlds(k)), final)
         histograms = [search.histogram(w) for w in worlds if w.misfit == 0]
         limit = _WIDE_PROOF if learned is not None and _wide(problem) else _PROOF
         common, proved, _ = problem.always([*state.exact, *histograms], clock, limit, seed)
         known = _known(problem.bounds, common, proved, problem.system.n_rows)
-    clock.tell(stage, 1.0, final.misfit)
+    clock.report_progress(stage, 1.0, final.misfit)
     return search.rows(final, found, known, sure)
 
 

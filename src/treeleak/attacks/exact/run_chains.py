@@ -68,7 +68,7 @@ def run_chains(
 
     def each(_: object) -> None:
         finished.append(1)
-        clock.tell(LEARNING, len(finished) / plan.chains)
+        clock.report_progress(LEARNING, len(finished) / plan.chains)
 
     begin = clock.seconds
     ended = run_all([partial(way, c, int(s)) for c, s in enumerate(seeds)], each)
@@ -100,7 +100,7 @@ def _agreed(
     while thin <= _LONGER * plan.thin and clearly_less(_AGREED, samples.disagreement):
         if stage * thin * plan.samples > _SHARE * clock.left:
             break
-        clock.tell("walking until chains agree", thin / (2 * _LONGER * plan.thin))
+        clock.report_progress("walking until chains agree", thin / (2 * _LONGER * plan.thin))
         ended = run_all([partial(walk.on, c, s, thin) for c, (s, _) in enumerate(found)])
         if clock.stopped:
             break
@@ -111,7 +111,7 @@ def _agreed(
 def _walks(context: ChainContext, plan: Plan, clock: Clock, seed: int) -> Way | None:
     """How a chain walks: in shorter stages where the time left would not do, if at all."""
     chain = WorldChain.started(context, seed)
-    chain = clock.once(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
+    chain = clock.untimed(lambda: chain.walked(1e-9, plan.hot, plan.swaps)[0].learned())
     runs = _affordable(
         lambda: chain.walked(plan.sweeps, plan.hot, plan.swaps)[0].learned(), plan, clock
     )
@@ -123,7 +123,7 @@ def _walks(context: ChainContext, plan: Plan, clock: Clock, seed: int) -> Way | 
 
 def _draws(leaves: Leaves, plan: Plan, clock: Clock, seed: int) -> Way | None:
     """How rows are drawn behind one tree; None where there is no time for it."""
-    chain = clock.once(lambda: LeafChain.started(leaves, seed).redrawn(1))
+    chain = clock.untimed(lambda: LeafChain.started(leaves, seed).redrawn(1))
     runs = _affordable(lambda: chain.redrawn(1), plan, clock)
     return None if runs < plan.chains else partial(_redrawn, leaves, plan, clock)
 

@@ -153,7 +153,7 @@ class SolutionSampler:
             cost = self.values.expected_cost(shares(self.values, final.values, held))
             points, misfit = final.points, final.misfit
             if self.can_move and not self.learned and not clock.stopped:
-                clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
+                clock.report_progress(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
                 row_cost = self.atom_cost(cost[len(self.anchored) :])
                 chain = self.space.near_rows(points, row_cost, self.w, steps, seed + turn, clock)

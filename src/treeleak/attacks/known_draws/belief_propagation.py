@@ -65,7 +65,7 @@ def classes_by_leaves(beliefs: LeafBeliefs, mended: Mended, clock: Clock) -> Gue
             moved = float(np.abs(label - before).max(axis=1).mean())
             step, most = _next(step, most, moved)
         before = label
-        clock.tell("finding the classes of rows from what leaves count", 0.0, best[1])
+        clock.report_progress("finding the classes of rows from what leaves count", 0.0, best[1])
         beliefs.listen(step, 1.0, clock)
     return best
 
@@ -81,7 +81,7 @@ def places_by_leaves(beliefs: LeafBeliefs, clock: Clock) -> FloatArray:
     for r in range(_ROUNDS):
         if clock.stopped:
             break
-        clock.tell("finding where rows lie from what leaves count", r / _ROUNDS)
+        clock.report_progress("finding where rows lie from what leaves count", r / _ROUNDS)
         use_midpoints = r >= _COUNTS and r % 2 == 0
         beliefs.listen(step, _HEEDED, clock, atoms if use_midpoints else None)
         beliefs.believe()

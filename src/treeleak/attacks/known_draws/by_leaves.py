@@ -40,7 +40,7 @@ def solved_by_leaves(
         return None
     label, none = bits_set(domains.bits).argmax(axis=1), np.zeros(evidence.n_rows, dtype=bool)
     nowhere = np.zeros((0, *domains.draws.T.shape), dtype=np.int32)
-    clock.tell("solving for all rows at once", 0.5)
+    clock.report_progress("solving for all rows at once", 0.5)
     places = None
     with suppress(GridTooLarge, OutOfTime):
         constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)

@@ -218,7 +218,9 @@ class Domains:
                 due |= changed | went
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
-                clock.tell(self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1))
+                clock.report_progress(
+                    self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1)
+                )
                 if pace.hopeless(int(open_leaves.sum())):
                     break
                 while not (changed.any() or clock.stopped):

@@ -117,7 +117,7 @@ def _listed(
     partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
     pairs = Pairs.of(partition)
     numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
-    clock.tell("narrowing the candidates of each row", 0.0)
+    clock.report_progress("narrowing the candidates of each row", 0.0)
     problem = RowProblem.of(evidence, partition, pairs, group).narrowed(clock)
     numbers |= {
         "equations": int((evidence.n > 0).sum()),
@@ -165,7 +165,7 @@ def _answer(
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:
             found = moved_to_expected(problem, found, expected)
-    clock.spare(_TO_WRITE)
+    clock.extend_grace(_TO_WRITE)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
         proved = places.proved(found.pair, found.proved)
@@ -191,7 +191,7 @@ def _unlisted(
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
     try:
-        clock.once(compile_loops)
+        clock.untimed(compile_loops)
         domains = Domains.of(evidence, None if side_info.parts is None else side_info.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, side_info)
@@ -199,7 +199,7 @@ def _unlisted(
         walked = rows_walked(evidence, values, side_info, None, classes, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far, missed = f"generated: {why}", None, None, np.inf
-    clock.tell(domains.look, 0.0)
+    clock.report_progress(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         first = None
         if not (domains.promising or domains.rules):
@@ -226,7 +226,7 @@ def _unlisted(
     if domains.rules:
         # Rows at hand need not meet them.
         raise OutOfTime
-    clock.spare(_TO_WRITE)
+    clock.extend_grace(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = fallback_rows(domains, values)
         if best is None or at_hand.misfit < missed:

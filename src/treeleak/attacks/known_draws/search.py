@@ -78,7 +78,7 @@ class _Seen:
             pair, none = problem.complete(fit.choice), np.zeros_like(self.decided)
             self.best = Assignment(pair, fit.misfit, self.decided, none, (problem, fit.u))
         self.clock.record(fit.misfit)
-        self.clock.tell("fitting the rows", min(0.9, self.fits / 1000), self.best.misfit)
+        self.clock.report_progress("fitting the rows", min(0.9, self.fits / 1000), self.best.misfit)
 
     def or_better(self, found: Assignment) -> Assignment:
         """Return what was found, with the rows seen where they miss fewer counts."""
@@ -173,7 +173,7 @@ def _proved(
 
     ``likely`` are the candidates with which the search for a proof begins.
     """
-    clock.tell("proving the rows", 0.95, 0)
+    clock.report_progress("proving the rows", 0.95, 0)
     choice = problem.columns_of(found.pair)
     likely = likely | (problem.column == choice[problem.owner])
     certain, same = np.zeros(problem.n_open, dtype=bool), np.ones(problem.n_open, dtype=bool)
@@ -271,7 +271,7 @@ def _repaired(
         share = next(shares, None)
         if share is None or not best.misfit:
             break
-        clock.tell(stage, 0.9, best.misfit)
+        clock.report_progress(stage, 0.9, best.misfit)
         suspect = problem.suspicion(choice) >= share
         if suspect.sum() <= max(n_released, 1):
             continue
@@ -293,7 +293,7 @@ def _solved(
     solver = RowSolver(problem)
     if not best.misfit or solver.n_terms > MODEL_TERMS or clock.stopped:
         return best
-    clock.tell("solving for whole rows", 0.9, best.misfit)
+    clock.report_progress("solving for whole rows", 0.9, best.misfit)
     choice = solver.solve(clock, work, seed, hint=problem.columns_of(best.pair))
     if choice is None:
         return best
@@ -305,7 +305,7 @@ def _combined(likely: RowProblem, best: Assignment, clock: Clock, seed: int) -> 
     marginals, u = best.marginals
     if not best.misfit or marginals is not likely:
         return best
-    clock.tell("solving for whole rows", 0.9, best.misfit)
+    clock.report_progress("solving for whole rows", 0.9, best.misfit)
     for share in _BELIEVABLE:
         try:
             part = fewer(likely, u, share)[0].narrowed(clock)
@@ -376,7 +376,7 @@ def typical(
 
     Or, where it is known, the population.
     """
-    clock.tell("weighing what the counts leave open", 0.97, 0)
+    clock.report_progress("weighing what the counts leave open", 0.97, 0)
     rest = _undecided(problem, found)
     if not rest.n_open or clock.stopped:
         return found

@@ -221,7 +221,7 @@ def _beliefs(
 
     ``possible``, shape (n_rows, n_classes): of which classes rows may be.
     """
-    clock.once(compile_beliefs)
+    clock.untimed(compile_beliefs)
     with suppress(GridTooLarge):
         return LeafBeliefs.of(domains.evidence, domains.boxes, parts, possible, clock)
     return None

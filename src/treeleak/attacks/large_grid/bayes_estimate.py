@@ -202,7 +202,7 @@ def _drawn(
             sweeps = _BETWEEN if fitting else _APART
             walkers = all_walked(walkers, sweeps, _SAMPLE)
             drawn += [w.atoms for w in walkers]
-        clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+        clock.report_progress(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
     both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
     return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
 
@@ -227,7 +227,7 @@ def _nearest(
     while walker.misfit and done < _NEAREST and not clock.stopped:
         walker, sweeps = walker.walked(_NEAREST // 20, _NEAR)
         done += sweeps
-        clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
+        clock.report_progress(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms
     there = walker.rows.best.astype(np.int64) + values.atom_start[:-1]

@@ -86,7 +86,7 @@ def drawn_between(
             due += (1 - _COLD) / _NOTED
             near = [s for s in states if constraints.exchangeable or not s.total[0]]
             drawn += [(_energy(s), constraint.places(s)) for s in near]
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
+        clock.report_progress(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, 0)
     drawn.sort(key=lambda sample: sample[0])
     places = [sample for _, sample in drawn]
     there = any(s.total[0] <= missed and s.total[1] <= broken for s in states)
@@ -112,7 +112,9 @@ def nearer(
     before = [int(s.total[1]) for s in states]
     for done in _walked(constraint, states, constraints, _MISSING, clock):
         least = min(int(s.total[0]) for s in states)
-        clock.tell(f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least)
+        clock.report_progress(
+            f"{stage}: placing rows beside the thresholds", 0.7 + 0.2 * done, least
+        )
     if any(s.total[1] > total for s, total in zip(states, before, strict=True)):
         return []
     return [constraint.places(s) for s in sorted(states, key=_energy)]
@@ -137,10 +139,10 @@ def _walked(
     """Let datasets walk while they cool down; say after each step how much is done."""
     known, rows = constraint.likes(constraints), np.arange(constraints.n_rows)
     flat = constraint.log_share(states[0], constraints.n_classes)
-    clock.once(partial(walk_between, constraint.splits, states[0], flat, rows, 0, 1.0, 1.0))
+    clock.untimed(partial(walk_between, constraint.splits, states[0], flat, rows, 0, 1.0, 1.0))
     named = constraint.listed if constraints.exchangeable else constraint.listed[:0]
     if len(named):
-        clock.once(
+        clock.untimed(
             partial(relabel_column_values, constraint.splits, states[0], named[:0], 1.0, 1.0)
         )
     wanted, step = cooling.moves * len(states[0].open), 0

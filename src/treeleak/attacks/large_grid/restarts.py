@@ -196,7 +196,9 @@ class Attempt:
             if not bests or first.misfit < bests[-1].misfit:
                 bests[:] = [WalkResult.of(walkers, first, self.done)]
                 clock.record(bests[-1].misfit)
-            clock.tell(stage, 0.7 * self.done / (self.done + self.length), bests[-1].misfit)
+            clock.report_progress(
+                stage, 0.7 * self.done / (self.done + self.length), bests[-1].misfit
+            )
             if bests[-1].misfit == 0 or clock.stopped:
                 break
             walkers = recent.note(walkers, self.constraints, price)

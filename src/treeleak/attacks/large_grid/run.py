@@ -79,7 +79,7 @@ def by_walking(
     cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
-    clock.once(lambda: Walker.started(constraints, 0).walked(0, SEARCH))
+    clock.untimed(lambda: Walker.started(constraints, 0).walked(0, SEARCH))
     cells = f"generated: {why}"
     seen: list[WalkResult] = []
     walking = clock
@@ -88,14 +88,14 @@ def by_walking(
     with clock.cut_short():
         seen.append(_walked_until_met(constraints, values, walking, stage, seed, narrow, seen))
     if not seen:
-        raise TimeUp(clock.said)
+        raise TimeUp(clock.timeout_message)
     found = seen[-1]
     likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     weighed = None
     with clock.cut_short(GRACE):
         weighed = estimate_rows(found, values, constraints, clock, stage)
     rows, far = weighed or (unweighed(likeliest, found.misfit, values), None)
-    clock.tell(stage, 1.0, rows.misfit)
+    clock.report_progress(stage, 1.0, rows.misfit)
     numbers = {
         "grid_points": bounded(constraints.geometry.n_points),
         "equations": int((constraints.target > 0).sum()),
@@ -159,7 +159,7 @@ def _met_at_once(program: RowProgram, clock: Clock, stage: str, seed: int) -> Wa
     """Ask for all rows before any walk, where the program is small."""
     if program.constraints.open_label.any() or not program.small:
         return None
-    clock.tell(f"{stage}: solving for all at once", 0.0)
+    clock.report_progress(f"{stage}: solving for all at once", 0.0)
     if (solved := _solved_at_once(program, clock, seed)) is None:
         return None
     walkers = walkers_at(program.constraints, seed, solved)
@@ -195,7 +195,7 @@ def _solved(
     seen = constraints.masks.row[np.concatenate([*recent.leaves, leaves])]
     none = False
     for least in _ALIKE:
-        clock.tell(f"{stage}: solving for those still open", 0.7)
+        clock.report_progress(f"{stage}: solving for those still open", 0.7)
         try:
             solved, none = program.solve(label, seen, agreement < least, limit, clock, seed)
         except OutOfTime:

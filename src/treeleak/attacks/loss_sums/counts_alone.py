@@ -48,7 +48,7 @@ def by_counts(
     if not partition.alive.all():
         return None
     geometry = partition.geometry
-    clock.once(compile_all)
+    clock.untimed(compile_all)
     none = np.zeros(partition.n_cells, dtype=np.int64)
     columns = Columns.of(geometry, evidence.statements(), partition.signature, none)
     n_rows = evidence.n_rows
@@ -60,7 +60,7 @@ def by_counts(
         return None
     if whole is None:
         part = clock.part(_SHARE * clock.left)
-        part.tell("looking for whole numbers of rows", 0.9)
+        part.report_progress("looking for whole numbers of rows", 0.9)
         whole = whole_rows(columns, n_rows, part, seed)
         whole = whole or whole_near(columns, first.chosen, first.x, n_rows, part, seed)
     cells, m = whole or _rounded(fits, n_rows)
@@ -87,7 +87,7 @@ def _fitted(columns: Columns, clock: Clock) -> tuple[tuple[IntArray, IntArray] |
 
     def report(residual: FloatArray) -> None:
         off = float(np.abs(residual).sum()) / max(float(np.abs(columns.right).sum()), 1e-300)
-        clock.tell("fitting the counts", 0.7 * (1.0 - min(off, 1.0)))
+        clock.report_progress("fitting the counts", 0.7 * (1.0 - min(off, 1.0)))
 
     ended = fit(columns, clock, accept, report)
     return (got[0] if got else None), ended
@@ -105,7 +105,7 @@ def _others(
         return float(np.abs(columns.take(chosen).T @ x - columns.right).max(initial=0.0)) < _MET
 
     for k in range(_FITS):
-        clock.tell("looking for other rows", 0.7 + 0.2 * k / _FITS)
+        clock.report_progress("looking for other rows", 0.7 + 0.2 * k / _FITS)
         rng = np.random.default_rng((seed, k))
         chosen = rng.choice(len(likely), most, replace=False, p=likely)
         x = rng.exponential(size=most)

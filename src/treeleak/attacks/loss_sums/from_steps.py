@@ -44,7 +44,7 @@ def rows_from_steps(search: Search) -> CellFit | None:
 
     def report(residual: FloatArray) -> None:
         off = float(np.abs(residual).sum()) / size
-        search.clock.tell("fitting what leaves add", 0.7 * (1.0 - min(off, 1.0)))
+        search.clock.report_progress("fitting what leaves add", 0.7 * (1.0 - min(off, 1.0)))
 
     def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
         for m in _whole(x, shares=evidence.shares_only):

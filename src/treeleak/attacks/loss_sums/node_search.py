@@ -122,7 +122,9 @@ class ByNodes:
                 state = _State(waiting.pop(k)[0])
             if state.groups.n_trees > self.best.n_trees:
                 self.best = state.groups
-                self.clock.tell("splitting groups of rows", 0.7 * self.best.n_trees / n_trees)
+                self.clock.report_progress(
+                    "splitting groups of rows", 0.7 * self.best.n_trees / n_trees
+                )
             if state.groups.n_trees == n_trees:
                 return state.groups
             more = self._expanded(state, _LEVELS[level])

@@ -55,7 +55,7 @@ def raw_rows(
         or evidence.rough
     ):
         return None
-    clock.once(compile_loops)
+    clock.untimed(compile_loops)
     search = ByNodes(evidence, geometry, clock.part(_SHARE * clock.left))
     # What lies between two looks at the clock may take long.
     with search.clock.cut_short(_LATE):
@@ -63,7 +63,7 @@ def raw_rows(
     groups = search.best
     if groups.n_trees < min(_LEAST_TREES, len(geometry.release.trees)):
         return None
-    clock.tell("choosing values", 0.8)
+    clock.report_progress("choosing values", 0.8)
     leaf = _leaves(search)
     label, box, share = _shares(groups, geometry, leaf, search.begin, clock, seed)
     # What the columns' rows say of those that no tree tests.
@@ -78,7 +78,7 @@ def raw_rows(
         int((~constraints.met(leaf, label)).sum()) for constraints in evidence.statements()
     )
     rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, missed)
-    clock.tell("choosing values", 1.0, missed)
+    clock.report_progress("choosing values", 1.0, missed)
     return Answer(
         "unknown" if missed else "feasible", values, (rows,),
         numbers={

@@ -142,7 +142,7 @@ def _answered(
 def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
     """Find whole numbers of rows of cells that meet all counts and sums."""
     geometry, n = partition.geometry, partition.n_cells
-    clock.once(compile_all)
+    clock.untimed(compile_all)
     leaf = np.tile(partition.signature, (2, 1))
     tried: set[bytes] = set()
     good: list[IntArray] = []
@@ -164,7 +164,7 @@ def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArr
 
         def report(residual: FloatArray, size: float = size) -> None:
             off = float(np.abs(residual).sum())
-            clock.tell("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
+            clock.report_progress("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
 
         last = k + 1 == len(_BEYOND)
         part = clock.part((0.9 if last else 0.5) * clock.left)

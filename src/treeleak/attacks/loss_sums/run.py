@@ -81,7 +81,7 @@ def loss_sums(
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    clock.once(compile_all)
+    clock.untimed(compile_all)
     if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
     interval = any(part.intervals for part in geometry.parts)
@@ -129,14 +129,14 @@ def _by_cells(
     if found is None:
         raise NotCovered(UNEXPLAINED)
     if counted and not found.missed and not clock.stopped:
-        clock.tell("proving the rows", 0.8, 0)
+        clock.report_progress("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         with suppress(TimeUp), part.enforced(_LATE):
             proved = only_one(found.column_set.columns, *found.used(), part)
         if not proved and not clock.stopped:
             found = search.by_steps(found)
     rows = written(found, proved, partition, values, clock, seed)
-    clock.tell("rebuilding the rows", 1.0, rows.misfit)
+    clock.report_progress("rebuilding the rows", 1.0, rows.misfit)
     status: Status = "unknown" if rows.misfit else "feasible"
     if rows.unique and (rows.confidence == 1).all():
         status = "unique"

@@ -146,7 +146,7 @@ class Search:
         best = best if other is None or best.off() < other.off() else other
         if not best.missed or self.clock.stopped:
             return best
-        self.clock.tell("looking for likely rows", 0.7)
+        self.clock.report_progress("looking for likely rows", 0.7)
         guess = _in_time(self.clock, lambda: self._likely(statements, best.whole))
         return guess or best
 
@@ -282,7 +282,7 @@ class Search:
 
         def report(residual: FloatArray) -> None:
             off = float(np.abs(residual).sum())
-            clock.tell("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
+            clock.report_progress("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
 
         def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
             m = np.rint(x).astype(np.int64)
@@ -296,7 +296,7 @@ class Search:
 
         ended = fit(columns, clock, accept, report, start=start)
         if not got and last:
-            clock.tell("looking for whole numbers of rows", 0.7)
+            clock.report_progress("looking for whole numbers of rows", 0.7)
             budget, n = (clock, self.seed), self.evidence.n_rows
             whole = whole_rows(columns, n, *budget)
             whole = whole or whole_near(columns, ended.chosen, ended.x, n, *budget)

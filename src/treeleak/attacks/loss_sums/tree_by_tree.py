@@ -86,7 +86,9 @@ class TreeByTree:
         unknown = np.full((1, self.n_classes), -1)
         now, most = SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown), _COLUMNS
         while now.n_trees < n_trees:
-            self.clock.tell("fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees)
+            self.clock.report_progress(
+                "fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees
+            )
             ahead = self._ahead(now, most)
             end = now.n_trees + len(ahead.part) == n_trees
             last = end or 2 * most > _MOST_COLUMNS

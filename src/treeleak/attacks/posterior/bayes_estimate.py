@@ -77,7 +77,7 @@ def middle(
     judges : Samples
         May be others. Values are drawn for their atoms.
     """
-    clock.tell("settling on one dataset", 1.0)
+    clock.report_progress("settling on one dataset", 1.0)
     values = samples.values
     numbered = [samples.numbered(k) for k in range(len(samples))]
     best = _central(values, numbered, samples.value_prior, target, clock, order=samples.in_turn)

@@ -76,7 +76,7 @@ def hidden_draws(
         "equations": int((likelihood.draws > 0).sum()),
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
-    clock.tell("fitting the counts", 0.0)
+    clock.report_progress("fitting the counts", 0.0)
     target = PosteriorTarget.of(
         geometry, values, likelihood, evidence.n_rows, side_info.parts, clock
     )

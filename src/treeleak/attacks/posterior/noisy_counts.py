@@ -86,7 +86,7 @@ def behind_noise(
         len(constraints.right) if isinstance(evidence, LeafLabels) else constraints.right.size
     )
     numbers = {"grid_points": bounded(target_geometry.n_points), "equations": equations}
-    clock.tell("laying out the grid", 0.0)
+    clock.report_progress("laying out the grid", 0.0)
     parts = side_info.parts
     if parts is not None and apart:
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)

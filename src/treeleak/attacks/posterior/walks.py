@@ -73,7 +73,7 @@ def affordable(
 ) -> Plan:
     """Take fewer chains, then shorter walks, where the time left would not do."""
     chain = Chain.started(target, None if prior is None else as_kernel_prior(prior), seed)
-    chain, _ = clock.once(partial(chain.walked, 1 / target.n_rows, clock))
+    chain, _ = clock.untimed(partial(chain.walked, 1 / target.n_rows, clock))
     start, trial = clock.seconds, max(_TRIAL / target.n_rows, 1.0)
     chain.walked(trial, clock)
     stage = (clock.seconds - start) / trial * plan.sweeps
@@ -211,7 +211,7 @@ class _Walk:
     def _report(self, what: str) -> None:
         self.done += 1
         way = self.done / (self.plan.stages * self.plan.chains)
-        self.clock.tell(what, float(np.interp(way, (0.0, 1.0), self.part)))
+        self.clock.report_progress(what, float(np.interp(way, (0.0, 1.0), self.part)))
 
 
 Drawn = tuple[NDArray[np.int16], int, float]

@@ -99,13 +99,13 @@ def assess(case: Case) -> Case:
     Raises BadInput if random rows cannot be drawn under the schema, or a sensitive column is none
     of its.
     """
-    found, wanted, others = case.found, case.given.sensitive, case.others
+    found, wanted, others = case.found, case.request.sensitive, case.others
     true = tried = case.truth.X
     if found.measurement is not None and (pairs := found.measurement.pairs) is not None:
         # Only people who were not given are tried.
         tried = true[~np.isnan(pairs.errors)]
     rebuilt = found.written(case.rebuilt)
-    risks = risks_of(rebuilt, case.release, true, wanted, others, case.given.seed, tried)
+    risks = risks_of(rebuilt, case.release, true, wanted, others, case.request.seed, tried)
     single = risks.singling_out
     if others is not None and single is not None and single.control is None:
         case = case.noting(FEW_TO_SINGLE_OUT)

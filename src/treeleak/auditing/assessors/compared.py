@@ -40,7 +40,7 @@ class Pairs:
     """Shape (n_rows,). Number of the training row matched with each."""
     distance: FloatArray
     """Shape (n_rows, n_columns)."""
-    given: BoolArray
+    provided: BoolArray
     """Shape (n_rows, n_columns). Which values were given."""
     columns: tuple[str, ...]
     errors: FloatArray
@@ -147,7 +147,7 @@ def beside_baselines(
     taken, but for those made from the attack. Returns the parts of a comparison that it adds.
     """
     rebuilt, true, known, schema = tables.rebuilt, tables.true, tables.known, tables.schema
-    columns, provided, beside = list(pairs.columns), pairs.given, None
+    columns, provided, beside = list(pairs.columns), pairs.provided, None
     if provided.any():
         back = np.argsort(pairs.true)
         beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)

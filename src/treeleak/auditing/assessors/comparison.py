@@ -59,7 +59,7 @@ def check(case: Case) -> None:
     Columns and labels always; counts unless it takes a search or an attack to know the draws.
     Raises Mismatch.
     """
-    request, release = case.given, case.release
+    request, release = case.request, case.release
     table = in_model_columns(release, request.X, request.y if release.classes else None)[0]
     check_gaps(release, table, request.schema)
     if release.noise is not None or request.bootstrap == "hidden":
@@ -77,7 +77,7 @@ def check(case: Case) -> None:
 
 def match(case: Case) -> Case:
     """Hold the training rows against the model, if it is known how they reached the trees."""
-    request, rebuilt = case.given, case.found.reconstruction
+    request, rebuilt = case.request, case.found.reconstruction
     try:
         truth = _matched(case)
         if rebuilt is not None:
@@ -87,12 +87,12 @@ def match(case: Case) -> Case:
             raise
         return case  # Said of the reconstruction already.
     if case.others is not None and too_like(truth.X, case.others, request.seed):
-        case = replace(case, alike=True, others=None)
+        case = replace(case, control_is_training=True, others=None)
     return case.plus(truth=truth).noting(*truth.notes)
 
 
 def _matched(case: Case) -> TrainingRows:
-    request, release, rebuilt = case.given, case.release, case.found.reconstruction
+    request, release, rebuilt = case.request, case.release, case.found.reconstruction
     if rebuilt is not None and rebuilt.draws is not None:
         return match_training(release, request.X, request.y, rebuilt.draws.counts)
     if rebuilt is not None and rebuilt.draws_hidden:
@@ -104,32 +104,32 @@ def _matched(case: Case) -> TrainingRows:
 
 def of_rules(case: Case) -> Case:
     """Hold the training rows against rules."""
-    request = case.given
+    request = case.request
     truth = match_rules(case.rules, request.X, request.y, request.schema)
     return case.plus(truth=truth).noting(*truth.notes)
 
 
 def compare(case: Case) -> Case:
     """Measure how close the rebuilt rows are to the training rows."""
-    if case.given.progress is not None:
-        case.given.progress(Progress("comparing with the training rows", 0.0))
+    if case.request.progress is not None:
+        case.request.progress(Progress("comparing with the training rows", 0.0))
     if nothing_to_compare(case.rebuilt):
         return case
-    request = case.given
+    request = case.request
     m = errors_of(_side(case), case.truth, case.release, request.seed, request.y)
     return case.plus(measurement=m)
 
 
 def add_baselines(case: Case) -> Case:
     """Hold the measured rows against baselines: if time is up before, the errors stay."""
-    if case.given.progress is not None:
-        case.given.progress(Progress("comparing with baselines", 0.0))
-    m = with_baselines(case.measured, _side(case), case.release, case.given.seed)
+    if case.request.progress is not None:
+        case.request.progress(Progress("comparing with baselines", 0.0))
+    m = with_baselines(case.measured, _side(case), case.release, case.request.seed)
     return case.plus(measurement=m)
 
 
 def _side(case: Case) -> Side:
-    found, request = case.found, case.given
+    found, request = case.found, case.request
     rebuilt = found.written(case.rebuilt)
     return Side.of(
         rebuilt, case.truth, case.release, request.seed, case.others, request.y, found.domains
@@ -138,7 +138,7 @@ def _side(case: Case) -> Side:
 
 def guess(case: Case) -> Case:
     """Guess from the shape of the trees alone, where the verdict rests on that."""
-    request = case.given
+    request = case.request
     if not _shape_decides(case, case.measured):
         return case
     guesses = guesses_from_shape(
@@ -156,20 +156,20 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
     if case.release.noise is not None:
         return True
     standing = decide(m)
-    return case.clock.left > 1 and standing.tells == "perhaps" and "values" in standing.ways
+    return case.clock.left > 1 and standing.outcome == "perhaps" and "values" in standing.ways
 
 
 def add_shape(case: Case) -> Case:
     """Add the guesses from the shape to the measurement."""
     found, guesses = case.found, [case.found.written(guess) for guess in case.guesses]
     schema = found.written(case.rebuilt).schema
-    m = with_shape(case.measured, guesses, case.truth, schema, case.given.seed)
+    m = with_shape(case.measured, guesses, case.truth, schema, case.request.seed)
     return case.plus(measurement=m)
 
 
 def variants(case: Case) -> Case:
     """List what came with a reconstruction, measured where there are training rows."""
-    found, request, guesses = case.found, case.given, case.guesses
+    found, request, guesses = case.found, case.request, case.guesses
     rebuilt, truth = case.rebuilt, found.truth
     bare = [g.without_population for g in guesses if g.without_population is not None]
     made: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = [
@@ -204,14 +204,14 @@ def close(case: Case) -> Case:
     case = replace(case, unfinished=bool(open_.keys() & {"reconstruction", "measurement"}))
     if found.measurement is not None and found.measurement.significance is None:
         why = wording.NO_CONTROL()
-        if case.alike:
+        if case.control_is_training:
             why = THE_SAME
         elif case.others is not None:
             if "measurement" in open_:
                 return case  # What broke off the comparison is listed.
             why = wording.VALUES_GIVEN()
         return case.without("population", why)
-    if case.given.X is not None and found.measurement is None and "measurement" not in open_:
+    if case.request.X is not None and found.measurement is None and "measurement" not in open_:
         rows = found.reconstruction is not None and found.reconstruction.n_rows > 0
         cause = "all rows were given" if rows else "no rows were rebuilt"
         return case.without("measurement", wording.NOTHING_COMPARED(why=cause))
@@ -237,7 +237,7 @@ def _of_sizes(case: Case) -> list[Message]:
 
 
 def _of_impossible(found: AuditResults) -> Message:
-    if found.schema_given:
+    if found.schema_provided:
         return IMPOSSIBLE_ROWS(rows=found.impossible)
     but = "Such values cannot come back, though all that splits distinguish can. "
     if not found.proofs_hold:

@@ -75,7 +75,7 @@ class Counts:
 
 def of_trees(case: Case) -> Case:
     """Count leaves, as a part of an audit: those of every fitted model in the file."""
-    threshold, others = case.given.threshold, case.found.others
+    threshold, others = case.request.threshold, case.found.others
     attacked = [case.release] if case.found.release is not None or not others else []
     found = [count_leaves(release, threshold) for release in attacked]
     return case.plus(counts=_together([*found, *(count_other(o, threshold) for o in others)]))
@@ -83,7 +83,7 @@ def of_trees(case: Case) -> Case:
 
 def of_rules(case: Case) -> Case:
     """Count rules, as a part of an audit."""
-    return case.plus(counts=count_rules(case.rules, case.given.threshold))
+    return case.plus(counts=count_rules(case.rules, case.request.threshold))
 
 
 def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:

@@ -28,7 +28,7 @@ Way = Literal["values", "rows", "places"]
 class Decision:
     """Where rebuilt rows stand."""
 
-    tells: Literal["people", "perhaps", "nothing"]
+    outcome: Literal["people", "perhaps", "nothing"]
     """people: nearer to the training rows than any yardstick, those included that know the
     population. perhaps: nearer than baselines without the counts of leaves, or than to others of
     the population, but no nearer than an adversary who knows the population."""

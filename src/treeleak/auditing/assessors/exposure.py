@@ -157,7 +157,7 @@ def assess(case: Case) -> Case:
 
     Raises BadInput if training rows cannot be grouped by a column that was asked for.
     """
-    found, request = case.found, case.given
+    found, request = case.found, case.request
     exposure: Exposure | None = None
     rebuilt, truth = found.reconstruction, found.truth
     rebuilt = None if rebuilt is None else found.written(rebuilt)
@@ -202,7 +202,7 @@ def _behind(
         for member in by.values()
         for name in _names_of(member)
     ]
-    free = right_values(pairs.given.astype(float), pairs.columns, attributes).sum(axis=0)
+    free = right_values(pairs.provided.astype(float), pairs.columns, attributes).sum(axis=0)
     counted = ~np.isnan(pairs.errors)
     return Behind(np.column_stack([np.zeros((n, 0), dtype=bool), *groups]), counted, others, free)
 
@@ -241,7 +241,7 @@ def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | Non
     if pairs is not None:
         attributes = list(labels.values())
         # What was given has no error: only values of which no column was given are counted.
-        free = right_values(pairs.given.astype(float), pairs.columns, attributes)
+        free = right_values(pairs.provided.astype(float), pairs.columns, attributes)
         right = right_values(pairs.distance, pairs.columns, attributes) & free
         with np.errstate(invalid="ignore"):
             table["right"] = right.sum(axis=0) / free.sum(axis=0)
@@ -287,7 +287,7 @@ def _rows(
     )
     if pairs is not None:
         attributes = rebuilt.schema.attributes
-        wrong = ~right_values(pairs.distance * ~pairs.given, pairs.columns, attributes)
+        wrong = ~right_values(pairs.distance * ~pairs.provided, pairs.columns, attributes)
         table.loc[pairs.rebuilt, "matched"] = pairs.true
         table.loc[pairs.rebuilt, "wrong"] = wrong.sum(axis=1)
     open_ = np.flatnonzero(~rebuilt.given.all(axis=1))

@@ -148,7 +148,7 @@ class Variant:
     measurement : Measurement or None
     """
 
-    _said: ClassVar = ("what",)
+    _shown_fields: ClassVar = ("what",)
 
     what: str
     reconstruction: Reconstruction

@@ -102,7 +102,7 @@ def assess(case: Case) -> Case:
     Without control rows, these are the rows of the population, if such were given: then the attack
     that did not have them is the one that scores.
     """
-    request, rebuilt, others, against = case.given, case.rebuilt, case.others, CONTROL
+    request, rebuilt, others, against = case.request, case.rebuilt, case.others, CONTROL
     if request.control is None:
         if rebuilt.without_population is None:
             return case.without("membership", NO_ROWS)

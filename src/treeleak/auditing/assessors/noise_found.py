@@ -50,7 +50,7 @@ def find_noise(release: Release, X: Any, y: Any) -> NoiseFound:
         trees = left.exact or equal_trees(release)
         bare = as_counted(release, trees) if trees else release
         return NoiseFound(_sentence(by_file, "the counts"), left.scale, bare)
-    misfit = left.doubt
+    misfit = left.misfit
     if misfit is None or misfit.how == "larger":
         # Rows that differ by more may just not be the training rows.
         return NoiseFound(None, left.scale, release)

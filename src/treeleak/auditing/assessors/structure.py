@@ -112,7 +112,7 @@ def assess(case: Case) -> Case:
         n_rows,
         None if n_rows is None else n_rows - parameters,
         FEWEST_DEGREES,
-        case.given.threshold,
+        case.request.threshold,
         _groups(case),
     )
     return case.plus(structure=structure)
@@ -141,7 +141,7 @@ def _of_leaf(release: Release, tree: Tree) -> int:
 
 
 def _groups(case: Case) -> tuple[Groups, ...]:
-    release, threshold = case.release, case.given.threshold
+    release, threshold = case.release, case.request.threshold
     rows = _rows(case)
     if rows is None:
         counted = _of_leaf_counts(release, threshold)
@@ -170,7 +170,7 @@ def _rows(case: Case) -> tuple[str, pd.DataFrame, IntArray | None] | None:
     """Take the training rows where they are known, and their labels."""
     release, truth, rebuilt = case.release, case.found.truth, case.found.reconstruction
     if truth is not None:
-        of, X, y = "training rows", truth.X, case.given.y
+        of, X, y = "training rows", truth.X, case.request.y
     elif rebuilt is not None and rebuilt.X is not None and rebuilt.status == "unique":
         of, X, y = "rebuilt rows", rebuilt.X, rebuilt.y
         if not set(release.feature_names) <= set(X.columns):

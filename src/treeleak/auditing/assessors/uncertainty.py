@@ -157,7 +157,7 @@ class Uncertainty(Serialisable):
 
 def of_trees(case: Case) -> Case:
     """State the residual uncertainty for one tree, as a part of an audit; for several, nothing."""
-    release, request, truth = case.found.release, case.given, case.found.truth
+    release, request, truth = case.found.release, case.request, case.found.truth
     if release is None or len(release.trees) != 1:
         return case
     X: pd.DataFrame | None = None if truth is None else truth.X
@@ -170,7 +170,7 @@ def of_trees(case: Case) -> Case:
 def of_rules(case: Case) -> Case:
     """State the residual uncertainty for rules, as a part of an audit."""
     X = None if case.found.truth is None else case.found.truth.X
-    return case.plus(uncertainty=left_by_rules(case.rules, case.given.schema, X, case.given.y))
+    return case.plus(uncertainty=left_by_rules(case.rules, case.request.schema, X, case.request.y))
 
 
 def _uncounted(release: Release) -> bool:

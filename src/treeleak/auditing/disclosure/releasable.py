@@ -47,7 +47,7 @@ def releasable(
     threshold = reader.threshold
 
     def sentences(texts: Sequence[str]) -> list[str]:
-        content = [t.told(reader) for t in texts if isinstance(t, Message)]
+        content = [t.render_for(reader) for t in texts if isinstance(t, Message)]
         left = len(texts) - len(content)
         return [*content, f"Left out of this edition: {_LEFT_OUT}."] if left else content
 
@@ -226,7 +226,7 @@ def _ruling(part: dict[str, Any], hidden: Collection[str], reader: Audience) -> 
                 "what": "risk of attribute inference of a column",
             }
         if check["state"] == "not assessed" or isinstance(found, Message):
-            found = message_of(found).told(reader)
+            found = message_of(found).render_for(reader)
         elif key == "smallest_leaf" and float(found.replace(",", "")) < threshold:
             found = f"fewer than {threshold}"
         elif key in _OF_FEW or column in hidden:

@@ -207,7 +207,7 @@ def _of_distinct(
     both = [m.scores for m in (measurement, other.measurement) if m is not None]
     if len(both) == 2 and both[0] is not None and both[1] is not None:
         # All editions have the same advice.
-        after, before = (in_short(s).told(ANYBODY) for s in (both[1], both[0]))
+        after, before = (in_short(s).render_for(ANYBODY) for s in (both[1], both[0]))
         return f"{begin} {after}; as it is: {before}."
     with_, without = reconstruction.expected_error, other.reconstruction.expected_error
     if with_ is None or without is None:

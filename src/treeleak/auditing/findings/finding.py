@@ -23,7 +23,7 @@ class Finding:
     part : {"inventory", "counts", "noise", "reconstruction", "uncertainty"}
     verdict : str or None
         How severe it is; None for a remark that the verdict does not rest on.
-    said : tuple of Message
+    messages : tuple of Message
         What was found. The code of the first is that of the finding.
     evidence : Message or None
         The condition that held, and led to the verdict.
@@ -31,32 +31,32 @@ class Finding:
         Codes of the advice that is about this.
     """
 
-    _said: ClassVar = ("part", "verdict")
+    _shown_fields: ClassVar = ("part", "verdict")
 
     part: Part
     verdict: Verdict | None
-    said: tuple[Message, ...]
+    messages: tuple[Message, ...]
     evidence: Message | None = None
     fix: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
         """What was found, whatever the words."""
-        return self.said[0].code
+        return self.messages[0].code
 
     @property
     def text(self) -> str:
         """In plain words, for the owner of the data who has not read the rest."""
-        return self.told(None)
+        return self.render_for(None)
 
     @property
     def rule(self) -> str:
         """The evidence in words; empty for a remark."""
         return str(self.evidence or "")
 
-    def told(self, reader: Audience | None) -> str:
+    def render_for(self, reader: Audience | None) -> str:
         """The words that a reader may read; all, if None."""
-        return sentences(*(m.told(reader) for m in self.said))
+        return sentences(*(m.render_for(reader) for m in self.messages))
 
     def to_dict(self, reader: Audience | None = None) -> dict[str, Any]:
         """Describe the finding (formats/audit.schema.json)."""
@@ -64,8 +64,8 @@ class Finding:
             "code": self.code,
             "part": self.part,
             "verdict": self.verdict,
-            "text": self.told(reader),
-            "rule": "" if self.evidence is None else self.evidence.told(reader),
-            "messages": [m.described(reader) for m in self.said],
+            "text": self.render_for(reader),
+            "rule": "" if self.evidence is None else self.evidence.render_for(reader),
+            "messages": [m.as_data(reader) for m in self.messages],
             "fix": list(self.fix),
         }

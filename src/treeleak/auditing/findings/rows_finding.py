@@ -81,7 +81,7 @@ def of_rows(
     found = found or [_alone(rebuilt, proofs_hold, rows_provided)]
     if unfinished:
         late = wording.UNFINISHED()
-        found = [_finding(OPEN, *f.said, late) if f.verdict == NO_LEAK else f for f in found]
+        found = [_finding(OPEN, *f.messages, late) if f.verdict == NO_LEAK else f for f in found]
     return [*found, *targets]
 
 
@@ -115,14 +115,12 @@ def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[
         return []
     in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
-    untested_columns = wording.UNTESTED(columns=free) if free else ""
+    unused_columns = wording.UNTESTED(columns=free) if free else ""
     if not rebuilt.ordered:
-        text = wording.ALONE(
-            alone=singled_out, rows=n, in_class=in_class, untested=untested_columns
-        )
+        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
         return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
     proved = round(rebuilt.share_proved_rows * (n - provided))
-    text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=untested_columns)
+    text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=unused_columns)
     return [_finding(LEAK, text, evidence=wording.NUMBERED_RULE(), fix=fix)]
 
 
@@ -159,8 +157,10 @@ def _compared(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message
     part = m.on_tested
     one = replace(_in_one(m), on_tested=None if part is None else _in_one(part))
     other = _weighed(rebuilt, one, outside)
-    messages = (message.with_instead(o) for message, o in zip(found.said, other.said, strict=True))
-    return replace(found, said=tuple(messages))
+    messages = (
+        message.with_instead(o) for message, o in zip(found.messages, other.messages, strict=True)
+    )
+    return replace(found, messages=tuple(messages))
 
 
 def _in_one(m: M) -> M:
@@ -197,17 +197,17 @@ def _weighed(rebuilt: Reconstruction, m: Measurement, outside: Sequence[Message]
         messages.append(wording.STRONGEST(yardstick=WORDS[best.name], scores=scores))
     if test is not None:
         kind = wording.POPULATION_TOO if test.as_near else wording.THESE_ROWS
-        if standing.tells == "nothing":
+        if standing.outcome == "nothing":
             kind = wording.AS_NEAR
         messages.append(kind(near=test.as_near, draws=len(test.errors)))
     messages += _in_places(m, standing, rebuilt.labelled)
-    if standing.tells == "people":
+    if standing.outcome == "people":
         rule = _rule(standing.ways[0], rebuilt)
         return _finding(LEAK, *messages, evidence=rule, fix=_MEASURED_FIX)
     blind = rebuilt.behind_noise and test is None and m.shape is None
     if blind:
         messages.append(wording.SHAPE_OPEN())
-    if standing.tells == "perhaps":
+    if standing.outcome == "perhaps":
         in_place = standing.ways == ("places",)
         if not in_place:
             messages.append(_perhaps(m))
@@ -268,7 +268,7 @@ def _in_places(m: Measurement, standing: Decision, labelled: bool) -> list[Messa
     order = m.judged.in_order
     if order is None or "places" not in standing.ways:
         return []
-    sure = standing.tells == "people"
+    sure = standing.outcome == "people"
     return [
         wording.IN_PLACES(
             error=order.error,
@@ -285,7 +285,7 @@ def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
     """Judge what was made with less to go by: a remark, unless that is a leak already."""
     text = wording.VARIANT(what=what.capitalize(), scores=_error(m), rows=m.exact_rows)
     standing = decide(m, LEVEL / 10)
-    if standing.tells != "people":
+    if standing.outcome != "people":
         return _finding(None, text)
     return _finding(LEAK, text, evidence=_rule(standing.ways[0], rebuilt), fix=_MEASURED_FIX)
 

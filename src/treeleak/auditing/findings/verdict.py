@@ -64,12 +64,12 @@ def find(
     if rebuilt is not None:
         outside = []
         if found.impossible:
-            outside.append(wording.IMPOSSIBLE() if found.schema_given else wording.NOT_GUESSED())
+            outside.append(wording.IMPOSSIBLE() if found.schema_provided else wording.NOT_GUESSED())
         if found.narrower:
             outside.append(wording.NARROWER())
         findings += of_rows(
             rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
-            found.rows_given,
+            found.rows_provided,
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [

@@ -90,7 +90,7 @@ class Entry:
         How many different values it holds, where that is more than every second row has.
     """
 
-    _said: ClassVar = ("mark", "what")
+    _shown_fields: ClassVar = ("mark", "what")
 
     where: str
     names: tuple[str, ...]
@@ -151,7 +151,7 @@ def take_inventory(
                 people[key] = max(
                     people.get(key, held), held, key=lambda candidate: candidate.values
                 )
-        if in_numbers := rule.told(part.value, part.owner):
+        if in_numbers := rule.describe(part.value, part.owner):
             document = descriptions.setdefault((part.where, rule), {})
             if len(document) < MOST_TOLD:
                 document[in_numbers] = None

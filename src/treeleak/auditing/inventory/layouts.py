@@ -116,8 +116,8 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
     if isinstance(state.get("trees"), list):
         state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:
-        seeds = {key: booster for key, booster in held.items() if key.endswith("seed")}
-        others = {key: booster for key, booster in held.items() if key not in seeds}
+        seeds = {key: value for key, value in held.items() if key.endswith("seed")}
+        others = {key: value for key, value in held.items() if key not in seeds}
         parameters = {**seeds, **({"parameters": others} if others else {})}
         state["parameters"] = Accounted(f"{PARTS}LightGBMParameters", parameters)
     return StoredObject(stored.type, state, leftovers=left)
@@ -140,7 +140,7 @@ def _catboost(stored: StoredObject) -> StoredObject:
     parts = dict(accounted)
     if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {
-            key: _columns(parsed) if key in _VIEWS else parsed for key, parsed in columns.items()
+            key: _columns(value) if key in _VIEWS else value for key, value in columns.items()
         }
         parts["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
     if isinstance(parts.get("model_info"), Mapping):

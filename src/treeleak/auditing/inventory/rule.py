@@ -41,7 +41,7 @@ class Rule:
     form: forms.Form = forms.anything
     """Gets the value and the object that holds it, and says whether type and size are those that
     such a value has. If not, the rule does not speak of it."""
-    told: Callable[[Any, StoredObject], str] = numbers.nothing
+    describe: Callable[[Any, StoredObject], str] = numbers.nothing
     """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
     of_columns: Callable[[conditions.Context], str] = numbers.nothing_more
     """Says once for a whole file what its parts of this kind tell of the columns."""

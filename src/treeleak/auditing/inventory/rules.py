@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
          "Each is an average over all rows, or over those held back, in all digits of a "
              "float: one equation on all of them together.",
          owner="HistGradientBoosting* GradientBoosting*", form=forms.scores,
-         told=numbers.of_rounds),
+         describe=numbers.of_rounds),
     Rule("_baseline_prediction", "harmless", "where predictions begin",
          "It discloses the mean target, or the share of each class in all rows. With the "
              "number of rows, it gives the rows of each class.",
@@ -255,7 +255,7 @@ RULES: tuple[Rule, ...] = (
              "tree tests it. For columns with more values than bins, they are some of these. "
              "Two of them enclose each value that only one person has.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
-         told=numbers.of_borders, of_columns=value_summaries.of_borders),
+         describe=numbers.of_borders, of_columns=value_summaries.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

@@ -73,7 +73,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("feature_infos", "leaks", "smallest and largest value of each column",
          "These are values of single rows, in all their digits. For columns of categories, "
              "they are all categories of the rows.",
-         owner="Booster", change="values", form=boosting.ranges, told=numbers.of_ranges,
+         owner="Booster", change="values", form=boosting.ranges, describe=numbers.of_ranges,
          of_columns=value_summaries.of_ranges),
     Rule("pandas_categorical", "harmless", "categories, of which there are none", "Says nothing.",
          owner="Booster", when=boosting.no_categories),
@@ -82,7 +82,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "The list includes values that only one person has. Predictions from texts need it.",
          owner="Booster CatBoostColumn CatBoostColumns XGBoostCategories",
          when=conditions.filled, change="values",
-         form=boosting.category_lists, told=boosting.category_count),
+         form=boosting.category_lists, describe=boosting.category_count),
     Rule("enc feature_segments sorted_idx values pandas_categorical", "harmless", "sizes",
          "They are the numbers of categories of each column.",
          owner="XGBoostCategories CatBoostColumn Booster", form=boosting.numbers),
@@ -94,7 +94,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "scores after each round",
          "Each is an average over the rows of a table, to 15 digits: one equation on all of them.",
          owner="CatBoostInfo XGBoostAttributes LGBM* XGB* Booster", form=boosting.scores,
-         told=numbers.of_history),
+         describe=numbers.of_history),
     Rule("base_score scale_and_bias", "harmless", "where predictions begin",
          "It discloses the mean target, or the share of each class in all rows. With the "
              "number of rows, it gives the rows of each class.",

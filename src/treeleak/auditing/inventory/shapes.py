@@ -47,7 +47,7 @@ class Items:
 
     item: Shape
     size: str
-    own: Callable[[Any, int], Sizes] = lambda _, __: {}
+    item_sizes: Callable[[Any, int], Sizes] = lambda _, __: {}
     """Sizes of an item, given its place."""
 
 
@@ -83,7 +83,9 @@ def left_over(
             yield at, value
             return
         for k, inner in enumerate(items):
-            yield from left_over(inner, shape.item, {**sizes, **shape.own(inner, k)}, (*at, k))
+            yield from left_over(
+                inner, shape.item, {**sizes, **shape.item_sizes(inner, k)}, (*at, k)
+            )
     elif not shape(value, sizes):
         yield at, value
 

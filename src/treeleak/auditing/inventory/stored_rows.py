@@ -90,13 +90,13 @@ class Table:
         return np.unique(self.rows[~np.isnan(self.rows)])
 
     @cached_property
-    def _own(self) -> HashArray:
+    def _row_hashes(self) -> HashArray:
         return _hashes(_codes(self.rows, self._known))
 
     @cached_property
     def _telling(self) -> HashArray:
         """Rows of more than one value."""
-        return np.unique(self._own[[len(np.unique(row)) > 1 for row in self.rows]])
+        return np.unique(self._row_hashes[[len(np.unique(row)) > 1 for row in self.rows]])
 
     @cached_property
     def _others(self) -> HashArray:
@@ -105,13 +105,13 @@ class Table:
         at = np.random.default_rng(n).integers(0, n, (min(OTHERS * n, MOST_OTHERS), d))
         anew = np.take_along_axis(self.rows, at, axis=0)
         anew = anew[(anew != anew[:, :1]).any(axis=1)]
-        return np.setdiff1d(_hashes(_codes(anew, self._known)), self._own)
+        return np.setdiff1d(_hashes(_codes(anew, self._known)), self._row_hashes)
 
     def _row_by_row(self, sequence: FloatArray) -> bool:
         d = self.rows.shape[1]
         codes = _codes(sequence, self._known)
         windows = _hashes(np.lib.stride_tricks.sliding_window_view(codes, d))
-        if self._in_order(self._own, windows):
+        if self._in_order(self._row_hashes, windows):
             return True
         n = len(self._telling)
         found = int(np.isin(self._telling, windows).sum())

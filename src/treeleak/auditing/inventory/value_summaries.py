@@ -55,7 +55,7 @@ def _summary(
         return f"{summary} Most of {most}: {len(cuts[most]):,}."
     most = max(found, key=lambda name: found[name][1])
     n, stand, alone = found[most]
-    sums = [sum(points[k] for points in found.values()) for k in range(3)]
+    sums = [sum(counts[k] for counts in found.values()) for k in range(3)]
     return (
         f"{summary} Of {n:,} distinct values of {most}, the file holds {stand:,} as they are, "
         f"and {alone:,} lie alone between two of these numbers. For all {sums[0]:,} values "

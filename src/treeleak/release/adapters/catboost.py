@@ -236,9 +236,9 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
     levels = {
-        names[flat]: (*(f"hash {x}" for x in column), "another")
-        for flat, column in values.items()
-        if column
+        names[flat]: (*(f"hash {x}" for x in codes), "another")
+        for flat, codes in values.items()
+        if codes
     }
     return Columns(
         names, place["float"], place["categorical"], frozenset(as_true), values, levels,

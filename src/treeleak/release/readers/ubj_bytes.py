@@ -29,14 +29,14 @@ def _append(value: Any, parts: list[bytes]) -> None:
         parts += (b"[$", kind, b"#", _length(len(value)), big.tobytes())
     elif isinstance(value, Mapping):
         parts.append(b"{")
-        for key, own in value.items():
+        for key, item in value.items():
             parts.append(_text(key))
-            _append(own, parts)
+            _append(item, parts)
         parts.append(b"}")
     elif isinstance(value, list):
         parts += (b"[#", _length(len(value)))
-        for own in value:
-            _append(own, parts)
+        for item in value:
+            _append(item, parts)
     elif isinstance(value, str):
         parts += (b"S", _text(value))
     elif value is None or isinstance(value, bool):

@@ -211,7 +211,7 @@ def release_of(
         counted, more = without_classes(nodes, training)
     if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
-        counted = [with_targets(*tree_sums, clipped=clipped) for tree_sums in each]
+        counted = [with_targets(*arguments, clipped=clipped) for arguments in each]
     return Release(
         trees=tuple(counted),
         feature_names=names,

@@ -121,13 +121,13 @@ _KINDS = {
 """Kinds of numpy types by the fields of a node."""
 
 
-def node_records(t: int, stored: Any, dtype_kinds: Mapping[str, str]) -> NDArray[Any]:
+def node_records(t: int, stored: Any, dtype_codes: Mapping[str, str]) -> NDArray[Any]:
     """Take the nodes of tree ``t``: an array of records with numbers where there must be some."""
     nodes = stored.get("nodes") if isinstance(stored, StoredObject) else None
-    if not isinstance(nodes, np.ndarray) or not dtype_kinds.keys() <= set(nodes.dtype.names or ()):
+    if not isinstance(nodes, np.ndarray) or not dtype_codes.keys() <= set(nodes.dtype.names or ()):
         raise BadModel(f"tree {t}: no array of nodes")
     if nodes.ndim != 1 or any(
-        nodes.dtype[name].kind not in allowed for name, allowed in dtype_kinds.items()
+        nodes.dtype[name].kind not in allowed for name, allowed in dtype_codes.items()
     ):
         raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
     return nodes

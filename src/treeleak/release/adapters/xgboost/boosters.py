@@ -277,13 +277,8 @@ def _with_rows(
         if restored is None:
             return trees, COUNTLESS, ()
         counts, notes = restored, (RESTORED,)
-        if open_ := sum(
-            0 if counted_trees.present is None else int((~counted_trees.present).sum())
-            for counted_trees in restored
-        ):
-            covered = PARTLY.format(
-                open_, sum(len(counted_trees.values) for counted_trees in restored)
-            )
+        if open_ := sum(0 if r.present is None else int((~r.present).sum()) for r in restored):
+            covered = PARTLY.format(open_, sum(len(r.values) for r in restored))
     else:
         exact = 0.0 if every else RELATIVE
         counts = [

@@ -47,7 +47,7 @@ class _Equations:
     tree: Tree
     gain: FloatArray
     """Shape (n_nodes,). By what each row counts."""
-    own: IntArray
+    inner: IntArray
     """Nodes with a test."""
 
     def part(self) -> _Equations:
@@ -59,13 +59,13 @@ class _Equations:
         while below[top] > MOST_SEARCHED:
             top = max(int(tree.left[top]), int(tree.right[top]), key=below.__getitem__)
         inside = np.arange(tree.n_nodes) == top
-        for v in self.own.tolist():
+        for v in self.inner.tolist():
             inside[[tree.left[v], tree.right[v]]] |= inside[v]
-        return replace(self, own=self.own[inside[self.own]])
+        return replace(self, inner=self.inner[inside[self.inner]])
 
     def matrix(self, rate: float) -> tuple[FloatArray, FloatArray]:
         """Write the equations down: for rows plus lambda of all nodes, and lambda as the last."""
-        tree, n, inner_nodes = self.tree, self.tree.n_nodes, self.own
+        tree, n, inner_nodes = self.tree, self.tree.n_nodes, self.inner
         places = (tree.left[inner_nodes], tree.right[inner_nodes], inner_nodes)
         value = np.where(tree.is_leaf, _of(tree, VALUE) / rate, _of(tree, STEP))
         left = np.zeros((3, len(inner_nodes), n + 1))
@@ -102,7 +102,7 @@ class _Equations:
         # What no equation speaks of is not resolved, though a solution is chosen.
         resolved = np.abs(np.einsum("ij,ji->i", inverse, A) - 1) < RESOLVED
         known = (off < _NEAR) & resolved
-        inner = self.own
+        inner = self.inner
         below = (self.tree.left[inner], self.tree.right[inner])
         solvable = known[inner] & known[below[0]] & known[below[1]]
         added = (rows[below[0]] + rows[below[1]])[solvable]

@@ -135,7 +135,7 @@ def json_key(key: Any) -> str:
     return json.dumps(key) if plain else str(key)
 
 
-def opened(path: str) -> Any:
+def open_compressed(path: str) -> Any:
     """Open the file, through the decompressor that its first bytes call for."""
     file = open(path, "rb")  # noqa: SIM115
     head = file.read(8)
@@ -184,7 +184,7 @@ class Inflated(io.RawIOBase):
 def main(path: str, out: str) -> None:
     """Read the pickle at ``path`` and write the archive ``out``."""
     ledger = Ledger()
-    with opened(path) as file:
+    with open_compressed(path) as file:
         model = Unpickler(file, ledger).load()
         ledger.take(model)
         # Whatever stands behind the end is not read as objects, whatever it may be.
