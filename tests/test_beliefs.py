@@ -118,7 +118,7 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
         said = Messages(rng.normal(size=shape).astype(np.float32), rng.normal(size=shape[:2]))
         # Nothing is said behind the last piece.
         said.pieces[:, :, pieces.low >= pieces.high] = 0.0
-        factor = replace(factor, said=said)
+        factor = replace(factor, messages=said)
         before = beliefs.share[rows][:, :, None] * probable[rows]
         before *= np.exp(-said_of_points(factor, evidence, points))
         leaf = leaf_of[:, t] - evidence.geometry.leaf_start[t]

@@ -426,7 +426,7 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
 def test_what_is_doubted_of_the_likelihood_is_not_doubted_of_the_prior(distinct):
     case, gap, doubt = CASES["one attribute"], 1.5, 2.5
     sure = land_of(case, distinct)
-    land = replace(sure, likelihood=replace(sure.likelihood, doubt=doubt))
+    land = replace(sure, likelihood=replace(sure.likelihood, power=doubt))
     prior = slanted(land)
 
     def believed(rows):

@@ -164,7 +164,8 @@ def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
     by_class = true.by_class.sum(axis=0)[None]
     # The second fit has more sums to miss, and misses more, whether it is near or far.
     near, far = replace(true, missed=30), replace(
-        true, cells=true.cells[:1], sure=true.sure[:1], told=all_alike, by_class=by_class, missed=20
+        true, cells=true.cells[:1], sure=true.sure[:1], constraints=all_alike, by_class=by_class,
+        missed=20,
     )  # fmt: skip
     first, second = (far, near) if second_is_near else (near, far)
     second = replace(second, missed=second.missed + 20)
