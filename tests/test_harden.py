@@ -49,7 +49,7 @@ from treeleak.hardening.archive import Archive
 from treeleak.hardening.steps import _majority, _merged, _rounded
 from treeleak.release import read_model, to_release
 from treeleak.release.adapters.shares import counts_from_shares
-from treeleak.release.least_counts import of_rows
+from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.report import render_hardened
 
@@ -355,11 +355,11 @@ def test_shares_that_fit_fewer_rows_are_those_of_the_rows_told(tmp_path, bootstr
             # As before the step, which took nothing that shares do not tell.
             assert by_step["counts"].status == by_step["impurity"].status == "feasible"
     treeleak.harden(source, out, "sizes,counts", force=True, time_limit=30, seed_search=1)
-    plain, told = to_release(out), of_rows(to_release(out), 20)
+    plain, told = to_release(out), rescale_weights_to_counts(to_release(out), 20)
     assert int(told.trees[0].totals[0]) == 20
-    assert of_rows(told, 20) is told
-    assert of_rows(plain, 7) is plain or int(plain.trees[0].totals[0]) in (1, 7)
-    assert of_rows(plain, None) is plain
+    assert rescale_weights_to_counts(told, 20) is told
+    assert rescale_weights_to_counts(plain, 7) is plain or int(plain.trees[0].totals[0]) in (1, 7)
+    assert rescale_weights_to_counts(plain, None) is plain
     if not bootstrap:
         np.testing.assert_array_equal(plain.trees[0].counts[1:], [[1, 0], [0, 1]])
         np.testing.assert_array_equal(told.trees[0].counts[1:], [[10, 0], [0, 10]])

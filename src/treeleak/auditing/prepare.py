@@ -33,7 +33,7 @@ from treeleak.release import (
     to_release,
 )
 from treeleak.release.draws.held_back import fitted_rows
-from treeleak.release.least_counts import of_rows
+from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
 from treeleak.verification.columns import in_model_columns
@@ -79,7 +79,9 @@ def prepare_case(case: Case) -> Case:
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
         with refused():
-            release = of_rows(with_steps(to_release(content), case.live), request.stated_rows)
+            release = rescale_weights_to_counts(
+                with_steps(to_release(content), case.live), request.stated_rows
+            )
     except NotCovered as error:
         others = _others(content, None)
         context = _counted(context_of(content, None), request, others)

@@ -19,7 +19,7 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
-from treeleak.release.least_counts import of_rows
+from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample, UnknownSampling
@@ -154,7 +154,7 @@ def reconstruct(
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     schema = Schema.from_argument(schema)
     with clock.enforced(), refused():
-        release = of_rows(to_release(model, trust_pickle), n_rows)
+        release = rescale_weights_to_counts(to_release(model, trust_pickle), n_rows)
         check_counts_agree(release)
         if not release.n_features:
             raise NotCovered(NO_COLUMNS)

@@ -15,7 +15,7 @@ TIMES = MessageTemplate(
 )
 
 
-def of_rows(release: Release, n_rows: int | None) -> Release:
+def rescale_weights_to_counts(release: Release, n_rows: int | None) -> Release:
     """Multiply counts that were worked out from class shares, so that they are of so many rows.
 
     Shares tell the least whole numbers that fit. A bootstrap is taken to draw as often as there are
