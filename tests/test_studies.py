@@ -545,15 +545,6 @@ def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch)
     assert partly["status"] == "unknown"
 
 
-def test_studies_are_no_command_of_the_package_any_more():
-    told = CliRunner().invoke(cli.app, ["study", "run", "draft-table-2", "--quick"])
-    assert told.exit_code == 2
-    assert "type: python -m experiments run draft-table-2 --quick" in told.stderr
-    assert "experiments list" in CliRunner().invoke(cli.app, ["study"]).stderr
-    commands = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout
-    assert not re.search(r"^\W*study\b", commands, re.MULTILINE)
-
-
 def test_no_module_of_the_package_needs_the_experiments():
     for path in Path(treeleak.__file__).parent.rglob("*.py"):
         assert not re.search(r"^\s*(from|import) experiments\b", path.read_text(), re.MULTILINE), (
