@@ -107,8 +107,8 @@ _MODULES = {"plots": "treeleak.report.plots"} | {
     name: f"treeleak.{name}"
     for name in (
         "attacks", "auditing", "batch", "bridges", "core", "datasets", "errors", "evidence",
-        "formats", "hardening", "learn", "metrics", "partition", "reconstruction", "release", "report",
-        "schema", "side_information", "uncertainty", "verification",
+        "formats", "hardening", "learn", "metrics", "partition", "reconstruction", "release",
+        "report", "schema", "side_information", "uncertainty", "verification",
     )
 }  # fmt: skip
 
