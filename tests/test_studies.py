@@ -43,7 +43,6 @@ from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
 from helpers.examples import examples
 from toy_study import ENVIRONMENT, TRACE, study, traced
-from treeleak import cli
 from treeleak.core.errors import BadInput, TimeUp
 
 pytestmark = pytest.mark.slow
