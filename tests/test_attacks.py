@@ -83,7 +83,7 @@ def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
         for m in solutions:
             assert (found.lower <= m).all()
             assert (m <= found.upper).all()
-        if found.converged:
+        if found.determined:
             assert [m.tolist() for m in solutions] == [found.lower.tolist()]
         problem = IntegerProblem(system, found)
         if not solutions:

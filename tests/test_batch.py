@@ -207,7 +207,7 @@ def test_the_page_says_names_as_text(tmp_path):
 def test_processes_end_with_their_words(models):
     missing = processes.run_command(["audit", str(models / "none.skops")])
     assert missing.status == 2
-    assert "none.skops" in missing.said
+    assert "none.skops" in missing.errors
 
 
 def test_what_was_not_begun_is_given_up(monkeypatch):
