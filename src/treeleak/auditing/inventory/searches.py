@@ -33,7 +33,8 @@ def choices(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     return 0 < len(grids) <= _MAPPINGS and all(
         isinstance(grid, Mapping)
         and len(grid) <= SHORT
-        and all(is_name(str(k).replace("__", ".")) and _once(v) for k, v in grid.items())
+        and all(len(str(k)) <= MAX_NAME and is_name(str(k).replace("__", ".")) for k in grid)
+        and all(map(_once, grid.values()))
         for grid in grids
     )
 
@@ -43,7 +44,9 @@ def _once(values: Any) -> bool:
     if isinstance(values, np.ndarray):
         values = values.tolist() if values.ndim == 1 else None
     if isinstance(values, StoredObject) and values.name == "range" and not values.state:
-        return len(pieces(values.args).scalars) <= 3 and not pieces(values.args).others
+        ends = pieces(values.args)
+        whole = all(isinstance(v, int) and is_scalar(v) for v in ends.scalars)
+        return whole and len(ends.scalars) <= 3 and not (ends.others or values.leftovers)
     if not isinstance(values, (list, tuple)) or len(values) > _TRIED:
         return False
     words = [v for v in values if v is None or isinstance(v, (bool, str))]
@@ -125,31 +128,28 @@ def _halved(tried: list[Any], rounds: list[Any], grid: Any) -> bool:
 def _selected(value: Mapping[str, Any], owner: StoredObject) -> bool:
     """Whether rankings of columns are those of one elimination for each split of the rows.
 
-    Columns that are left share rank 1; each step before has the next rank (RFECV).
+    Columns that are left share rank 1; each step before has the next rank (RFECV). The last step
+    has all columns, so no rank is higher than there are steps.
     """
     n = n_columns(owner)
-    arrays = {str(k): numbers_in(v) for k, v in value.items()}
+    arrays = {str(k): a for k, v in value.items() if (a := numbers_in(v)) is not None}
     sizes = arrays.pop("n_features", None)
-    if (
-        sizes is None
-        or sizes.ndim != 1
-        or len(sizes) > n
-        or any(a is None for a in arrays.values())
-    ):
+    if sizes is None or sizes.ndim != 1 or not 0 < len(sizes) <= n or len(arrays) + 1 < len(value):
         return False
-    rankings = {k: a for k, a in arrays.items() if a is not None and k.endswith("_ranking")}
-    for name, ranks in rankings.items():
-        support = arrays.get(name.replace("_ranking", "_support"))
-        if ranks.shape != (len(sizes), n) or support is None or support.shape != ranks.shape:
+    selected = {k: arrays.pop(k) for k in [*arrays] if _OF_SELECTION.fullmatch(k)}
+    for split in {k.partition("_")[0] for k in selected}:
+        ranks, support = selected.get(f"{split}_ranking"), selected.get(f"{split}_support")
+        if ranks is None or support is None or not ranks.shape == support.shape == (len(sizes), n):
             return False
         steps = np.arange(len(sizes))[:, None]
-        if (ranks != np.maximum(ranks[0] - steps, 1)).any() or (support != (ranks == 1)).any():
+        if (ranks != np.maximum(ranks[0] - steps, 1)).any() or (ranks[-1] != 1).any():
             return False
-        if (support.sum(axis=1) != sizes).any():
+        if (support != (ranks == 1)).any() or (support.sum(axis=1) != sizes).any():
             return False
-    scores = [a for k, a in arrays.items() if not _OF_SELECTION.fullmatch(k)]
+        if ranks.dtype.kind not in "iu":
+            return False
     named = all(_OF_SEARCH.fullmatch(k) and len(k) <= MAX_NAME for k in arrays)
-    return named and all(a is not None and a.shape == sizes.shape for a in scores)
+    return named and all(a.shape == sizes.shape for a in arrays.values())
 
 
 _MASKED = object()
