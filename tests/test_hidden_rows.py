@@ -75,7 +75,7 @@ from treeleak.auditing.inventory.drawn import hides_bits
 from treeleak.auditing.inventory.forms import is_text
 from treeleak.auditing.inventory.inventory import take_inventory, unknown_places
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.searches import choices
+from treeleak.auditing.inventory.searches import choices, results
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive
@@ -419,21 +419,13 @@ def _supports_of_rows(model, rows):
     model.cv_results_["split7_support"] = rows > 0
 
 
-def _row_as_rank(model, rows):
-    ranks = np.array([[1, *(2 + rows[0, 1:].astype(int) % 90)]])
-    cut = {k: v[:1] for k, v in model.cv_results_.items()} | {"n_features": np.array([1])}
-    for split in ("split0", "split1"):
-        cut |= {f"{split}_ranking": ranks, f"{split}_support": ranks == 1}
-    model.cv_results_ = cut
-
-
 @pytest.mark.parametrize(
     ("model", "hide"),
     [
         *((GridSearchCV(TREE, {"max_depth": [1, 2]}, cv=2), f)
           for f in (_grid_of_rows, _grid_of_columns, _grid_of_nested_rows)),
         *((IsolationForest(n_estimators=3), f) for f in (_depths_of_rows, _lengths_of_rows)),
-        *((RFECV(TREE, cv=2), f) for f in (_rankings_of_rows, _supports_of_rows, _row_as_rank)),
+        *((RFECV(TREE, cv=2), f) for f in (_rankings_of_rows, _supports_of_rows)),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )  # fmt: skip
@@ -443,6 +435,19 @@ def test_rows_in_what_a_search_or_a_forest_repeats_are_unknown(model, hide):
     model.fit(X, y)
     hide(model, X.to_numpy())
     assert unknown(snapshot(model))
+
+
+def test_ranks_are_no_higher_than_there_are_steps():
+    owner = StoredObject("sklearn.feature_selection._rfe.RFECV", {"n_features_in_": 3})
+
+    def kept(ranks, sizes):
+        ranks = np.array(ranks)
+        return results(
+            {"split0_ranking": ranks, "split0_support": ranks == 1, "n_features": sizes}, owner
+        )
+
+    assert kept([[1, 3, 2], [1, 2, 1], [1, 1, 1]], np.array([1, 2, 3]))
+    assert not kept([[1, 90, 41]], np.array([1]))
 
 
 def test_a_range_holds_whole_numbers():
