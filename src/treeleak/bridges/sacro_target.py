@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput, BadModel, cause
+from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
-from treeleak.core.text_files import read_text
 from treeleak.release import Release
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.npy import parse_npy

@@ -33,7 +33,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import did_you_mean, unknown_keys
+from treeleak.core.text import did_you_mean, unknown_keys
 
 LARGEST = 1.7976931348623157e308
 """The largest float; what lies beyond, and what is no number, fails every comparison with it."""

@@ -18,7 +18,6 @@ from importlib import resources
 import pandas as pd
 
 from treeleak.core.private import dataclass
-from treeleak.datasets.dataset import Dataset
 from treeleak.schema import Attribute, Binary, OneHot, Schema
 
 
@@ -259,3 +258,34 @@ GERMAN_CREDIT = Recipe(
         _binary("skilled", _is("job", "A173", "A174")),
     ),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table to train on, with all that an auditor may want to know about it.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the table.
+    X : DataFrame
+        Features, whole numbers.
+    y : Series
+        Labels, 0 or 1; row k belongs to row k of ``X``.
+    schema : Schema
+        What a row of ``X`` can be.
+    source : str
+        Where the table was published.
+    licence : str
+        Under which terms.
+    raw : DataFrame or None
+        The columns from which ``X`` was made, row by row, where they are known.
+    """
+
+    name: str
+    X: pd.DataFrame
+    y: pd.Series
+    schema: Schema
+    source: str
+    licence: str
+    raw: pd.DataFrame | None = None

@@ -10,9 +10,8 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.leaves import leaf_totals, unequal
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.protocol import Contradiction, leaf_totals, unequal
 from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, system_of_all
 from treeleak.partition import Geometry, Partition

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.derived_hessians import leaf_hessians
-from treeleak.evidence.leaves import unequal
 from treeleak.evidence.linear_constraints import EXACT, Equal, LinearConstraints
 from treeleak.evidence.predictions import (
     at_leaves,
@@ -39,7 +38,7 @@ from treeleak.evidence.predictions import (
     steps,
     values_present,
 )
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.protocol import Contradiction, unequal
 from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity

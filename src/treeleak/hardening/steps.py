@@ -20,7 +20,7 @@ from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import did_you_mean
+from treeleak.core.text import did_you_mean
 from treeleak.hardening.archive import NONE, Archive, Place, TreeArrays, walk
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy

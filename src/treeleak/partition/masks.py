@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import lowest_bit, njit
 from treeleak.core.private import dataclass
 from treeleak.partition.cells import Geometry, GridTooLarge
 

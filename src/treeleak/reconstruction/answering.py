@@ -16,10 +16,10 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction

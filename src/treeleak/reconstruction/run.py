@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from treeleak.core.arrays import Place
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import MessageTemplate, message_of, static_message
-from treeleak.core.types import Place
 from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
-
-from treeleak.core.on_demand import load
 
 if TYPE_CHECKING:
     from treeleak.report.hardened import render_hardened
@@ -25,4 +24,4 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(_PLACES[name])
+    return resolve_name(_PLACES[name])

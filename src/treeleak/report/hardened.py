@@ -8,11 +8,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
 from treeleak.report import facts
-from treeleak.report.safe_console import Text, safe_console
-from treeleak.report.tables import bullets, part, table
+from treeleak.report.safe_console import Text, bullets, part, safe_console, table
 
 _VERDICTS: dict[str, str] = {
     LEAK: "leak", POSSIBLE: "possible leak", NO_LEAK: "none shown", OPEN: "not assessed"

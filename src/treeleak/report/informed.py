@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from treeleak.auditing.leave_one_out import InformedAudit
-from treeleak.core.percent import percent
-from treeleak.report.safe_console import Text, safe_console
-from treeleak.report.tables import table
+from treeleak.core.text import percent
+from treeleak.report.safe_console import Text, safe_console, table
 
 
 def render_informed(audit: InformedAudit, console: Console) -> None:

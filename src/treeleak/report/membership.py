@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.report.blocks import Facts, Prose, Section
 from treeleak.report.facts import Doc, Fact
 from treeleak.report.sections import reasons

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from treeleak._version import __version__
 from treeleak.auditing import Audit
-from treeleak.core.plain import plain
+from treeleak.core.text import plain
 from treeleak.formats.literals import Edition
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack

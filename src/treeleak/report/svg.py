@@ -12,8 +12,7 @@ from textwrap import TextWrapper
 
 from markupsafe import Markup
 
-from treeleak.core.percent import percent
-from treeleak.core.plain import plain, shortened
+from treeleak.core.text import percent, plain, shortened
 from treeleak.report.blocks import Bar, Bars, Chart, Grid, Stack
 
 LINE = 20

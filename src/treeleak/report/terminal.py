@@ -13,14 +13,12 @@ from rich.table import Table
 from treeleak.auditing import Audit, Counts, Ruling
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.score_words import by_chance
-from treeleak.core.listed import listed
-from treeleak.core.percent import percent
+from treeleak.core.text import listed, percent
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc
-from treeleak.report.safe_console import Text, escape, safe_console
-from treeleak.report.tables import bullets, figures, part, table
+from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console, table
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
 _AGAINST = {

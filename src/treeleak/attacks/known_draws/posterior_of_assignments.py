@@ -41,10 +41,9 @@ from treeleak.attacks.posterior.walks import (
 from treeleak.attacks.samples import JUDGES, Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import on_grid
+from treeleak.core.decisions import MOST_SURE, on_grid
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.huge import short
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition import Geometry, rules_hold
 from treeleak.schema import Rule
 

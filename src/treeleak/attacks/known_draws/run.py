@@ -44,7 +44,7 @@ from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in

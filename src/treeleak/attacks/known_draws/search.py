@@ -7,10 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.known_draws.candidate_pruning import fewer, fit_likely, likely_candidates
+from treeleak.attacks.known_draws.candidate_pruning import (
+    entropy_left,
+    fewer,
+    fit_likely,
+    likely_candidates,
+)
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
-from treeleak.attacks.known_draws.entropy import entropy_left
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, typicality
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray

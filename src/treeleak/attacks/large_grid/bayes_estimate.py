@@ -28,8 +28,8 @@ from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
 

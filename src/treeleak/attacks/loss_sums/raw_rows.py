@@ -24,9 +24,9 @@ from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.attacks.loss_sums.values_in_boxes import values_in_boxes
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.huge import bounded
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
+from treeleak.core.text import bounded
 from treeleak.evidence import LossSums
 from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry

@@ -32,8 +32,8 @@ from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution,
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.huge import bounded
 from treeleak.core.message import static_message
+from treeleak.core.text import bounded
 from treeleak.evidence import MAX_ROWS, Contradiction, ExactTotals, LeafValueEvidence, LossSums
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick

@@ -29,8 +29,8 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition.untested_column_prior import JEFFREYS
 from treeleak.partition.value_index import ValueIndex
 

@@ -33,7 +33,7 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in

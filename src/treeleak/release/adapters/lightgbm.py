@@ -37,16 +37,6 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
 )
 from treeleak.release.adapters.lightgbm_fitting import (
-    exact,
-    fitting_of,
-    one_rate,
-    one_start,
-    rate_of,
-    with_category_l2,
-    with_first_rows,
-    without_estimates,
-)
-from treeleak.release.adapters.lightgbm_words import (
     AVERAGE,
     BAGGED,
     COUNTLESS,
@@ -60,6 +50,14 @@ from treeleak.release.adapters.lightgbm_words import (
     UNTOLD,
     VALUES_ALONE,
     ZEROS,
+    exact,
+    fitting_of,
+    one_rate,
+    one_start,
+    rate_of,
+    with_category_l2,
+    with_first_rows,
+    without_estimates,
 )
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets

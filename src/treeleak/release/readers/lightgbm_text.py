@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
 from treeleak.release.readers.lightgbm_lines import END, IMPORTANCES, ITEM, PARAMETER, odd_lines
 from treeleak.release.registry import reader

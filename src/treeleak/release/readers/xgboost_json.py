@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.json_layout import odd_layout

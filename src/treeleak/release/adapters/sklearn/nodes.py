@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.listed import listed
 from treeleak.core.message import MOST_NAMED, Message, MessageTemplate
 from treeleak.core.private import dataclass
+from treeleak.core.text import listed
 from treeleak.release.adapters.shares import cut_below
 from treeleak.release.checked_json import located
 from treeleak.release.stored import StoredObject

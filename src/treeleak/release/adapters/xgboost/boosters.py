@@ -29,8 +29,7 @@ from treeleak.release.adapters.xgboost.model import (
     found_in,
     number_of,
 )
-from treeleak.release.adapters.xgboost.nodes import read_tree
-from treeleak.release.adapters.xgboost.restored import restored_rows
+from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.xgboost_subsample import METHODS, RULE
 from treeleak.release.ensemble import Ensemble
