@@ -1,4 +1,4 @@
-"""Types of arrays, tables and models that pass from room to room; what is asked of arrays everywhere."""
+"""Types of arrays, tables and models that pass from room to room, and functions of arrays."""
 
 from __future__ import annotations
 

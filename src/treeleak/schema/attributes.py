@@ -4,6 +4,9 @@ An attribute owns one column of the model (binary, ordinal, numeric, categorical
 (a one-hot group). Everything else in treeleak sees an attribute only through this module.
 """
 
+# A method that overrides says no more than the one it overrides, whose docstring it shares.
+# ruff: noqa: D102
+
 from __future__ import annotations
 
 import math
