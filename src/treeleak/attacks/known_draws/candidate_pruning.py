@@ -25,6 +25,9 @@ _ROUND, _ROUNDS = 100, 8
 """Evaluations with the likely candidates until all are looked at again, and how often that is."""
 
 Report = Callable[[RowProblem, Fit], None]
+HARDLY = 1e-6
+"""A candidate this much less likely than the row's best is set aside while rows are sharpened, and
+in the first try at a proof."""
 
 
 def likely_candidates(problem: RowProblem, u: FloatArray, share: float) -> BoolArray:
@@ -33,10 +36,10 @@ def likely_candidates(problem: RowProblem, u: FloatArray, share: float) -> BoolA
     return np.asarray(u >= share * most)
 
 
-def fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem, FloatArray]:
-    """Keep the likely candidates, with their probabilities."""
-    part = problem.only(likely_candidates(problem, u, share))
-    return part, part.carried(problem, u)
+def fewer(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
+    """Set unlikely candidates aside, but none where each row would have one left."""
+    part = problem.only(likely_candidates(problem, u, HARDLY))
+    return (part, part.carried(problem, u)) if part.n_open else (problem, u)
 
 
 def fit_likely(

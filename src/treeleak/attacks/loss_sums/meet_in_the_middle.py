@@ -177,7 +177,9 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     quarters = _quarters(integral, turned, n, halves) if n_listed < size <= n_most else None
     found: IntArray | None
     if size <= n_listed:
-        found = _in_halves(integral, turned, n, halves)
+        left, right = both = [_listed(integral, turned, n, half) for half in halves]
+        pairs = _pairs(left, left.n, right, right.n, turned)
+        found = None if pairs is None else _traced(integral, both, pairs)
     # Choices are looked at for each of the numbers that a sum may stand for.
     elif quarters is not None and size * len(quarters.wanted) <= n_most:
         found = _in_quarters(integral, turned, quarters)
@@ -189,15 +191,6 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
 def _holds(items: Items, sums: Sums) -> bool:
     """Whether items can have so many rows at all."""
     return sums.rows is None or bool(0 <= sums.rows <= items.most.sum())
-
-
-def _in_halves(
-    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray]
-) -> IntArray | None:
-    """Hold all choices for one half of the items against all for the other."""
-    left, right = both = [_listed(items, sums, n, half) for half in halves]
-    pairs = _pairs(left, left.n, right, right.n, sums)
-    return None if pairs is None else _traced(items, both, pairs)
 
 
 def _listed(items: Items, sums: Sums, n: int, part: IntArray) -> _List:
