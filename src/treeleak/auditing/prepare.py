@@ -32,8 +32,8 @@ from treeleak.release import (
     snapshot,
     to_release,
 )
+from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.draws.held_back import fitted_rows
-from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
 from treeleak.verification.columns import in_model_columns

@@ -1,4 +1,4 @@
-"""The one way in which files are written: all of it or nothing."""
+"""The one way in which files are written, all of it or nothing; and how texts are read."""
 
 from __future__ import annotations
 

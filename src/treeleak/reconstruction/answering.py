@@ -38,7 +38,7 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import leaves_off
 
 OFF = MessageTemplate(
     "sums_of_leaves_missed",

@@ -18,8 +18,8 @@ from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
+from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
-from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample, UnknownSampling

@@ -6,18 +6,17 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treeleak.report.hardened import render_hardened
-    from treeleak.report.informed import render_informed
     from treeleak.report.page import render_html
+    from treeleak.report.short_reports import render_hardened, render_informed
     from treeleak.report.terminal import render
 
 __all__ = ["render", "render_hardened", "render_html", "render_informed"]
 
 _PLACES = {
     "render": "treeleak.report.terminal:render",
-    "render_hardened": "treeleak.report.hardened:render_hardened",
+    "render_hardened": "treeleak.report.short_reports:render_hardened",
     "render_html": "treeleak.report.page:render_html",
-    "render_informed": "treeleak.report.informed:render_informed",
+    "render_informed": "treeleak.report.short_reports:render_informed",
 }
 
 

@@ -21,8 +21,7 @@ from treeleak.attacks.exact.posterior_under_learned_prior import (
     Learned,
     posterior_under_learned_prior,
 )
-from treeleak.attacks.exact.world import Solution
-from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares
 from treeleak.attacks.exact.annealing_runs import N_WORLDS, several_worlds
-from treeleak.attacks.exact.world import Solution
-from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.loss_sums.certificate import independent, only_one
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import system_of

@@ -2,7 +2,7 @@
 
 Values are drawn one after the other from what their columns hold, and hold beside the other values
 of the row. They are the less likely the more nodes would have had a better cut with them
-(:mod:`.best_cuts`). First these statements weigh little and then more and more. How often each
+(below). First these statements weigh little and then more and more. How often each
 value is drawn in the end says how sure it is. In columns of few values, known values count for more
 than drawn ones.
 

@@ -30,8 +30,7 @@ from treeleak.hardening.files.document import (
 from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.adapters.boosted import parents_first
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
-from treeleak.release.readers.ubj import read_ubj
-from treeleak.release.readers.ubj_bytes import ubj_bytes
+from treeleak.release.readers.ubj import read_ubj, ubj_bytes
 from treeleak.release.readers.xgboost_json import is_booster
 
 SNAPSHOT = (

@@ -62,7 +62,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
-from treeleak.release.draws.lightgbm_bagging import RULE
+from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
@@ -347,7 +347,7 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
         seed, by_query = parameters.get("bagging_seed", ""), parameters.get("bagging_by_query", "0")
         alone = parameters.get("num_machines", "1") == "1" and by_query == "0"
         if shares[1:] == ["1", "1"] and alone and re.fullmatch(r"\d{1,9}", seed):
-            rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
+            rule = LIGHTGBM_RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
         stored_share = next(share for share in shares if share != "1")
         return UnknownSampling(

@@ -22,7 +22,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.parallel import THREADS, Pool
 from treeleak.release.draws import mt19937_kernels as mt
-from treeleak.release.draws.lightgbm_bagging import lightgbm_draws
+from treeleak.release.draws.boosters import lightgbm_draws, xgboost_draws
 from treeleak.release.draws.recompute import (
     NOT_RECOMPUTED,
     Draws,
@@ -32,7 +32,6 @@ from treeleak.release.draws.recompute import (
     drawn_table,
     rules_of,
 )
-from treeleak.release.draws.xgboost_subsample import xgboost_draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap, Subsample
 

@@ -36,8 +36,14 @@ from treeleak.release.adapters.sklearn.attributes import (
 )
 from treeleak.release.adapters.sklearn.counts import WEIGHTED, Training
 from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample, release_of
-from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
-from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
+from treeleak.release.adapters.sklearn.nodes import (
+    SQUARED,
+    Nodes,
+    Version,
+    read_nodes,
+    with_statistic,
+    with_targets,
+)
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter

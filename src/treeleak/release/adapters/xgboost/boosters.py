@@ -31,7 +31,7 @@ from treeleak.release.adapters.xgboost.model import (
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
-from treeleak.release.draws.xgboost_subsample import METHODS, RULE
+from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
@@ -323,7 +323,7 @@ def _subsample(model: Model, share: float) -> Sampling:
     alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
     if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
         return UnknownSampling(SHARE(share=f"{share:g}"))
-    return Subsample(forest_seed=int(seed), rule=RULE.format(method, f"{share:g}"))
+    return Subsample(forest_seed=int(seed), rule=XGBOOST_RULE.format(method, f"{share:g}"))
 
 
 def _method(model: Model) -> str | None:
