@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
 
 import treeleak
 from experiments import progress
@@ -23,7 +22,6 @@ from experiments.binned import BINNED
 from experiments.binned import table as binned_table
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Run, Store
-from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
@@ -236,58 +234,6 @@ def test_published_figures_that_are_not_there_are_missed_with_a_reason(
 
 
 @pytest.mark.parametrize(
-    ("said", "true", "error"),
-    [
-        ([0.0, 0.0, 1.0], [0, 0, 1], 0.0),
-        ([0.0, 0.0, 1.0], [1, 1, 0], 1.0),
-        # One bin, right on average.
-        ([0.5, 0.5, 0.59, 0.41], [1, 0, 1, 0], 0.25 * 0.41 + 0.75 * abs(1.59 - 2) / 3),
-        # Deviations of two bins do not make up for each other: 3/4 of 0.1, 1/4 of 0.9.
-        ([0.1, 0.1, 0.1, 0.9], [0, 0, 0, 0], 0.3 / 4 + 0.9 / 4),
-        # Within a bin they do.
-        ([0.32, 0.38], [1, 0], abs(0.70 - 1) / 2),
-    ],
-)
-def test_calibration_error_by_hand(said, true, error):
-    assert hidden.calibration_error(said, true) == pytest.approx(error)
-
-
-def test_predictions_are_pooled_with_what_they_are_of():
-    runs = [{"members": [0.9, 0.8], "others": [0.1, 0.2, 0.3]}, {"members": [0.7], "others": []}]
-    said, true = hidden.pooled(runs)
-    assert said.tolist() == [0.9, 0.8, 0.1, 0.2, 0.3, 0.7]
-    assert true.tolist() == [True, True, False, False, False, True]
-    assert roc_auc_score(true, said) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [([1.0, 0.0], "met"), ([0.0, 1.0], "NOT met"), (None, "NOT met")]
-)
-def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, said, verdict):
-    def record(seed, members):
-        outcome = {"error": 0.0, "error_without": None, "expected_error": 0.0, "first": 1.0}
-        said = {} if members is None else {"members": members[:1], "others": members[1:]}
-        case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
-        return {"case": case, "results_version": 1, **outcome, **said}
-
-    hidden.membership_table([record(0, [1.0, 0.0]), record(1, said)])
-    line = next(x for x in capsys.readouterr().out.splitlines() if "│ all " in x)
-    assert line.split("│")[-2].strip() == verdict
-    assert ("1 of 2" if said is None else "2 of 2") in line
-
-
-def test_the_grid_is_scored_by_points_held_and_by_the_mean_ratio():
-    assert hidden.grid_score([0.1, 0.102, 0.103], [0.1, 0.1, 0.1])[0] == 2
-    assert hidden.grid_score([0.05, 0.2], [0.1, 0.1])[1] == pytest.approx(1.0)
-    # Zero counts as a thousandth, on both sides.
-    assert hidden.grid_score([0.0], [0.1]) == (1, pytest.approx(0.01))
-    assert hidden.grid_score([0.0, 0.1], [0.0, 0.2])[1] == pytest.approx(0.5**0.5)
-    held, ratio = hidden.grid_score([np.nan, 0.1], [0.1, 0.1])
-    assert held == 1
-    assert np.isnan(ratio)
-
-
-@pytest.mark.parametrize(
     ("floor", "columns", "said"),
     [
         (hidden.Floor(0.01, 5), {}, "met"),
@@ -307,20 +253,9 @@ def test_a_floor_on_hidden_draws_is_met_in_the_mean(floor, columns, said):
     assert floor.judge(table) == said
 
 
-def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training_set():
-    data = small_table()
-    X, y = data.X[:3].reset_index(drop=True), data.y[:3]
-    X, y = pd.concat([X, X[:1]], ignore_index=True), pd.concat([y, y[:1]], ignore_index=True)
-    own, other = hidden.records(data, X, y, 10, 0)
-    assert own.to_numpy().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1]]
-    # The values of the first row, with another label, are another record.
-    assert sorted(other.to_numpy().tolist()) == [[0, 0, 1, 1], [0, 1, 0, 1]]
-    assert len(hidden.records(data, X, y, 1, 0)[1]) == 1
-
-
 def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
     both = (True, False)
-    for name in ("small", "grid", "five_thousand", "membership", "population", "growing"):
+    for name in ("small", "five_thousand", "population", "growing"):
         todo = list(hidden.PARTS[name](range(2), both, None))
         assert len(set(todo)) == len(todo)
         assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
@@ -329,21 +264,6 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     for case in small:
         key = (case.dataset, depth_name(case.depth), case.distinct)
         assert case.time_limit < hidden.SMALL[key].seconds
-    grid = list(hidden.grid(range(5), both, None))
-    assert len(grid) == 12 * 6 * 3 * 5
-    assert not any(c.distinct for c in grid)
-    assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
-
-
-def write_table1(folder, monkeypatch):
-    head = "dataset,n_rows_known,n_trees,max_depth,epsilon,seed,status,error,seconds\n"
-    cells = [(e, s, 0.1 + 0.1 * s) for e in (0.1, 1.0) for s in range(2)]
-    lines = [f"compas,True,1,3,{e},{s},FEASIBLE,{x},7200\n" for e, s, x in cells]
-    # One run appears twice; where N is unknown errors are larger, and one run has none.
-    lines += [lines[-1], "compas,False,1,3,1.0,0,OPTIMAL,0.5,9\n"]
-    lines += ["compas,False,1,3,1.0,1,UNKNOWN,,7200\n"]
-    (folder / "draft_dp_2026.csv").write_text(head + "".join(lines))
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(folder))
 
 
 def line_of(text, name):

@@ -32,8 +32,8 @@ from helpers.tables import compas_sample
 from treeleak.core.text import percent, plain, shortened
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
+from treeleak.report.page import WRAP, draw
 from treeleak.report.sheet import sheet_of
-from treeleak.report.svg import WRAP, draw
 
 pytestmark = pytest.mark.usefixtures("short_walks")
 

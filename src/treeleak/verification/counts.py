@@ -1,7 +1,7 @@
 """The second, independent path: push rows through the trees and compare the counts.
 
-Nothing here shares code with the partition, the evidence or the attacks, nor with the library that made the
-model: only the release's own trees are used.
+Nothing here shares code with the partition, the evidence or the attacks, nor with the library that
+made the model: only the release's own trees are used.
 
 For boosted models, the loss is added up over rows, tree by tree, and compared with what leaves say.
 """
