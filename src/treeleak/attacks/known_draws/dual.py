@@ -100,7 +100,9 @@ def fit(
     """
     part, leaves = problem.open_leaves()
     target = np.concatenate([part.n, part.d]).astype(float)
-    where = _multipliers_of(problem, leaves)
+    where = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
+    if len(problem.d):
+        where = np.append(where, len(problem.n) + leaves)
     origin = np.zeros(len(problem.n) + len(problem.d)) if start is None else start
     closed = _total(problem) - _total(part)
     base = np.zeros(len(problem.column)) if reference is None else reference
@@ -119,7 +121,9 @@ def fit(
         x = origin.copy()
         x[where] = multipliers
         seen.append(min([value, *seen[-1:]]))
-        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
+        stuck = len(seen) > _PATIENCE and (
+            seen[-_PATIENCE] - seen[-1] < _PROGRESS * abs(seen[-_PATIENCE])
+        )
         now = Fit(softmax.u, x, choice, part.misfit(choice) + closed, stuck)
         latest[:] = [now]
         report(now)
@@ -141,16 +145,6 @@ def fit(
 
 def _total(problem: RowProblem) -> int:
     return int(np.abs(problem.n).sum() + np.abs(problem.d).sum())
-
-
-def _multipliers_of(problem: RowProblem, leaves: IntArray) -> IntArray:
-    """Where the multipliers of some leaves are among all."""
-    positions = (leaves[:, None] * problem.n_classes + np.arange(problem.n_classes)).ravel()
-    return np.append(positions, len(problem.n) + leaves) if len(problem.d) else positions
-
-
-def _levelled(before: float, now: float) -> bool:
-    return before - now < _PROGRESS * abs(before)
 
 
 def certain_rows(

@@ -14,7 +14,6 @@ What their files hold, found out from the sources and checked against the librar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor
 from typing import Any
@@ -211,12 +210,9 @@ def _base_scores(stored: StoredObject, n_outputs: int) -> FloatArray | None:
 @adapter("sklearn", "AdaBoostClassifier")
 def _weights_by_errors(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
-    release = release_of(stored, trees, Training(AllRows(), None, _class_weight(trees)))
+    class_weight = next((w for t in trees if (w := t.get("class_weight")) is not None), None)
+    release = release_of(stored, trees, Training(AllRows(), None, class_weight))
     return _uneven(release)
-
-
-def _class_weight(trees: Sequence[StoredObject]) -> Any:
-    return next((w for t in trees if (w := t.get("class_weight")) is not None), None)
 
 
 def _uneven(release: Release) -> Release:
