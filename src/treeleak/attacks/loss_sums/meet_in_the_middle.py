@@ -177,12 +177,13 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     quarters = _quarters(integral, turned, n, halves) if n_listed < size <= n_most else None
     found: IntArray | None
     if size <= n_listed:
-        left, right = both = [_listed(integral, turned, n, half) for half in halves]
-        pairs = _pairs(left, left.n, right, right.n, turned)
-        found = None if pairs is None else _traced(integral, both, pairs)
+        found = _in_halves(integral, turned, n, halves)
     # Choices are looked at for each of the numbers that a sum may stand for.
     elif quarters is not None and size * len(quarters.wanted) <= n_most:
-        found = _in_quarters(integral, turned, quarters)
+        # One half against the other, made of quarters as needed.
+        first = turned.first, turned.off_first, turned.off_one
+        met = quadruples(quarters.key, quarters.first, quarters.wanted, first, _MOST_PAIRS)
+        found = None if met is None else _traced(integral, quarters.lists, met)
     else:
         found = _in_tries(integral, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
@@ -191,6 +192,15 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
 def _holds(items: Items, sums: Sums) -> bool:
     """Whether items can have so many rows at all."""
     return sums.rows is None or bool(0 <= sums.rows <= items.most.sum())
+
+
+def _in_halves(
+    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray]
+) -> IntArray | None:
+    """Hold all choices for one half of the items against all for the other."""
+    left, right = both = [_listed(items, sums, n, half) for half in halves]
+    pairs = _pairs(left, left.n, right, right.n, sums)
+    return None if pairs is None else _traced(items, both, pairs)
 
 
 def _listed(items: Items, sums: Sums, n: int, part: IntArray) -> _List:
@@ -236,15 +246,6 @@ def _quarters(
         key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows)
         first.append(one)
     return _Quarters(lists, key, first, wanted + each * (sums.rows or 0))
-
-
-def _in_quarters(items: Items, sums: Sums, quarters: _Quarters) -> IntArray | None:
-    """Hold all choices for one half against all for the other, made of quarters as needed."""
-    found = quadruples(
-        quarters.key, quarters.first, quarters.wanted,
-        (sums.first, sums.off_first, sums.off_one), _MOST_PAIRS,
-    )  # fmt: skip
-    return None if found is None else _traced(items, quarters.lists, found)
 
 
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
