@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from treeleak.attacks.loss_sums import meet_in_the_middle as module
-from treeleak.attacks.loss_sums.layers import _shared_out
-from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle, work
+from treeleak.attacks.loss_sums.layers import _shared_out, work
+from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle
 
 SEEDS = st.integers(0, 10**6)
 

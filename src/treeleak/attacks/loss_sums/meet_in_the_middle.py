@@ -164,9 +164,9 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
         The way of each item. All solutions; or where there are too many choices, and by chance
         hardly one would meet the sums, the one that was found.
     """
-    if not _holds(items, sums):
+    if not holds(items, sums):
         return np.zeros((0, len(items)), dtype=np.int64)
-    turned, n, integral, way = _turned(items, sums)
+    turned, n, integral, way = turned_sums(items, sums)
     by_chance = _by_chance(integral, n, turned)
     if by_chance > _MOST_CHANCE:
         return None
@@ -180,16 +180,13 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
         found = _in_halves(integral, turned, n, halves)
     # Choices are looked at for each of the numbers that a sum may stand for.
     elif quarters is not None and size * len(quarters.wanted) <= n_most:
-        # One half against the other, made of quarters as needed.
-        first = turned.first, turned.off_first, turned.off_one
-        met = quadruples(quarters.key, quarters.first, quarters.wanted, first, _MOST_PAIRS)
-        found = None if met is None else _traced(integral, quarters.lists, met)
+        found = _in_quarters(integral, turned, quarters)
     else:
         found = _in_tries(integral, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
-def _holds(items: Items, sums: Sums) -> bool:
+def holds(items: Items, sums: Sums) -> bool:
     """Whether items can have so many rows at all."""
     return sums.rows is None or bool(0 <= sums.rows <= items.most.sum())
 
@@ -246,6 +243,15 @@ def _quarters(
         key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows)
         first.append(one)
     return _Quarters(lists, key, first, wanted + each * (sums.rows or 0))
+
+
+def _in_quarters(items: Items, sums: Sums, quarters: _Quarters) -> IntArray | None:
+    """Hold all choices for one half against all for the other, made of quarters as needed."""
+    found = quadruples(
+        quarters.key, quarters.first, quarters.wanted,
+        (sums.first, sums.off_first, sums.off_one), _MOST_PAIRS,
+    )  # fmt: skip
+    return None if found is None else _traced(items, quarters.lists, found)
 
 
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
@@ -356,7 +362,7 @@ def _by_chance(items: Items, n: int, sums: Sums) -> float:
     return float(ways[np.minimum(number, len(ways) - 1)] @ chance)
 
 
-def _turned(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
+def turned_sums(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
     """Look for what is not in the node where that is less.
 
     Returns how many rows it has at most, and the order of the ways, too.
@@ -388,12 +394,3 @@ def _halves(items: Items, order: IntArray) -> tuple[IntArray, IntArray]:
         sides[less].append(k)
         size[less] += np.log2(items.n_ways[k])
     return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64)
-
-
-def work(items: Items, sums: Sums) -> float:
-    """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
-    if not _holds(items, sums):
-        return 0.0
-    sums, n, items, _ = _turned(items, sums)
-    ways = counted(items.begin, items.rows, np.arange(len(items)), n)
-    return float(ways[-1] if sums.rows is not None else ways.sum())
