@@ -14,8 +14,8 @@ from treeleak.core.message import Audience
 from treeleak.core.private import dataclass
 from treeleak.core.text import percent
 from treeleak.hardening.answers import Answers
+from treeleak.hardening.files.document import Step
 from treeleak.hardening.retrain import Retraining
-from treeleak.hardening.step import Step
 from treeleak.reconstruction import written
 
 HARDENED_VERSION = 1

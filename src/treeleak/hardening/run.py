@@ -24,9 +24,9 @@ from treeleak.core.output import write_file
 from treeleak.core.signals import private_folder
 from treeleak.core.text import listed
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
+from treeleak.hardening.files.document import Step
 from treeleak.hardening.formats import Content, format_of
 from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
-from treeleak.hardening.step import Step
 from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.pipeline.through import TRANSFORM

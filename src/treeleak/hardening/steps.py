@@ -22,7 +22,7 @@ from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.text import did_you_mean
 from treeleak.hardening.archive import NONE, Archive, Place, TreeArrays, walk
-from treeleak.hardening.step import NOTHING, Step
+from treeleak.hardening.files.document import NOTHING, Step
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
 from treeleak.release.readers.skops_archive import read_with_sources
 from treeleak.release.readers.skops_layout import (

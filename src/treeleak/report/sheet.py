@@ -23,7 +23,7 @@ from treeleak.core.message import ANYBODY
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, membership, record, sections
+from treeleak.report import facts, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Pages, Prose, Section, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -44,7 +44,7 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         of_rows.recovered(found),
         of_rows.against_guesses(found),
         of_rows.article29(found),
-        membership.membership(found),
+        of_rows.membership(found),
         of_rows.columns(found),
         of_rows.groups(found),
         sections.uncertainty(found, audit.of),

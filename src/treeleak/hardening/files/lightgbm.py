@@ -16,7 +16,7 @@ from pathlib import Path
 from treeleak.core.errors import BadModel
 from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
-from treeleak.hardening.step import NOTHING, Step
+from treeleak.hardening.files.document import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
 from treeleak.release.readers.lightgbm_text import (
     BLANK,
