@@ -570,10 +570,10 @@ def test_every_benchmark_is_named():
 
 
 def test_a_benchmark_shows_its_tables_when_it_runs(tmp_path):
-    told = run("show", "exact", "--out", tmp_path)
+    told = run("show", "hidden", "--out", tmp_path)
     assert told.exit_code == 2
-    assert "`python -m experiments run exact`" in told.stderr
-    assert run("run", "exact", "--part", "none").exit_code == 2
+    assert "`python -m experiments run hidden`" in told.stderr
+    assert run("run", "hidden", "--part", "none").exit_code == 2
 
 
 def test_runs_of_other_versions_count_if_they_may(toy, tmp_path, raised):
