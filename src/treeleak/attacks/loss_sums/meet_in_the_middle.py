@@ -46,14 +46,6 @@ class Items:
     def __len__(self) -> int:
         return len(self.begin) - 1
 
-    @classmethod
-    def of_equal_rows(cls, most: IntArray, second: FloatArray, first: FloatArray) -> Items:
-        """From 0 to ``most`` rows of each kind, shape (n_kinds,), that add so much each."""
-        begin = np.append(0, np.cumsum(most + 1))
-        number = np.arange(begin[-1]) - np.repeat(begin[:-1], most + 1)
-        kind = np.repeat(np.arange(len(most)), most + 1)
-        return cls(begin, number, number * second[kind], number * first[kind])
-
     @property
     def ways(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """What ways add: rows, and both sums."""
