@@ -28,8 +28,11 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import (
+    DIFFERENT,
+    EARLY,
     NUMBERED,
     ON_GPU,
+    SUBSAMPLED,
     column_names,
     count_in,
     finite,
@@ -38,10 +41,7 @@ from treeleak.release.adapters.boosted import (
 )
 from treeleak.release.adapters.lightgbm_fitting import (
     AVERAGE,
-    BAGGED,
     COUNTLESS,
-    DIFFERENT,
-    EARLY,
     GOSS,
     LINEAR,
     MISCOUNTED,
@@ -350,9 +350,9 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
             rule = LIGHTGBM_RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
         stored_share = next(share for share in shares if share != "1")
-        return UnknownSampling(
-            BAGGED(share=float(stored_share)) if re.fullmatch(_NUMBER, stored_share) else UNTOLD
-        )
+        if not re.fullmatch(_NUMBER, stored_share):
+            return UnknownSampling(UNTOLD)
+        return UnknownSampling(SUBSAMPLED(setting="bagging_fraction", share=float(stored_share)))
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.arrays import FloatArray
-from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.message import static_message
 from treeleak.release.adapters.boosted import numbers, whole_sums
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
@@ -268,17 +268,10 @@ UNTOLD = static_message(
     "saw all rows",
     "lightgbm_untold",
 )
-BAGGED = MessageTemplate(
-    "rows_bagged",
-    "each tree saw a part of the rows, drawn without replacement (bagging_fraction {share:number})",
-)
 GOSS = static_message(
     "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "
     "are of these",
     "lightgbm_goss",
-)
-DIFFERENT = static_message(
-    "the roots of its trees count different numbers of rows", "lightgbm_different"
 )
 AVERAGE = static_message(
     "Predictions are the average of the trees, not their sum (boosting=rf).", "lightgbm_average"
@@ -293,8 +286,4 @@ OWN_RATES = static_message(
     "The trees were multiplied by learning rates of their own, or by another than the file names. "
     "Only numbers of rows are used.",
     "lightgbm_own_rates",
-)
-EARLY = MessageTemplate(
-    "stops_early",
-    "Predictions may stop after round {round}, found best; the model holds later trees, too.",
 )

@@ -15,7 +15,10 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import (
     BY_WEIGHT,
+    DIFFERENT,
+    EARLY,
     NUMBERED,
+    SUBSAMPLED,
     column_names,
     count_in,
     whole_numbers,
@@ -95,23 +98,12 @@ SCALED = MessageTemplate(
     "rows of one class were weighted (scale_pos_weight {weight:number}): the sums of hessians in "
     "this XGBoost model are not numbers of rows",
 )
-DIFFERENT = static_message(
-    "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
-)
-SHARE = MessageTemplate(
-    "rows_subsampled",
-    "each tree saw a part of the rows, drawn without replacement (subsample {share})",
-)
 UNTOLD = static_message(
     "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
     "xgboost_untold",
 )
 SEVERAL = MessageTemplate(
     "several_targets", "The model has {targets:number} targets; each tree is about one of them."
-)
-EARLY = MessageTemplate(
-    "stops_early",
-    "Predictions may stop after round {round:number}, found best; the file holds later trees, too.",
 )
 DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
@@ -310,7 +302,7 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
     if len(set(roots)) > 1:
         return UnknownSampling(DIFFERENT)
     if share is not None and share != 1:
-        return UnknownSampling(SHARE(share=f"{share:g}"))
+        return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
     return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
 
@@ -322,7 +314,7 @@ def _subsample(model: Model, share: float) -> Sampling:
     # By "approx", trees of one round draw in another way.
     alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
     if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
-        return UnknownSampling(SHARE(share=f"{share:g}"))
+        return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     return Subsample(forest_seed=int(seed), rule=XGBOOST_RULE.format(method, f"{share:g}"))
 
 
