@@ -38,6 +38,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
         "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
+        "containers": "files of several models: what leaks inside is shown of the file",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "hardened": "what hardened files of boosted models and forests predict, bit for bit",
