@@ -135,12 +135,12 @@ CONTAINERS: Mapping[str, Container] = {
         lambda m: m.estimators_[0][-1],
     ),
     "regressions": Container(
-        lambda f: VotingRegressor([("f", RandomForestRegressor(N_TREES, random_state=0))]),
+        lambda _: VotingRegressor([("f", RandomForestRegressor(N_TREES, random_state=0))]),
         lambda m: m.estimators_[0],
         "numbers",
     ),
     "imputation by forests": Container(
-        lambda f: _before(IterativeImputer(RandomForestRegressor(10, random_state=0), max_iter=1)),
+        lambda _: _before(IterativeImputer(RandomForestRegressor(10, random_state=0), max_iter=1)),
         lambda m: m[0].imputation_sequence_[0].estimator,
         "two",
     ),
