@@ -21,9 +21,9 @@ from treeleak.auditing import Audit, audit
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.output import write_file
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.core.spreadsheets import csv_text
+from treeleak.core.text import percent
 from treeleak.datasets import load_compas
 from treeleak.metrics import exact_row_share, random_rows
 from treeleak.reconstruction import Reconstruction
