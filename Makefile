@@ -101,6 +101,11 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
 
 bench: $(VENV)/.dev
+	$(BIN)/python -m experiments run exact
+	$(BIN)/python -m experiments run exact --seeds 5-9
+	$(BIN)/python -m experiments run known
+	$(BIN)/python -m experiments run known --seeds 5-9
+	$(BIN)/python -m experiments run noisy
 	$(BIN)/python -m experiments run seeds
 	$(BIN)/python -m experiments run hidden
 	$(BIN)/python -m experiments run hidden --seeds 5-9

@@ -29,6 +29,9 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
+        "exact": "forests without bootstrap, beside the published figures",
+        "known": "default forests, whose draws are known: rows in order, calibration",
+        "noisy": "forests with noise on their counts, beside the published figures",
         "hidden": "default forests whose draws are hidden, populations",
         "membership": "who is in the training set, beside LiRA: AUC, calibration",
         "raw": "columns of numbers and categories as they are",
