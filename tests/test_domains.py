@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
+from helpers.chance import likely_shares
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import (
     box_kernels,
@@ -450,15 +451,24 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unlisted", "few_chains")
 def test_probabilities_of_intervals_are_the_shares_that_are_right():
     # Trees that did not draw a row cut what its leaves leave open into many intervals.
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(80, 4)), columns=list("abcd"))
-    y = (X.a + X.b > 0) ^ (rng.random(80) < 0.1)
-    found = treeleak.reconstruct(RandomForestClassifier(40, random_state=0).fit(X, y))
-    assert found.ordered
-    assert found.numbers["listed_rows"] == 80
-    right = (found.lower.to_numpy() < X) & (found.upper.to_numpy() >= X)
-    sure = found.confidence.to_numpy()
-    assert abs(sure.mean() - right.to_numpy().mean()) < 0.1
-    assert right.to_numpy()[sure > 0.9].mean() > 0.85
+    claimed, right = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.normal(size=(24, 4)), columns=list("abcd"))
+        y = (X.a + X.b > 0) ^ (rng.random(24) < 0.1)
+        found = treeleak.reconstruct(RandomForestClassifier(12, random_state=seed).fit(X, y))
+        assert found.ordered
+        assert found.numbers["listed_rows"] == 24
+        claimed.append(found.confidence.to_numpy())
+        right.append(((found.lower.to_numpy() < X) & (found.upper.to_numpy() >= X)).to_numpy())
+    claimed, right = np.concatenate(claimed), np.concatenate(right)
+    # Two rows of a class may stand in each other's places: their values are wrong together.
+    together = 2 * claimed.shape[1]
+    least, most = likely_shares(claimed, together)
+    assert least <= right.mean() <= most
+    sure = claimed > 0.9
+    assert sure.sum() > 100
+    assert right[sure].mean() >= likely_shares(claimed[sure], together)[0]
