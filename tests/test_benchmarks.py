@@ -5,42 +5,29 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
 
 import treeleak
-from experiments import progress
-from experiments.benchmarks import boosted, hardened, hidden, interpretable, n_rows, noisy, raw
+from experiments.benchmarks import hardened, hidden, n_rows, noisy, raw
 from experiments.benchmarks.known import (
     BINS,
-    Case,
     Floor,
     calibration,
-    cases,
-    side_by_side,
-    verdicts,
 )
 from experiments.benchmarks.options import seed_range
-from experiments.benchmarks.reading_ease import prose
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
-from experiments.binned import BINNED
-from experiments.binned import table as binned_table
 from experiments.results_version import RESULTS_VERSION
-from experiments.store import Run, Store
+from experiments.store import Store
 from experiments.studies.dp_runs import not_answered
-from experiments.studies.ferry import SIZES, SUPPORTS, TREES
-from helpers.releases import tree_of
 from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
-from treeleak.release import AllRows, Release
-from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
+from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 
 pytestmark = pytest.mark.slow
 
@@ -105,13 +92,6 @@ def test_a_run_in_the_store_is_not_repeated_and_others_are(path):
     assert len(kept(path)) == 4
 
 
-def test_a_case_named_twice_runs_once(path):
-    records = collect(path, [Sum(1), Sum(1)])
-    assert ran == [Sum(0, 0), Sum(1)]
-    assert records[0] == records[1]
-    assert len(kept(path)) == 1
-
-
 def test_what_ran_before_a_failure_is_kept(path):
     def failing(case):
         if case.a == 2:
@@ -134,24 +114,6 @@ def test_fresh_runs_replace_those_in_the_store(path):
     ran.clear()
     assert collect(path, [Sum(1)]) == new
     assert ran == []
-
-
-def test_a_run_of_any_version_stands_and_of_several_the_last(path):
-    store = Store(path / "runs.sqlite")
-    for a, versions in ((1, (RESULTS_VERSION + 1, 0)), (2, (0,))):
-        for version in versions:
-            store.add(Run("sums", asdict(Sum(a)), version, {"sum": 100 * a + version}))
-    records = collect(path, [Sum(1), Sum(2)])
-    assert ran == []
-    assert [r["sum"] for r in records] == [100 + RESULTS_VERSION + 1, 200]
-    assert flat(records).results_version.tolist() == [RESULTS_VERSION + 1, 0]
-
-
-def test_a_damaged_store_is_named(path):
-    collect(path, [Sum(1)])
-    (path / "runs.sqlite").write_text("no store\n" * 1000)
-    with pytest.raises(BadInput, match=r"runs\.sqlite: the store cannot be used"):
-        collect(path, [Sum(1)])
 
 
 @pytest.mark.slow
@@ -208,51 +170,6 @@ def test_a_floor_is_met_by_every_seed(floor, columns, said):
     assert floor.judge(runs(**columns)) == said
 
 
-def test_parts_hold_each_case_once_and_the_reference_runs_beside_treeleak():
-    shallow = list(cases("shallow", range(2), (True, False), None))
-    assert len(set(shallow)) == len(shallow) == 3 * 2 * 2 * 2
-    assert {c.time_limit for c in cases("small", range(1), (True,), 7.0)} == {7.0}
-    pairs = list(side_by_side(range(2), None))
-    assert len(set(pairs)) == len(pairs) == 12
-    for own, other in zip(pairs[::2], pairs[1::2], strict=True):
-        assert isinstance(own, Case)
-        assert (own.method, own.distinct) == ("auto", False)
-        assert replace(own, method="reference-cp") == other
-    first, second = set(verdicts(0, None)), set(verdicts(1, 60.0))
-    assert len(first) == len(second) == 400
-    assert not first & second
-
-
-def name_process(case: Sum):
-    return {"sum": case.a + case.b, "pid": os.getpid(), "runs": len(ran), **add(case)}
-
-
-def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
-    todo = [Sum(i) for i in range(1, 9)]
-    # What each process ran before is counted by itself: the warm-up comes first, once.
-    found = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
-    assert ran == []
-    assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
-    assert sorted(r["case"]["a"] for r in kept(path)) == list(range(1, 9))
-    assert os.getpid() not in {r["pid"] for r in found}
-    for pid in {r["pid"] for r in found}:
-        before = sorted(r["runs"] for r in found if r["pid"] == pid)
-        assert before == list(range(1, len(before) + 1))
-    again = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
-    assert again == found
-    assert len(kept(path)) == 8
-
-
-def test_a_log_says_how_many_runs_are_done_and_how_long_the_rest_may_take(
-    path, capsys, monkeypatch
-):
-    monkeypatch.setattr(progress, "_LOG_EVERY", 0.0)
-    collect(path, [Sum(1), Sum(2), Sum(3)])
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in told] == [f"{n} of 3 runs" for n in (1, 2, 3)]
-    assert told[-1].endswith("about 0 s left")
-
-
 def write_published(folder, monkeypatch):
     text = (
         "dataset,n_trees,max_depth,seed,status,error,seconds\n"
@@ -286,14 +203,6 @@ def test_an_answer_that_lacks_is_no_error_of_zero(tmp_path, monkeypatch):
     assert np.isnan(beside(None, ours).ours)
 
 
-def test_published_figures_that_are_not_there_are_missed_with_a_reason(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
-    assert published("none.csv") is None
-    assert "none.csv does not exist" in capsys.readouterr().out.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("said", "true", "error"),
     [
@@ -309,14 +218,6 @@ def test_published_figures_that_are_not_there_are_missed_with_a_reason(
 )
 def test_calibration_error_by_hand(said, true, error):
     assert hidden.calibration_error(said, true) == pytest.approx(error)
-
-
-def test_predictions_are_pooled_with_what_they_are_of():
-    runs = [{"members": [0.9, 0.8], "others": [0.1, 0.2, 0.3]}, {"members": [0.7], "others": []}]
-    said, true = hidden.pooled(runs)
-    assert said.tolist() == [0.9, 0.8, 0.1, 0.2, 0.3, 0.7]
-    assert true.tolist() == [True, True, False, False, False, True]
-    assert roc_auc_score(true, said) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -401,30 +302,6 @@ def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
     assert n_rows.judge(pd.DataFrame({"held": [True] * held + [False] * (100 - held)})) == said
 
 
-def test_rows_behind_noise_are_counted_with_and_without_leaves_that_none_reaches(monkeypatch):
-    # The right child of the left child asks for a = 0 and a = 1.
-    counts = np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float)
-    tree = tree_of((0, 0.5), (0, 0.5), None, None, None).with_counts(counts=counts)
-    release = Release((tree,), ("a",), (0, 1), AllRows(), None)
-    monkeypatch.setattr(n_rows, "_forest", lambda *_: release)
-    monkeypatch.setattr(n_rows, "draft_schema", lambda _: Schema([Binary("a")]))
-    every, some = (n_rows.run(n_rows.Case("", 1, 2, 0.2, 0, 5, x)) for x in (False, True))
-    assert every["held"] is some["held"] is True
-    assert some["width"] < every["width"]
-    assert some["median"] < 0.5
-
-
-def test_runs_behind_noise_cover_the_grid_with_other_tables_each_time():
-    todo = list(n_rows.cases(450))
-    assert len(set(todo)) == len(todo) == 900
-    cells = {(c.n_trees, c.depth, c.epsilon) for c in todo}
-    assert len(cells) == 90
-    for cell in cells:
-        own = [c for c in todo if (c.n_trees, c.depth, c.epsilon) == cell and not c.reachable]
-        assert {c.seed for c in own} == set(range(5))
-        assert len({c.dataset for c in own}) == 3
-
-
 def noisy_record(error, expected=0.1, **given):
     case = noisy.Case(**{"dataset": "compas", "n_trees": 1, "depth": 3, "epsilon": 1.0, "seed": 0,
                          "time_limit": 25.0, **given})  # fmt: skip
@@ -447,23 +324,6 @@ def write_table1(folder, monkeypatch):
 def line_of(text, name):
     line = next(x for x in text.splitlines() if x.startswith(f"│ {name} "))
     return [part.strip() for part in line.strip("│").split("│")]
-
-
-def test_the_number_of_rows_is_inside_its_interval_with_both_ends(capsys):
-    between = [[99, 101], [100, 100], [90, 100], [101, 120], None]
-    found = [{**noisy_record(0.1), "between": b, "n": n} for n, b in enumerate(between, 99)]
-    noisy.rows_table("unknown", found)
-    assert line_of(capsys.readouterr().out, "all") == ["all", "5", "60.0%", "6", "1", "20.0%"]
-
-
-def test_a_cell_is_beside_the_published_mean_of_the_seeds_answered(tmp_path, monkeypatch):
-    write_table1(tmp_path, monkeypatch)
-    runs = noisy._runs([noisy_record(0.1, seed=0), noisy_record(0.3, seed=1)])
-    (cell,) = noisy.cells_of(runs, noisy._published_grid(True)).to_dict("records")
-    assert (cell["ours"], cell["published"]) == pytest.approx((0.2, 0.15))
-    (cell,) = noisy.cells_of(runs, noisy._published_grid(False)).to_dict("records")
-    assert (cell["ours"], cell["published"], cell["error"]) == pytest.approx((0.1, 0.5, 0.2))
-    assert (cell["runs"], cell["answered"], cell["published_answered"]) == (2, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -531,32 +391,6 @@ def test_parts_on_noisy_counts_hold_each_case_once():
 def test_many_rows_are_judged_by_the_mean_error_and_the_longest_run(errors, seconds, said):
     table = pd.DataFrame({"error": errors, "seconds": [1, seconds], "log_likelihood": -1.0})
     assert noisy.scale_floor("compas", 500, table) == said
-
-
-@pytest.mark.parametrize(("likelihood", "said"), [(-1.0, "met"), (np.nan, "NOT met")])
-def test_of_rows_too_many_to_match_only_an_answer_in_time_is_asked(likelihood, said):
-    table = pd.DataFrame({"error": [np.nan], "seconds": 119.0, "log_likelihood": likelihood})
-    assert noisy.scale_floor("adult", 10_000, table) == said
-
-
-@pytest.mark.parametrize(("off", "said"), [(0.009, "met"), (0.011, "NOT met")])
-def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off, said):
-    grid = pd.MultiIndex.from_product(
-        [TREES, SUPPORTS, SIZES, (0, 1)], names=["method", "support", "limit", "seed"]
-    ).to_frame(index=False)
-    models = grid.assign(dataset="compas", left=0.8, train=0.7)
-    runs = grid.rename(
-        columns={"support": "min_support", "limit": "max_depth", "seed": "random_state_value"}
-    ).assign(entropy_reduction_ratio=0.8, train_acc=0.7)
-    one = (runs.min_support == 0.03) & (runs.max_depth == 4)
-    runs.loc[one, "entropy_reduction_ratio"] += off
-    runs["method"] = runs.method.map(interpretable.PUBLISHED_NAMES)
-    runs.to_csv(tmp_path / "probabilistic_2024_trees_compas.csv", index=False)
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
-    interpretable.beside_published(models)
-    out = capsys.readouterr().out
-    met = 50 if "NOT" not in said else 49
-    assert out.count(f"{met} of 50: {said}") == 2
 
 
 def raw_runs(**columns):
@@ -632,14 +466,6 @@ def test_the_likeliest_dataset_is_held_against_the_forest_itself():
         assert raw.verified(model, replace(found, status=status, misfit=misfit)) == met
 
 
-def test_numbers_are_near_within_a_hundredth_of_the_range():
-    data = raw_table()
-    columns = ["kind", "whole", "number"]
-    distance = np.array([[0.0, 0.5, 0.01], [1.0, 0.0, 0.011]])
-    matched = treeleak.metrics.matching.Matching(np.arange(2), distance)
-    assert raw.near(matched, columns, data.schema) == 0.5
-
-
 def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
     everything = [line for lines in raw.PARTS.values() for line in lines]
     todo = list(raw.cases(everything, range(2), None, 120.0))
@@ -654,26 +480,6 @@ def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
     assert {c.time_limit for c in raw.cases(everything, [0], 7.0, None)} == {7.0}
 
 
-def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
-    line = raw.Line("adult", "none", 200, raw.Goal(10, 0.1), raw.Goal(3, 0.1))
-    found = []
-    for case in raw.cases([line], [0, 1], None, 60.0):
-        own = {"status": "feasible", "cells": "generated: x", "misfit": 0, "seconds": 5.0,
-               "error": 0.05 + 0.1 * case.seed, "expected": 0.1, "guess": 0.5, "near": 0.5,
-               "labels": None, "verified": 1.0, "numbers": {}, "notes": []}  # fmt: skip
-        if case.method != "auto":
-            own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
-        found.append({"case": asdict(case), "results_version": 1, "peak_mb": 1.0, **own})
-    raw.floor_table("exact", [line], found)
-    text = capsys.readouterr().out
-    cells = line_of(text, "adult 200, none")
-    assert cells[1:8] == ["treeleak", "2 feasible", "2 of 2", "0", "0.1000", "0.1000", "0.1500"]
-    assert "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs" in text
-    assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
-    assert "reference-cp refused: too large" in text
-    assert "cells generated: x" in text
-
-
 def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys):
     def table(name):
         if name == "adult":
@@ -686,73 +492,12 @@ def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys
     assert "adult 40, none skipped: no such file" in capsys.readouterr().out
 
 
-def test_the_schemas_of_raw_tables_say_ranges_and_categories_only():
-    for name in ("adult", raw.CANCER):
-        data = raw.table(name)
-        assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
-        assert {a.kind for a in data.schema.attributes} <= {"numeric", "categorical"}
-    assert len(raw.table("adult").schema.attributes) == 14
-
-
 @pytest.mark.parametrize(
     ("here", "there", "said"),
     [(0.05, 0.01, "met"), (1.1, 1.0, "met"), (1.11, 1.0, "NOT met"), (0.5, 1.0, "met")],
 )
 def test_binary_data_may_be_slower_by_what_chance_makes_it(here, there, said):
     assert raw.not_slower(here, there) == said
-
-
-def timed_case(case):
-    return {"seconds": case / 2}
-
-
-def test_binary_data_is_timed_with_both_packages(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(raw, "BINARY", {"one": (timed_case, 1), "two": (timed_case, 2)})
-    assert raw.seconds_here(["two"]) == {"two": 1.0}
-    asked = []
-
-    def seconds_of(package, names):
-        asked.append(package)
-        return {name: (2.0 if tmp_path in package.parents else 1.0) + len(asked) for name in names}
-
-    monkeypatch.setattr(raw, "seconds_of", seconds_of)
-    raw.binary_table(tmp_path, ["one"])
-    here = asked[1]
-    other = tmp_path / "src"
-    assert asked == [other, here, here, other, other, here]
-    # 3, 4 and 7 seconds here, 3, 6 and 7 there.
-    assert line_of(capsys.readouterr().out, "one") == ["one", "4.000", "6.000", "0.67", "met"]
-    raw.binary_table(None, ["one"])
-    assert "compared with nothing" in capsys.readouterr().out
-
-
-def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
-    monkeypatch.chdir(Path(raw.__file__).parents[2])
-    assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
-    with pytest.raises(BadInput, match=str(tmp_path)):
-        raw.seconds_of(tmp_path, [])
-
-
-def test_lines_of_boosted_models_name_a_model_and_a_table():
-    lines = boosted.floors()
-    assert set(lines.model) <= set(boosted.MODELS)
-    assert set(lines.table) == {*BINNED, "compas", "adult", "default_credit"}
-    assert (lines.rows >= 100).all()
-
-
-def test_binned_tables_hold_zeros_and_ones_of_three_classes():
-    for name in BINNED:
-        data = binned_table(name)
-        assert set(np.unique(data.X)) == {0, 1}
-        assert set(data.y) == {0, 1, 2}
-        assert (data.X.mean() <= 0.5).all()
-
-
-def test_what_is_no_prose_does_not_count_as_easy_to_read():
-    page = (
-        "# Head\n\nSee `a.b`, *the* [docs](x.md).\n\n| a | b |\n```sh\n# make\n| x |\n```\n- End.\n"
-    )
-    assert " ".join(prose(page).split()) == "See x, the docs. End."
 
 
 def test_a_single_bit_of_a_prediction_shows():

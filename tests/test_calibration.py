@@ -6,12 +6,11 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
 import treeleak
-from experiments.benchmarks.calibration import Case, cases, raw_table, run, shown
+from experiments.benchmarks.calibration import Case, run
 from treeleak.attacks.large_grid.bayes_estimate import _sure
 
 
@@ -72,23 +71,3 @@ def test_an_answer_is_counted_in_the_bins_of_its_confidence():
     assert record["status"] == "feasible"
     assert 0 < n <= 40 * 6
     assert abs(sure - right) <= 0.1 * n
-
-
-def test_bins_are_judged_by_how_far_they_are_off():
-    bins = np.zeros((10, 3))
-    bins[8] = 1000, 850, 990
-    record = {"bins": bins.tolist(), "status": "feasible"}
-    near = bins.copy()
-    near[8, 2] = 880
-    case = {"case": {}}
-    assert not shown([{**record, **case}], "status")
-    assert shown([{**record, **case, "bins": near.tolist()}], "status")
-    assert shown([{**record, **case, "bins": []}], "status")
-
-
-def test_every_table_is_numbers_without_names():
-    for table in ("iris", "people", "german", "adult"):
-        X, y = raw_table(table, 50, 0)
-        assert X.shape[0] == len(y) == 50
-        assert all(pd.api.types.is_numeric_dtype(X[c]) for c in X)
-    assert len(cases(["iris"], [1.0, 2.0], 50)) == 28
