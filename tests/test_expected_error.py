@@ -106,11 +106,12 @@ SCHEMA = Schema([Numeric("age", 18, 90), Numeric("dose", 0, 20), Binary("smokes"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_chains")
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_expected_error_is_near_the_true_one_on_average(kind):
     expected, true = [], []
     for seed in range(4):
-        X, y = people(40, seed)
+        X, y = people(30, seed)
         found = reconstruct(MODELS[kind].fit(X, y), SCHEMA, time_limit=10, seed=seed)
         assert found.interval_columns == ("age", "dose")
         expected.append(found.expected_error)

@@ -1,5 +1,6 @@
 """The page of results: what stands on top of it, and the reasons beside what is worse."""
 
+import lzma
 from pathlib import Path
 
 import pandas as pd
@@ -29,6 +30,22 @@ def stored(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("stored") / "runs.sqlite")
     store.read(PAGE.parent / "reproduction" / "runs.jsonl.xz")
     return store
+
+
+@pytest.mark.slow
+def test_the_runs_behind_the_page_have_versions_and_hashes(stored, tmp_path):
+    by_experiment = {own.kept_as: own.version for own in STUDIES.values()}
+    found = [run for name in by_experiment for run in stored.runs(name)]
+    assert len(found) > 6000
+    assert all(1 <= run.version <= by_experiment[run.study] for run in found)
+    # Runs had a hash of the code before there were versions. Each that is made again has none.
+    hashed = [run for run in found if "code" in run.record]
+    assert hashed
+    assert all(run.record["code"].startswith("0.1.0+") and run.version == 1 for run in hashed)
+    # Nothing else stands in the file.
+    assert stored.write(tmp_path / "again.xz", by_experiment) == len(found)
+    runs = (PAGE.parent / "reproduction" / "runs.jsonl.xz").read_bytes()
+    assert lzma.decompress((tmp_path / "again.xz").read_bytes()) == lzma.decompress(runs)
 
 
 def table(verdicts, name="t"):

@@ -81,7 +81,7 @@ class Forest:
 
 @pytest.fixture(scope="module")
 def forest() -> Forest:
-    return Forest(150, 60, 0)
+    return Forest(100, 40, 0)
 
 
 def test_what_leaves_have_in_common_is_looked_up_in_blocks(monkeypatch: pytest.MonkeyPatch):
@@ -110,7 +110,7 @@ def test_places_are_found_and_no_surer_than_they_are_right(forest):
 @pytest.mark.slow
 def test_columns_without_ends_are_believed_in_as_well(forest):
     """Without training rows, inferred schemas bound no column."""
-    endless = Forest(150, 60, 0, Schema([Numeric(f"x{i}") for i in range(COLUMNS)]))
+    endless = Forest(100, 40, 0, Schema([Numeric(f"x{i}") for i in range(COLUMNS)]))
     bounded, right = (
         own.sure(places_by_leaves(own.beliefs(), Clock(60.0)))[0] for own in (forest, endless)
     )
@@ -176,15 +176,15 @@ def test_bounds_against_what_is_known_are_not_heeded(forest):
 
 
 def test_what_is_left_of_counts_is_what_the_other_rows_bring(forest):
-    evidence, closed = forest.evidence, np.ones((150, len(forest.evidence.n)), dtype=np.uint8)
+    evidence, closed = forest.evidence, np.ones((100, len(forest.evidence.n)), dtype=np.uint8)
     np.put_along_axis(closed, forest.leaves, 0, axis=1)
-    closed[75:] = 0
+    closed[50:] = 0
     begin = 0
     for t, tree in enumerate(forest.beliefs().trees):
         end = begin + len(tree.pieces.bound) - 1
         rest = np.zeros((end - begin, 2))
-        own = forest.leaves[75:, t] - begin, forest.y[75:]
-        np.add.at(rest, own, evidence.draws[t, 75:])
+        own = forest.leaves[50:, t] - begin, forest.y[50:]
+        np.add.at(rest, own, evidence.draws[t, 50:])
         left = tree.rest(closed[:, begin:end], forest.y)
         np.testing.assert_array_equal(left, rest[tree.pieces.leaf, tree.pieces.label])
         begin = end

@@ -215,7 +215,7 @@ def test_what_walks_do_not_cover_costs_no_answer(monkeypatch):
 
 def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, float, float]:
     """Error, what is expected of it, and that of a guess."""
-    X, y, compas = compas_sample(24, seed=seed)
+    X, y, compas = compas_sample(16, seed=seed)
     forest = RandomForestClassifier(n_trees, max_depth=2, random_state=seed).fit(X, y)
     found = treeleak.reconstruct(forest, compas.schema, "known", time_limit, 0)
     guess = treeleak.metrics.random_baseline(X, compas.schema, 20, 0).mean
@@ -227,7 +227,7 @@ def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, 
 @few_are_enough
 def test_more_trees_err_less_and_no_answer_more_than_a_guess():
     error, expected, guess = np.array(
-        [[error_of(n, seed) for n in (1, 5, 12)] for seed in range(shared(4, 3))]
+        [[error_of(n, seed) for n in (1, 12)] for seed in range(shared(4, 3))]
     ).mean(axis=0).T  # fmt: skip
     assert error[0] < guess[0]
     assert (np.diff(error) < 0).all()
