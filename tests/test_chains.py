@@ -510,17 +510,6 @@ def test_a_chain_does_not_move_where_all_is_known():
     np.testing.assert_array_equal(chain.state.atoms + land.values.atom_start[:-1], atoms)
 
 
-def test_equal_seeds_walk_alike_and_others_do_not():
-    case = case_of(WIDE, 2, 3, 12, 4, 3)
-    land = land_of(case)
-    prior = as_kernel_prior(flat(land))
-    one, other, third = (
-        Chain.started(land, prior, seed).walked(20.0, Clock(60.0))[0] for seed in (5, 5, 6)
-    )
-    np.testing.assert_array_equal(one.state.atoms, other.state.atoms)
-    assert (one.state.atoms != third.state.atoms).any()
-
-
 def test_a_stopped_clock_stops_a_chain():
     land = land_of(CASES["two classes"])
     chain = Chain.started(land, as_kernel_prior(flat(land)), 0)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from experiments.draft_tables import draft_sample, load_draft
-from helpers.brute_force import equations_of, rows_in
+from helpers.brute_force import rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
@@ -188,20 +188,6 @@ def test_what_is_excluded_is_not_answered(seed, distinct):
     check(attacked(case, distinct, parts=parts), case, distinct, parts)
 
 
-@pytest.mark.parametrize("distinct", [True, False])
-def test_rows_that_are_all_known_are_handed_back(distinct):
-    case = some_drawn(11, n_rows=6, n_trees=3, tamper=False)
-    parts = known_parts(case, np.ones(len(case.schema.attributes) + 1, dtype=bool))
-    answer = attacked(case, distinct, parts=parts)
-    (rows,) = answer.rows
-    leaves = equations_of(case.release, case.X)
-    X, y = labelled(rows.values, answer, case.release.n_features)
-    np.testing.assert_array_equal(equations_of(case.release, X), leaves)
-    np.testing.assert_array_equal(y, case.y)
-    assert rows.misfit == 0
-    check(answer, case, distinct, parts)
-
-
 @pytest.mark.slow
 def test_known_columns_help():
     told, alone = [], []
@@ -271,17 +257,6 @@ def test_confidence_is_what_comes_true():
     assert abs(said.mean() - true.mean()) < 0.06
     most = said > np.quantile(said, 0.7)
     assert true[most].mean() > true[~most].mean() + 0.05
-
-
-def test_equal_seeds_give_equal_answers():
-    case = some_drawn(8, n_rows=7, n_trees=3, tamper=False)
-    one, other, third = (attacked(case, seed=seed) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(one.samples.atoms, other.samples.atoms)
-    np.testing.assert_array_equal(one.samples.log_posterior, other.samples.log_posterior)
-    np.testing.assert_array_equal(one.rows[0].values, other.rows[0].values)
-    np.testing.assert_array_equal(one.rows[0].confidence, other.rows[0].confidence)
-    np.testing.assert_array_equal(one.likeliest, other.likeliest)
-    assert (one.samples.atoms != third.samples.atoms).any()
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
@@ -523,20 +498,6 @@ def test_a_stopped_clock_still_gives_an_answer(stage, status):
     assert answer.status == status
     check(answer, case, True)
     assert all(0 <= p.done <= 1 for p in seen)
-
-
-def test_progress_is_told_to_the_end():
-    seen = []
-    attacked(some_drawn(8, n_rows=5, tamper=False), clock=Clock(60.0, seen.append))
-    stages = list(dict.fromkeys(p.stage for p in seen))
-    assert stages == [
-        "fitting the counts",
-        "looking for likely rows",
-        "learning what rows are like",
-        "drawing datasets",
-        "settling on one dataset",
-    ]
-    assert max(p.done for p in seen if p.stage == "drawing datasets") == 1
 
 
 def test_little_time_makes_fewer_and_shorter_walks():

@@ -17,7 +17,6 @@ from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.hurried import few_chains
 from helpers.in_order import check_form, misfit_of, table_of
-from helpers.interrupt import Interrupt
 from helpers.patient import work
 from helpers.releases import bootstrap_draws, drawn, random_tree, tampered
 from helpers.tables_of import dataset
@@ -356,25 +355,6 @@ def undecided(seed=0, n_rows=40, n_trees=5) -> Drawn:
     return Drawn(drawn(trees, schema.columns, X, y, 3, b), schema, b, X, y, False)
 
 
-@pytest.mark.slow
-def test_equal_seeds_give_equal_rows():
-    for case in (undecided(0, 15, 4), some_drawn(7, n_rows=7, n_trees=2, tamper=False)):
-        one, other = (attacked(case, seed=3).rows[0] for _ in range(2))
-        assert one.values.tolist() == other.values.tolist()
-        assert one.confidence.tolist() == other.confidence.tolist()
-        assert one.proved.tolist() == other.proved.tolist()
-
-
-@pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.05])
-def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit):
-    for case in (undecided(), some_drawn(4, n_rows=7), some_drawn(5, n_rows=65, tamper=False)):
-        answer = attacked(case, clock=Clock(limit))
-        if answer.rows:
-            check_form(answer, case, True)
-        else:
-            assert answer.status == "unknown"
-
-
 @pytest.mark.parametrize("step", ["reaction", "always"])
 @pytest.mark.slow
 def test_a_step_that_looks_at_no_clock_loses_no_answer(step, monkeypatch):
@@ -436,16 +416,6 @@ def test_stopping_at_any_report_loses_no_rows_that_were_better():
     assert len(set(ends)) > 3
 
 
-def test_an_interrupt_keeps_the_best_rows_so_far():
-    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
-    case, clock = undecided(), Clock(600.0, interrupt)
-    with clock.until_interrupt():
-        answer = attacked(case, clock=clock)
-    assert interrupt.sent
-    assert clock.interrupted
-    check_form(answer, case, True)
-
-
 def test_what_the_report_raises_comes_through():
     class Enough(Exception):
         pass
@@ -456,14 +426,6 @@ def test_what_the_report_raises_comes_through():
 
     with pytest.raises(Enough):
         attacked(undecided(), clock=Clock(60.0, report))
-
-
-def test_the_trace_falls():
-    clock = Clock(2.0)
-    answer = attacked(undecided(2, 15, 4), clock=clock)
-    misfits = [i.misfit for i in clock.trace]
-    assert misfits == sorted(set(misfits), reverse=True)
-    assert misfits[-1] >= answer.rows[0].misfit
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -218,17 +218,6 @@ def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch)
     assert any(search.space.misfit(w.points) == 0 for w in tried)
 
 
-def test_equal_seeds_find_the_same() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    found = [
-        posterior_under_learned_prior(searches, geometry, values, Clock(600.0), seed, BRIEF)
-        for seed in (1, 1, 2)
-    ]
-    first, again, other = (f.samples.atoms for f in found if f is not None)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
 def test_nothing_is_learned_where_time_is_up() -> None:
     _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
     clock = Clock(600.0)

@@ -368,16 +368,6 @@ def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
     assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 
 
-def test_same_seed_same_walk():
-    case, both = Case(1), []
-    for _ in range(2):
-        s = case.standing(case.truth, 3)
-        likes = case.middles.log_share(s, 2)
-        walk_between(case.middles.splits, s, likes, s.label, 2_000, 1.0, 0.5)
-        both.append(s.rank)
-    assert (both[0] == both[1]).all()
-
-
 @pytest.mark.parametrize("are", ["unknown", "values"])
 def test_thresholds_that_are_no_middles_say_nothing(are):
     case = Case(3)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
-import signal
 from dataclasses import replace
 from importlib import resources
 
@@ -41,7 +39,7 @@ from treeleak.attacks.posterior.prior_kernels import (
     relearn,
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.core.clock import Clock, Progress
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
@@ -621,29 +619,6 @@ def test_a_private_forest_end_to_end(quick, mechanism):
     assert 0 <= number.low <= number.mean <= number.high <= guessed.row_count.n
 
 
-@pytest.mark.filterwarnings("ignore::treeleak.errors.PrivacyWarning")
-def test_known_rows_and_columns_stay_where_they_are(quick):
-    X, y, forest = trained()
-    columns = X[["o", "a"]]
-    found = reconstruct(forest, MIXED, time_limit=30, known_columns=columns)
-    check_answer(found, MIXED, ROWS)
-    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
-    rows = X.assign(label=y).iloc[[2, 7]]
-    found = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=rows)
-    check_answer(found, MIXED, ROWS)
-    kept = as_multiset(found.X.assign(label=found.y).to_numpy())
-    assert not as_multiset(rows.to_numpy()) - kept
-    assert (found.membership(rows) == 1).all()
-    placed = rows.set_index(pd.Index([2, 7], name="row"))
-    found = reconstruct(
-        forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=placed, known_columns=columns
-    )
-    check_answer(found, MIXED, ROWS)
-    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
-    assert (found.X.iloc[[2, 7]].to_numpy() == X.iloc[[2, 7]].to_numpy()).all()
-    assert found.y.iloc[[2, 7]].tolist() == y[[2, 7]].tolist()
-
-
 def test_a_population_comes_with_the_answer_without_it(quick):
     _, _, release = case_behind_noise()
     people = pd.DataFrame(all_points(MIXED, MIXED.columns)[:9], columns=MIXED.columns)
@@ -713,23 +688,6 @@ def test_next_to_no_noise_gives_the_rows_away(quick, schema):
     assert as_multiset(table(found.X, found.y)) == as_multiset(table(X, y))
     assert found.expected_error < 0.01
     assert found.misfit == 0
-
-
-def test_an_answer_that_ran_out_of_time_is_an_answer():
-    _, _, release = case_behind_noise()
-    short = reconstruct(release, MIXED, time_limit=1e-4)
-    check_answer(short, MIXED, ROWS, ("unknown", "likely"))
-
-    sent = []
-
-    def stop(progress: Progress) -> None:
-        if progress.stage.startswith("looking") and not sent:
-            sent.append(True)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    cut = reconstruct(release, MIXED, time_limit=30, progress=stop)
-    assert cut.interrupted
-    check_answer(cut, MIXED, ROWS, ("unknown", "likely"))
 
 
 def test_what_cannot_be_asked_behind_noise_is_refused():

@@ -138,20 +138,6 @@ def test_leaves_that_are_no_boxes_of_one_tree_are_walked() -> None:
             assert found.world(s, [], clock, 0)[0].misfit == 0
 
 
-def test_equal_seeds_find_the_same_and_no_time_finds_nothing() -> None:
-    lands = (the_land(seed, n_rows=9) for seed in range(9))
-    land = next(own for own in lands if any(search.can_move for search in own.searches))
-
-    def found(seed: int, clock: Clock):
-        return posterior_under_learned_prior(land.searches, land.geometry, land.values, clock, seed)
-
-    first, again, other = (found(seed, Clock(600.0)) for seed in (1, 1, 2))
-    assert first.leaves is not None
-    assert np.array_equal(first.samples.atoms, again.samples.atoms)
-    assert not np.array_equal(first.samples.atoms, other.samples.atoms)
-    assert found(1, Clock(1e-6)) is None
-
-
 def test_samples_behind_one_tree_meet_its_counts() -> None:
     """Each row is in one leaf: what rows are taken to be like must not pull it into another one."""
     data = load_compas()

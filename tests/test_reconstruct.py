@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from experiments.draft_tables import draft_sample, load_draft
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
-from helpers.interrupt import Interrupt
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak import (
@@ -251,27 +249,6 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.integers(0, 2, (n, columns)), columns=[f"x{i}" for i in range(columns)])
     return X, rng.integers(0, 2, n)
-
-
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
-def test_the_same_seed_gives_the_same_answer(seed):
-    X, y = small()
-    schema = Schema.from_columns(X.columns)
-    model = RandomForestClassifier(6, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
-    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
-    assert same(one, other)
-    assert one.status in ("feasible", "likely")
-    assert one.seed == seed
-
-
-def test_nothing_global_is_seeded_or_drawn_from():
-    X, y = small(12)
-    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
-    np.random.seed(5)  # noqa: NPY002
-    expected = np.random.random(3)  # noqa: NPY002
-    np.random.seed(5)  # noqa: NPY002
-    reconstruct(model, Schema.from_columns(X.columns))
-    assert np.array_equal(np.random.random(3), expected)  # noqa: NPY002
 
 
 def test_a_deep_forest_is_rebuilt_uniquely():
@@ -619,41 +596,6 @@ def test_a_negative_seed():
         reconstruct(DecisionTreeClassifier().fit(X, y), seed=-1)
 
 
-@pytest.mark.parametrize("limit", [1e-9, 1e-3])
-@pytest.mark.parametrize("depth", [1, 3, None])
-def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit, depth):
-    X, y = small(60, 8)
-    model = RandomForestClassifier(20, max_depth=depth, bootstrap=False, random_state=0).fit(X, y)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema, time_limit=limit)
-    assert len(result.X) == 60
-    check_form(result, to_release(model), schema)
-    assert (result.status == "unknown") == (result.misfit > 0)
-
-
-def test_an_interrupt_keeps_the_best_answer_so_far():
-    X, y = small(300, 12, seed=3)
-    model = RandomForestClassifier(40, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
-    schema = Schema.from_columns(X.columns)
-    interrupt = Interrupt(lambda progress: "rebuilding" in progress.stage)
-    before = signal.getsignal(signal.SIGINT)
-    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert interrupt.sent
-    assert result.interrupted
-    assert len(result.X) == 300
-    check_form(result, to_release(model), schema)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_progress_speaks_of_shares():
-    X, y = small(20, 5)
-    seen = []
-    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
-    reconstruct(model, Schema.from_columns(X.columns), progress=seen.append)
-    assert seen
-    assert all(0 <= p.done <= 1 and p.stage for p in seen)
-
-
 def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
     X, y = small(20, 5)
     model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
@@ -661,31 +603,6 @@ def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
     assert all(isinstance(a, Binary) for a in result.schema.attributes)
     assert any("no schema given" in note for note in result.notes)
     assert len(all_points(result.schema, X.columns)) == 32
-
-
-def test_a_large_grid_and_no_time_give_no_rows_and_no_crash():
-    columns = [f"c{i}" for i in range(23)]
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, size=(60, 23)), columns=columns)
-    forest = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, X.c0 ^ X.c1)
-    result = reconstruct(forest, time_limit=1e-3)
-    assert result.numbers == {}
-    assert (result.status, result.X, result.misfit) == ("unknown", None, 0.0)
-    assert "rows" not in result.to_json(include_rows=True).split('"versions"')[1]
-
-
-@pytest.mark.slow
-def test_the_trace_falls_to_a_dataset_that_meets_every_count():
-    X, y = draft_sample(load_compas(), 40, 3)
-    forest = RandomForestClassifier(8, max_depth=3, bootstrap=False, random_state=3).fit(X, y)
-    result = reconstruct(forest, load_compas().schema, seed=1)
-    misfits = [i.misfit for i in result.trace]
-    assert result.between_datasets
-    assert misfits == sorted(set(misfits), reverse=True)
-    assert misfits[-1] == 0 < result.misfit
-    again = reconstruct(forest, load_compas().schema, seed=1)
-    pd.testing.assert_frame_equal(result.X, again.X)
-    pd.testing.assert_frame_equal(result.confidence, again.confidence)
 
 
 @pytest.mark.parametrize(
@@ -829,39 +746,6 @@ def test_one_forest_and_three_ways_to_read_it():
     with pytest.raises(NotCovered, match="did not draw their rows by a bootstrap"):
         reconstruct(plain, schema, "known")
     assert reconstruct(plain, schema).draws is None
-
-
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
-@pytest.mark.usefixtures("short_walks")
-def test_the_same_seed_gives_the_same_drawn_rows(seed):
-    X, y = small(20, 5)
-    schema = Schema.from_columns(X.columns)
-    model = RandomForestClassifier(6, max_depth=3, random_state=0).fit(X, y)
-    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
-    assert one.status in ("feasible", "likely")
-    assert same(one, other)
-
-
-@pytest.mark.parametrize("limit", spread([1e-9, 1e-3, 0.1], fast=1))
-@pytest.mark.parametrize("depth", [1, 3, None])
-def test_hardly_any_time_for_drawn_rows(limit, depth):
-    X, y = small(60, 8)
-    model = RandomForestClassifier(20, max_depth=depth, random_state=0).fit(X, y)
-    result = reconstruct(model, Schema.from_columns(X.columns), time_limit=limit)
-    check_drawn(result, to_release(model), X, y)
-
-
-def test_an_interrupt_keeps_the_drawn_rows_found_so_far():
-    X, y = small(200, 8, seed=3)
-    model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y)
-    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
-    before = signal.getsignal(signal.SIGINT)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert interrupt.sent
-    assert result.interrupted
-    check_drawn(result, to_release(model), X, y)
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_counts_that_no_drawn_rows_meet_are_a_contradiction():
