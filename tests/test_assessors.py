@@ -1,7 +1,6 @@
 """Each part of an audit says what it needs and what it yields, and keeps to that."""
 
 import re
-import time
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -122,26 +121,6 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, mon
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=limit)
     assert 0 < given[0] <= most
-
-
-@pytest.mark.slow
-def test_what_an_attack_compiles_is_not_held_against_what_is_assessed_after_it(monkeypatch):
-    X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 0, 1, 1]
-    attack, left = run.reconstruct, []
-
-    def slow(*arguments, **options):
-        arguments[3].untimed(lambda: time.sleep(2.0))
-        return attack(*arguments, **options)
-
-    def noted(case):
-        left.append(case.clock.left)
-        return case
-
-    monkeypatch.setattr(run, "reconstruct", slow)
-    of = [a for a in run.ASSESSORS if a.assess is run._rebuilt]
-    monkeypatch.setattr(run, "ASSESSORS", (*of, Assessor("structure", noted)))
-    treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=20)
-    assert left[0] > 18.5
 
 
 @pytest.mark.parametrize("cells", ["generated: too many", "enumerated"])

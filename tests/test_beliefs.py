@@ -28,7 +28,7 @@ from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -244,44 +244,6 @@ def test_three_classes_and_gaps():
     assert not find_classes(evidence, every_class(evidence), Clock(0.0), 0).sure.any()
     found = found_by_leaves(evidence)
     assert (found.label == y)[evidence.drawn].all()
-
-
-def test_guesses_are_mended_where_most_is_right():
-    evidence, y = forest(200, 40, 6, 0)
-    rng = np.random.default_rng(0)
-    for wrong, mends in ((0.03, True), (0.4, False)):
-        guess = np.where(rng.random(200) < wrong, 1 - y, y)
-        found = find_classes(
-            evidence, every_class(evidence), Clock(0.0), 0,
-            lambda mended, guess=guess: mended(np.eye(2)[guess]),
-        )  # fmt: skip
-        assert (found.label == y)[evidence.drawn].all() == mends
-        assert found.sure.any() == mends
-        assert found.guessed != mends
-
-
-def test_without_time_or_room_there_is_no_guess(monkeypatch):
-    evidence, _ = forest(60, 10, 2, 0)
-    own = laid_out(evidence)
-
-    def mended(probable: np.ndarray) -> tuple[np.ndarray, int]:
-        return probable.argmax(axis=1), 7
-
-    assert classes_by_leaves(own, mended, Clock(0.0)) is None
-    monkeypatch.setattr("treeleak.attacks.known_draws.belief_propagation._PATIENCE", 2)
-    label, missed = classes_by_leaves(own, mended, Clock(60.0))
-    assert missed == 7
-    assert len(label) == 60
-    n_leaves, radix = np.diff(evidence.geometry.leaf_start), evidence.geometry.radix
-    drawn = np.count_nonzero(evidence.draws, axis=1)
-    table = 2 * max(60 * (1 + radix.sum()), drawn @ (n_leaves + 2 * (len(radix) + 1)))
-    for most, n_kinds in ((2**27, 2), (2 * table - 1, 1)):
-        monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", most)
-        beliefs = laid_out(evidence).beliefs
-        assert beliefs.atoms.shape == (60, 2 * n_kinds, 1 + radix.sum())
-    monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", table - 1)
-    with pytest.raises(GridTooLarge):
-        laid_out(evidence)
 
 
 def test_what_is_compiled_beforehand_is_all_that_runs():

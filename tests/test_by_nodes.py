@@ -173,26 +173,3 @@ def test_rows_are_followed_through_all_trees(raw):
     assert 0 < answer.expected_distance < 1
     sure = rows.confidence
     assert ((sure > 0) & (sure <= 1)).all()
-
-
-@pytest.mark.parametrize("more", [{"started": False}, {"steps": 10}], ids=["start", "steps"])
-def test_rows_are_not_searched_for_where_the_first_tree_tells_no_classes(more, monkeypatch):
-    X, y = leaning(3, 60)
-    release = to_release(HistGradientBoostingClassifier(max_iter=3).fit(X, y))
-    ensemble = release.ensemble
-    bent = replace(ensemble, fitting=replace(ensemble.fitting, **more))
-    geometry = Geometry.of(replace(release, ensemble=bent), schema_of(X))
-    monkeypatch.setattr(ByNodes, "found", None)
-    evidence, values = LossSums(geometry), values_of(geometry.parts, 2)
-    assert raw_rows.raw_rows(evidence, geometry, values, Clock.of(60), 0, "many") is None
-
-
-def test_rows_are_not_searched_for_where_they_are_too_many(monkeypatch):
-    X, y = leaning(3, 60)
-    geometry = Geometry.of(
-        to_release(HistGradientBoostingClassifier(max_iter=3).fit(X, y)), schema_of(X)
-    )
-    monkeypatch.setattr(raw_rows, "_MOST_ROWS", 59)
-    monkeypatch.setattr(ByNodes, "found", None)
-    evidence, values = LossSums(geometry), values_of(geometry.parts, 2)
-    assert raw_rows.raw_rows(evidence, geometry, values, Clock.of(60), 0, "many") is None

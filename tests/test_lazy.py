@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -23,9 +22,8 @@ from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import bayes_estimate, restarts
+from treeleak.attacks.large_grid import bayes_estimate
 from treeleak.core.clock import Clock
-from treeleak.core.errors import TimeUp
 from treeleak.partition import GridTooLarge, cells
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
@@ -260,33 +258,6 @@ def test_models_over_numbers(kind, seed, told):
     check_rebuilt(*rebuilt(model, GAPS if told else None), model)
 
 
-@pytest.mark.slow
-def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
-    case, turns = impossible(), []
-    on = restarts.all_walked
-
-    def slower(*given):
-        turns.append(True)
-        if len(turns) > 3:
-            end = time.perf_counter() + 30.0
-            while time.perf_counter() < end:
-                pass
-        return on(*given)
-
-    monkeypatch.setattr(restarts, "all_walked", slower)
-    short = Clock.cut_short
-    monkeypatch.setattr(Clock, "cut_short", lambda own, *_: short(own, 0.1))
-    clock = Clock(0.5)
-    with clock.enforced():
-        answer = walked(case, clock)
-    assert len(turns) == 4
-    check_form(answer, case)
-    assert answer.status == "unknown"
-    # Where no walk came to an end, there is no answer.
-    with pytest.raises(TimeUp):
-        walked(case, Clock(0.1))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_many_values_to_weigh(kind, monkeypatch):
     monkeypatch.setattr(bayes_estimate, "_MOST_SHARES", 1)
@@ -297,17 +268,6 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
     assert (answer.rows[0].confidence[:, :-1] == 0.5).all()
     # Classes of known draws follow from whole trees.
     assert set(answer.rows[0].confidence[:, -1]) <= {0.5, 0.9999}
-
-
-def test_values_are_not_weighed_when_time_is_up_before(monkeypatch):
-    monkeypatch.setattr(bayes_estimate, "_LATE", 1)
-    case, clock = Stated(SMALL, 4, "rows", 12), Clock(60.0)
-    assert (walked(case, Clock(60.0)).rows[0].confidence != 0.5).any()
-    clock.report = lambda told: clock.stop() if "drawing" in told.stage else None
-    answer = walked(case, clock)
-    check_form(answer, case)
-    assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
-    assert (answer.rows[0].confidence[:, :-1] == 0.5).all()
 
 
 @pytest.mark.parametrize("kind", ["rows", "none"])

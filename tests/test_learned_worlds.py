@@ -17,14 +17,12 @@ from helpers.examples import spread
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
-from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact import world_chains
-from treeleak.attacks.exact.annealing_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.annealing_runs import some_world
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.posterior.chains import as_kernel_prior
-from treeleak.attacks.solvers import integer
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
@@ -157,17 +155,6 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch
     assert cases
 
 
-def test_of_a_problem_that_is_too_large_the_part_that_chains_saw_is_solved(monkeypatch) -> None:
-    clock, solved = Clock(600.0), 0
-    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=16, n_trees=4, depth=3):
-        monkeypatch.setattr(integer, "_MOST_TERMS", -1)
-        assert not found.near(s, problem, clock, seed).worlds(s)
-        monkeypatch.setattr(integer, "_MOST_TERMS", problem.n_terms - 1)
-        assert not problem.tractable
-        solved += bool(found.near(s, problem, clock, seed).worlds(s))
-    assert solved
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_look_for_a_world_leaves_what_was_learned_as_it_was(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
@@ -196,26 +183,6 @@ def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) 
         for world in met:
             held = search.system.residual(search.histogram(world))
             assert not held.any()
-
-
-def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch) -> None:
-    _, _, _, searches = opened(0, n_rows=8, n_trees=3, depth=2)
-    search = next(s for s in searches if s.can_move)
-    lengths: list[int] = []
-    near_weights = SearchSpace.near_weights
-
-    def late(space, w, steps, seed, *rest):
-        """Runs that miss a count, but for those of four times the usual length."""
-        chain = near_weights(space, w, steps, seed, *rest)
-        if rest[1:]:
-            lengths.append(steps)
-        return chain if steps >= 4 * space.default_steps() else replace(chain, misfit=2)
-
-    monkeypatch.setattr(SearchSpace, "near_weights", late)
-    tried = some_world(search, None, Clock(600.0), "", 0)
-    usual = search.space.default_steps()
-    assert lengths == [usual] * N_WORLDS + [2 * usual] * 2 + [4 * usual] * 2
-    assert any(search.space.misfit(w.points) == 0 for w in tried)
 
 
 def test_nothing_is_learned_where_time_is_up() -> None:

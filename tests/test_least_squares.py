@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import cholesky
@@ -16,7 +15,6 @@ from scipy.sparse import csr_array
 
 from helpers.boosted import compositions
 from helpers.examples import examples
-from treeleak.attacks.loss_sums import columns as columns_module
 from treeleak.attacks.loss_sums import least_squares
 from treeleak.attacks.loss_sums.certificate import only_one
 from treeleak.attacks.loss_sums.columns import Columns, _each_once
@@ -175,18 +173,6 @@ def test_columns_that_are_nearly_alike_are_told_apart_in_few_rounds():
     ended = fit(Dense(A, A @ x), Clock(60.0), near)
     assert ended.accepted
     assert ended.rounds < 30
-
-
-def test_many_columns_leave_and_come_back(monkeypatch):
-    """With a tiny pool, columns out of use leave it all the time, and the end is the same."""
-    monkeypatch.setattr(least_squares, "_UNUSED", 2)
-    monkeypatch.setattr(least_squares, "_JOIN", 3)
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        A = rng.random((15, 50))
-        b = A @ (rng.integers(0, 3, 50) * (rng.random(50) < 0.2)) + 0.1 * rng.normal(size=15)
-        found = fit(Dense(A, b), Clock(60.0), never)
-        assert np.linalg.norm(found.residual) <= least_residual(A, b) + 1e-6 * np.linalg.norm(b)
 
 
 @examples(300, fast=20)
@@ -406,21 +392,6 @@ def test_no_proof_where_columns_in_use_are_alike():
     assert only_one(alone, np.array([0]), np.array([4]), Clock(9.0))
 
 
-def test_many_statements_are_looked_through(monkeypatch):
-    monkeypatch.setattr(columns_module, "_MANY", 0)
-
-    class Geometry:
-        leaf_start = np.array([0, 2, 4])
-
-    leaf = np.array([[0, 2], [1, 3]])
-    told = LinearConstraints(ROWS, np.array([1.0, 2.0, 1.0, 2.0]))
-    own = Columns.of(Geometry(), [told], leaf, np.zeros(2, dtype=np.int64))
-    assert len(own.right) == 2
-    assert own.met(np.arange(2), np.array([1, 2]))
-    with pytest.raises(AssertionError):
-        assert own.met(np.arange(2), np.array([2, 1]))
-
-
 @examples(200, fast=20)
 @given(SEEDS)
 def test_groups_near_a_point_that_meets_all_sums_become_whole(seed):
@@ -489,9 +460,3 @@ def test_rows_that_exchange_their_columns_are_made_whole():
     chosen, m = whole_near(columns, np.arange(4), half, 2, Clock(60.0), 0)
     np.testing.assert_array_equal(A[:, chosen] @ m, 1)
     assert whole_near(columns, np.arange(4), half + 0.1, 2, Clock(60.0), 0) is None
-
-
-def test_where_all_columns_depend_on_those_in_use_whole_numbers_are_not_looked_for(monkeypatch):
-    monkeypatch.setattr("treeleak.attacks.loss_sums.integral._MOST_USED", 5)
-    columns = counted(np.ones((1, 30)), np.array([3.0]))
-    assert whole_near(columns, np.arange(2), np.array([1.5, 1.5]), 3, Clock(60.0), 0) is None

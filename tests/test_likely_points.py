@@ -52,12 +52,3 @@ def test_points_are_likely_that_resemble_the_rows_of_other_cells():
     assert (share[alike & (grid[:, 2] == 1)] > 0.95).all()
     points = most_in_common(cell, share, m)
     assert alike[points].mean() > 0.97
-
-
-def test_nothing_is_learned_from_no_rows_or_too_many_points(monkeypatch):
-    values = values_of((), 2)
-    atoms = np.array([[0], [1]])
-    assert likely_points(atoms, np.array([0, 1]), np.zeros(2, dtype=np.int64), values) is None
-    assert likely_points(atoms, np.array([0, 1]), np.ones(2, dtype=np.int64), values) is not None
-    monkeypatch.setattr("treeleak.attacks.exact.within_cell_distribution._LARGE", 1)
-    assert likely_points(atoms, np.array([0, 1]), np.ones(2, dtype=np.int64), values) is None

@@ -96,36 +96,6 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
 
 
 @pytest.mark.slow
-def test_many_rows_are_compared_by_atoms(monkeypatch):
-    X, y = table(60, 0)
-    forest = shallow(X, y, 0)
-    monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
-    monkeypatch.setattr(Samples, "draw_values", None)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
-    assert len(result.X) == 60
-    assert result.expected_error > 0
-
-
-@pytest.mark.slow
-def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
-    X, y = table(30, 1)
-    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-    found = []
-    central = middles._central
-
-    def noted(*args, **more):
-        found.append(central(*args, **more))
-        return found[-1]
-
-    monkeypatch.setattr(middles, "_central", noted)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
-    assert len(found) == 1
-    values = result.posterior.samples.values
-    rows = values.rows(found[0][0][:, :-1], WIDTH)
-    assert sorted(map(tuple, rows)) == sorted(map(tuple, result.X.to_numpy(float)))
-
-
-@pytest.mark.slow
 def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
     schema = Schema([Binary("x2"), Binary("x4"), Binary("x9", missing=True)])
     X, y = table(200, 3)

@@ -17,7 +17,6 @@ import treeleak
 from helpers.examples import examples, spread
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import between_thresholds
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows
 from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.medians import medians as medians_of
@@ -357,15 +356,6 @@ def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
             assert (medians.rows[:, a] == walks[0][:, a]).all()
     assert (medians.rows[:, -1] == walks[0][:, -1]).all()
     assert np.isnan(medians.sure[:, -1]).all()
-
-
-def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
-    case = Known(5, 60, 60)
-    walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
-    hot = replace(between_thresholds._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
-    monkeypatch.setattr(between_thresholds, "_MISSING", hot)
-    clock = stopping(3)
-    assert nearer(case.middles, walkers, case.constraints, clock, "") == []
 
 
 @pytest.mark.parametrize("are", ["unknown", "values"])

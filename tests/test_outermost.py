@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.partition.tail_extrapolation import Outer, _rates, outer_sides
+from treeleak.partition.tail_extrapolation import Outer, _rates
 from treeleak.reconstruction.tail_extrapolation import beyond
 
 
@@ -91,15 +91,6 @@ def test_a_table_without_rows_stays_one():
     assert found.shape == typical.shape == (0, 1)
 
 
-def test_both_ends_are_alike():
-    rng = np.random.default_rng(0)
-    x, cuts = rng.exponential(size=300), np.linspace(0.2, 1.5, 9)
-    here = moved(x, cuts, (0.0, 9.0))
-    there = moved(-x, -cuts[::-1], (-9.0, 0.0))
-    np.testing.assert_allclose(here[0], -there[0])
-    np.testing.assert_allclose(here[1], there[1])
-
-
 def test_the_ends_of_all_rows_are_those_of_the_domain_where_a_file_has_them():
     x, cuts = np.linspace(0.0, 10.0, 200), np.array([2.0, 3.0, 4.0])
     free = moved(x, cuts, (0.0, 1000.0))
@@ -116,35 +107,6 @@ def test_known_values_are_counted_and_not_moved():
     assert np.isnan(typical[[0, 59]]).all()
     others = moved(x, cuts, (0.0, 12.0))[0]
     np.testing.assert_array_equal(found[1:59], others[1:59])
-
-
-def test_missing_values_change_nothing_for_others():
-    x, cuts = np.linspace(0.0, 10.0, 60), np.array([2.0, 3.0, 4.0])
-    alone, far, *_ = moved(x, cuts, (0.0, 12.0))
-    ends = np.array([0.0, *cuts, 12.0])
-    side = np.searchsorted(cuts, x)
-    low, high = np.append(ends[side], np.nan)[:, None], np.append(ends[side + 1], np.nan)[:, None]
-    label = np.zeros(len(low), dtype=int)
-    found, typical = beyond(release(cuts), (low + high) / 2, label, low, high, np.ones(1, bool))
-    np.testing.assert_array_equal(found[:, 0], [*alone, np.nan])
-    np.testing.assert_array_equal(typical[:, 0], [*far, np.nan])
-    assert np.isfinite(far).any()
-
-
-def test_a_value_equal_to_a_threshold_is_not_above_it():
-    cuts, x = np.array([1.0, 2.0, 3.0]), np.array([[1.0], [3.0], [2.0]])
-    low, high = x - 1.0, x + 1.0
-    found, _ = beyond(release(cuts), x, np.zeros(3, dtype=int), low, high, np.ones(1, bool))
-    assert found[0, 0] < 1.0
-    np.testing.assert_array_equal(found[1:, 0], [3.0, 2.0])
-
-
-@pytest.mark.parametrize("cuts", [[], [2.0]])
-def test_one_threshold_says_nothing_of_densities(cuts):
-    x = np.linspace(0.0, 10.0, 20)
-    found, typical, table, _ = moved(x, np.array(cuts), (0.0, 12.0))
-    np.testing.assert_array_equal(found, table)
-    assert np.isnan(typical).all()
 
 
 @pytest.mark.parametrize("odds", [1e-300, 1e-12, 1e-3, 0.5, 1.0, 1.5, 40.0, 1e250])
@@ -195,15 +157,6 @@ def test_values_are_about_as_far_off_as_is_said_whatever_law_they_have(name, wid
     assert 0.6 * np.mean(off) < np.mean(said) < 2.0 * np.mean(off)
 
 
-def test_no_row_beyond_and_no_room_beyond_say_nothing():
-    cuts = np.array([1.0, 2.0])
-    assert not outer_sides(cuts, np.array([0.0, 2.0, 0.0]), (-5.0, 5.0))
-    assert not outer_sides(cuts, np.array([1.0, 1.0, 1.0]), (1.0, 2.0))
-    below, above = outer_sides(cuts, np.array([3.0, 2.0, 4.0]), (-5.0, 9.0))
-    assert (below.sign, below.edge, below.odds, below.room) == (-1.0, 1.0, 1.5, 6.0)
-    assert (above.sign, above.edge, above.odds, above.room) == (1.0, 2.0, 2.0, 7.0)
-
-
 def groups(n, rng):
     """Ages of children, of adults before they marry, and after; only the last reach 40."""
     kind = rng.integers(3, size=n)
@@ -236,24 +189,3 @@ def test_rows_lie_where_rows_like_them_do():
     assert typical[young, 0].mean() < said[young, 0].mean()
     assert 0.7 * off < typical[young, 0].mean() < 1.6 * off
     np.testing.assert_array_equal(found[:, 1:], table[:, 1:])
-
-
-def test_odds_that_do_not_depend_on_a_column_move_nothing_far():
-    rng = np.random.default_rng(3)
-    x = rng.exponential(size=(400, 1))
-    cuts = np.linspace(0.1, 1.2, 20)
-    ends = np.array([0.0, *cuts, 9.0])
-    side = np.searchsorted(cuts, x[:, 0])
-    low, high = np.zeros((400, 3)), np.zeros((400, 3))
-    low[:, 0], high[:, 0] = ends[side], ends[side + 1]
-    noise = rng.normal(size=(400, 2))
-    low[:, 1:] = high[:, 1:] = noise
-    table = np.column_stack([x, noise])
-    own = SimpleNamespace(
-        feature_names=("x", "y", "z"), thresholds=[cuts, cuts, cuts], ranges={},
-        float_type="float64",
-    )  # fmt: skip
-    numbers, label = np.array([True, False, False]), np.zeros(400, dtype=int)
-    found, _ = beyond(own, table, label, low, high, numbers)
-    upper = found[side == 20, 0]
-    assert np.std(upper) < 0.25 * (np.median(upper) - 1.2)

@@ -8,25 +8,20 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import leaf_boxes, walking
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.belief_propagation import places_by_leaves
-from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
-from treeleak.attacks.large_grid import restarts
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Numeric, Schema
-from treeleak.side_information.side_information import NOTHING, KnownParts
+from treeleak.side_information.side_information import KnownParts
 
 COLUMNS = 4
 SCHEMA = Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(COLUMNS)])
@@ -82,18 +77,6 @@ class Forest:
 @pytest.fixture(scope="module")
 def forest() -> Forest:
     return Forest(100, 40, 0)
-
-
-def test_what_leaves_have_in_common_is_looked_up_in_blocks(monkeypatch: pytest.MonkeyPatch):
-    own, blocks = Forest(30, 5, 0), []
-    leaves, at_once = own.leaves.astype(np.int32), LeafBoxes._common
-    monkeypatch.setattr(leaf_boxes, "_BLOCK", 5 * COLUMNS * 7)
-    monkeypatch.setattr(
-        LeafBoxes, "_common", lambda self, some: blocks.append(len(some)) or at_once(self, some)
-    )
-    np.testing.assert_array_equal(own.boxes.common(leaves), at_once(own.boxes, leaves))
-    assert blocks == [7, 7, 7, 7, 2]
-    assert own.boxes.common(leaves[:0]).shape == (3, 0, COLUMNS)
 
 
 @pytest.mark.slow
@@ -202,24 +185,3 @@ def test_walks_begin_where_rows_probably_lie_and_may_forget_that(forest):
     assert walker.likes.log_share[5, start[1] + forest.atoms[5, 1]] == pytest.approx(0.0, abs=1e-5)
     assert (walker.likes.log_share.min(axis=1) < -5.0).all()
     assert (walker.forgetful().likes.log_share == 0.0).all()
-
-
-@pytest.mark.parametrize("most", [np.inf, 0.0])
-def test_long_walks_are_led(monkeypatch, forest, most):
-    monkeypatch.setattr(restarts, "_LONG", most)
-    begun = []
-
-    def walks(constraints, values, clock, *given, **more):
-        begun.append(constraints)
-        return Answer("unknown", values)
-
-    monkeypatch.setattr(walking, "by_walking", walks)
-    values, classes = values_in(forest.evidence.geometry), Classes(forest.y, forest.evidence.drawn)
-    walking.rows_walked(
-        forest.evidence, values, NOTHING, Domains.of(forest.evidence), classes, "", Clock(30.0), 0
-    )
-    (led,) = begun
-    assert (led.probable is None) == (most == np.inf)
-    if led.probable is not None:
-        assert forest.sure(led.probable)[0] > 0.5
-        assert Walker.started(led, 0).misfit < 0.7 * Walker.started(forest.constraints, 0).misfit

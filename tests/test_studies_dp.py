@@ -1,7 +1,6 @@
 """DRAFT-DP's experiments: what a run does, and what tables say of runs."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,16 +8,14 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments.draft_tables import draft_sample, draft_schema, load_draft
+from experiments.draft_tables import draft_schema
 from experiments.studies import dp_cells, dp_runs
 from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
-    accuracy,
     attack,
     attack_closely,
     informed_attack,
     known_names,
-    paper_forest,
 )
 from experiments.studies.draft_dp import (
     FIGURE_12,
@@ -49,44 +46,10 @@ def test_known_attributes_are_whole_groups_and_grow_one_by_one():
     assert {len(known_names(data, 1, s)) for s in range(5)} == {1, 2}
 
 
-@pytest.mark.parametrize("learner", ["discrete-laplace", "draft-dp", "sklearn"])
-def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypatch, learner):
-    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
-    record = accuracy(
-        {"dataset": "small", "learner": learner, "seed": 0, "epsilon": 1000.0, "n_trees": 10,
-         "depth": 5, "n_rows": 2}
-    )  # fmt: skip
-    # Both rows of class 0: without noise, each known leaf names it, and so do half of the others.
-    assert record["train"] == 1.0
-    assert record["test"] < 1.0
-    cost = {"sklearn": None, "discrete-laplace": 1000.0, "draft-dp": 1000 + 10 * np.log(2)}
-    assert record["cost"] == pytest.approx(cost[learner])
-
-
 def forest_of(counts, noise=None):
     """One tree that tests column a, so that leaf 1 holds a = 0, leaf 2 holds a = 1."""
     tree = tree_of((0, 0.5), None, None).with_counts(counts=np.array(counts, dtype=float))
     return Release((tree,), ("a", "b", "c"), (0, 1), AllRows(), None, noise)
-
-
-def test_cases_with_noise_of_their_own_share_none_and_can_be_drawn_again(monkeypatch):
-    loaded = []
-
-    def load(path, n_trees, depth, seed, epsilon):
-        loaded.append((path.name, seed, epsilon))
-        return forest_of(np.zeros((3, 2)))
-
-    monkeypatch.setattr(dp_runs, "load_dp_forest", load)
-    monkeypatch.setattr(dp_runs, "forest_path", lambda name: Path(f"dp_forests_{name}.npz"))
-    case = point(dataset="adult", n_trees=1, depth=3, epsilon=0.1, seed=7, forest="fresh")
-    others = [case | {"seed": 2}, case | {"dataset": "compas"}, case | {"depth": 5}]
-    first, again, *rest = (paper_forest(c).trees[0].counts.tolist() for c in [case, case, *others])
-    assert first == again
-    assert first not in rest
-    assert loaded[0] == ("dp_forests_adult.npz", 2, None)
-    loaded.clear()
-    paper_forest(case | {"forest": "shared", "seed": 4})
-    assert loaded == [("dp_forests_adult.npz", 4, 0.1)]
 
 
 def answer(**given):
@@ -189,20 +152,6 @@ def test_a_run_is_measured_from_all_sides(data):
     assert 0.4 < record["train"] <= 1
     assert record["inliers"] <= record["worst"]
     json.dumps(record)
-
-
-def test_rows_trained_on_are_drawn_by_the_seed_and_are_not_tested_on(data, monkeypatch):
-    seen = {}
-
-    def scored(forest, data, chosen):
-        seen["chosen"] = chosen
-        return {"train": 1.0, "test": 1.0}
-
-    monkeypatch.setattr(dp_runs, "_accuracy", scored)
-    table = load_draft("compas")
-    TABLE_7.run(point(n_trees=1, depth=2, forest="trained", n_rows=30, seed=3, time_limit=1.0))
-    X, _ = draft_sample(table, 30, 3)
-    assert table.X.iloc[seen["chosen"]].to_numpy().tolist() == X.to_numpy().tolist()
 
 
 def test_the_missing_row_is_told_better_by_a_larger_budget(data):

@@ -26,7 +26,6 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.adapters.xgboost.restored import MOST_SEARCHED
 from treeleak.release.draws.subsample import subsampled
 from treeleak.release.statistics import DRAWS, HESSIAN, VALUE
 from treeleak.release.statistics import ROWS as COUNTED
@@ -453,27 +452,3 @@ def test_the_only_rows_possible_say_nothing_of_medians_that_were_not_used():
     assert audit.reconstruction.proved.any()
     assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
     assert audit.verdict != NO_LEAK
-
-
-def test_the_learning_rate_is_searched_for_with_few_nodes_of_large_trees(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 4)).round(2)
-    y = 2 * X[:, 0] + X[:, 1] + rng.normal(size=len(X))
-    params = {"max_depth": 0, "max_leaves": 110, "eta": 0.17, "nthread": 1}
-    booster = xgboost.train(params, xgboost.DMatrix(X, y), 4)
-    solve, sizes = np.linalg.lstsq, []
-
-    def counted(A, b, rcond):
-        sizes.append(A.shape[1])
-        return solve(A, b, rcond=rcond)
-
-    monkeypatch.setattr(np.linalg, "lstsq", counted)
-    whole, after = stripped(booster, tmp_path, "sum_hessian")
-    assert min(tree.n_nodes for tree in after.trees) > 2 * MOST_SEARCHED
-    assert len(sizes) > 100
-    # Each whole tree is solved once.
-    assert sum(size > MOST_SEARCHED + 1 for size in sizes) == len(after.trees)
-    for one, other in zip(whole.trees, after.trees, strict=True):
-        entry = other.statistics.get(COUNTED)
-        np.testing.assert_array_equal(one.totals[entry.held], entry.values[entry.held])
-        assert entry.held.mean() > 0.9
