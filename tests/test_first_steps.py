@@ -250,17 +250,12 @@ def on_a_terminal(*arguments, **environment):
 
 
 SPOKEN = [
-    pytest.param(["audit", "model.skops", "--quiet"], id="audit"),
-    *(
-        pytest.param(arguments, id=name, marks=pytest.mark.slow)
-        for name, arguments in {
-            "help": ["--help"],
-            "help of a command": ["audit", "--help"],
-            "error": ["audit", "none.skops", "--quiet"],
-            "usage": ["audit", "model.skops", "--tran", "x"],
-        }.items()
-    ),
+    pytest.param(["--help"], id="help"),
+    pytest.param(["audit", "--help"], id="help of a command"),
+    pytest.param(["audit", "none.skops", "--quiet"], id="error"),
+    pytest.param(["audit", "model.skops", "--tran", "x"], id="usage"),
 ]
+"""What is printed without an audit, whose colours are looked at by themselves."""
 
 
 @pytest.mark.parametrize("arguments", SPOKEN)
@@ -269,10 +264,9 @@ def test_no_color_means_plain_text(folder, arguments):
     assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
 
 
-@pytest.mark.parametrize("arguments", SPOKEN)
-@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [*SPOKEN, pytest.param(["audit", "model.skops"], id="audit")])
 def test_nothing_but_text_where_nobody_watches(folder, arguments):
-    result = started(*arguments)
+    result = run(*arguments)
     assert "\x1b" not in result.stdout + result.stderr
 
 

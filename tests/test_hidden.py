@@ -188,19 +188,6 @@ def test_what_is_excluded_is_not_answered(seed, distinct):
     check(attacked(case, distinct, parts=parts), case, distinct, parts)
 
 
-@pytest.mark.slow
-def test_known_columns_help():
-    told, alone = [], []
-    for seed in (0, 2):
-        case = compas(30, 10, seed)
-        parts = known_parts(case, np.arange(len(case.schema.attributes) + 1) % 2 == 0)
-        answer = attacked(case, parts=parts, plan=LONGER)
-        check(answer, case, True, parts)
-        told.append(error_of(answer, case))
-        alone.append(error_of(attacked(case, plan=LONGER), case))
-    assert sum(told) < 0.8 * sum(alone)
-
-
 # ---------------------------------------------------------------------------------- end to end
 
 

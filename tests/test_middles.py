@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,7 @@ from helpers.examples import examples, spread
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows
-from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
-from treeleak.attacks.large_grid.medians import medians as medians_of
+from treeleak.attacks.large_grid.between_thresholds import drawn_between
 from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.midpoint_kernels import Standing, stand, walk_between
 from treeleak.attacks.large_grid.relabel_kernels import relabel_column_values
@@ -284,25 +283,6 @@ def test_rows_that_were_drawn_are_counted_within_their_walls(seed, price, breach
     assert (~behind | (own == before) | (case.constraints.draws == 0)).all()
 
 
-def test_rows_that_miss_counts_come_nearer_to_the_training_set():
-    case = Known(5, 60, 60)
-    rng = np.random.default_rng(0)
-    astray = case.anywhere(rng)
-    other = rng.random(len(astray)) < 0.3
-    astray[other] = case.truth[other]
-    walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
-    begun = case.middles.standing(walkers[0], 0)
-    assert begun.total.min() > 0
-    clock = stopping(60)
-    found = nearer(case.middles, walkers, case.constraints, clock, "")
-    assert len(found) == 2
-    for rows in found:
-        assert case.middles.misfit(rows, case.constraints) < begun.total[0]
-    begun_at, own = (case.middles.places(begun), found[0])
-    true = case.middles.places(case.true_ranks())
-    assert (own == true).mean() > (begun_at == true).mean() + 0.05
-
-
 def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     case = Known(5, 60, 60)
     n_finer, n_atoms = (len(v.first) for v in (case.middles.values, case.values))
@@ -319,43 +299,6 @@ def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     assert (own == case.truth).mean() > (astray == case.truth).mean() + 0.05
     assert far is not None
     assert far > 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
-    case, rng = Known(5, 60, 60), np.random.default_rng(seed)
-    start, n_rows = case.values.atom_start, len(case.truth)
-    probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
-    for begin, end in pairwise(start[:-1]):
-        probable[:, begin:end] /= probable[:, begin:end].sum(axis=1)[:, None]
-    constraints = replace(case.constraints, probable=probable)
-    walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
-    medians = medians_of(walks, constraints, case.values)
-    row, own = np.arange(n_rows), medians.rows - start[:-1]
-    leaf, drawn = case.geometry.trace_atoms(own[:, :-1]), constraints.draws > 0
-    for a, part in enumerate(case.values.parts):
-        share = probable[:, start[a] : start[a + 1]]
-        np.testing.assert_allclose(medians.sure[:, a], share[row, own[:, a]], rtol=1e-5)
-        inside = np.zeros(share.shape, dtype=bool)
-        for atom in range(share.shape[1]):
-            moved = own[:, :-1].copy()
-            moved[:, a] = atom
-            inside[:, atom] = ((case.geometry.trace_atoms(moved) == leaf) | ~drawn).all(axis=1)
-        if isinstance(part.attribute, (Numeric, Ordinal)):
-            # Atoms of numbers stand in the order of their values.
-            apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
-            both = share.copy()
-            for walk in walks:
-                both[row, walk[:, a] - start[a]] += 0.5
-            cost = both @ apart
-            assert np.allclose(cost[row, own[:, a]], cost.min(axis=1), atol=1e-4)
-            np.testing.assert_allclose(
-                medians.within[:, a], (share * inside).sum(axis=1), atol=1e-5
-            )
-        else:
-            assert (medians.rows[:, a] == walks[0][:, a]).all()
-    assert (medians.rows[:, -1] == walks[0][:, -1]).all()
-    assert np.isnan(medians.sure[:, -1]).all()
 
 
 @pytest.mark.parametrize("are", ["unknown", "values"])

@@ -15,7 +15,6 @@ from sklearn.ensemble import RandomForestClassifier
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
 from treeleak.attacks.answer import most_worlds
 from treeleak.attacks.known_draws.rows_from_marginals import drawn_worlds
-from treeleak.attacks.samples import Samples
 from treeleak.verification.counts import check_drawable
 
 
@@ -245,11 +244,6 @@ def test_an_expectation_is_that_of_the_samples(coarse):
     assert str(wide) == f"{wide.mean:g} (90%: {wide.low:g} to {wide.high:g})"
 
 
-def test_an_expectation_of_what_is_certain_has_no_width(plain):
-    said = plain.expectation(lambda X, y: len(X) + y.nunique())
-    assert (said.mean, said.low, said.high) == (10, 10, 10)
-
-
 @pytest.mark.parametrize("level", [0, 1, -0.1, 90])
 def test_a_level_is_a_probability(plain, level):
     with pytest.raises(BadInput, match="level"):
@@ -286,26 +280,6 @@ def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
     assert again.membership(X).equals(result.membership(X))
     for one, other in zip(again.posterior.datasets(), result.posterior.datasets(), strict=True):
         assert one[0].equals(other[0])
-
-
-def test_attributes_of_many_atoms_are_stored_without_overflow():
-    class Two:
-        """As many atoms as are asked for, and two classes."""
-
-        atom_start = np.array([0, 70_000, 70_002])
-        n_atoms = 70_002
-
-        def prior(self, marginal):
-            return marginal
-
-    numbered = np.array([[[69_999, 70_001]], [[40_000, 70_000]]])
-    samples = Samples.of_worlds(Two(), numbered)
-    assert samples.atoms.tolist() == [[[69_999, 1]], [[40_000, 0]]]
-    assert (samples.numbered(0) == numbered[0]).all()
-    Two.atom_start = np.array([0, 2**15, 2**15 + 2])
-    fits = Samples.of_worlds(Two(), np.array([[[2**15 - 1, 2**15]]]))
-    assert fits.atoms.dtype == np.int16
-    assert fits.atoms.tolist() == [[[2**15 - 1, 0]]]
 
 
 def test_few_datasets_of_many_rows_are_kept():

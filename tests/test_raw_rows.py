@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.loss_sums import assign_rows_to_boxes as module
 from treeleak.attacks.loss_sums.assign_rows_to_boxes import (
-    _in_turns,
     _likely,
     _Program,
     assign_rows_to_boxes,
@@ -52,34 +50,6 @@ def test_where_leaves_say_nothing_of_classes_rows_are_right_still(seed):
     found = _Program.of(silent, leaf).likeliest(np.zeros(len(leaf)), 60.0).sum(axis=0)
     right = groups.held[0]
     np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(found, 3), 12), right)
-
-
-@given(st.integers(0, 10**6))
-def test_out_of_time_rows_are_shared_out_evenly(seed):
-    groups, leaf, _ = some_boxes(seed)
-    found = _in_turns(groups, leaf)
-    assert (found >= 0).all()
-    own = found.sum(axis=0)
-    np.testing.assert_array_equal(np.bincount(groups.group, own), groups.rows)
-    for g in range(6):
-        assert np.ptp(own[groups.group == g]) <= 1
-
-
-def listed(groups, held):
-    """Group, box and class of each row, sorted."""
-    label, box = np.divmod(np.repeat(np.arange(held.size), held.ravel()), held.shape[1])
-    return sorted(zip(groups.group[box], box, label, strict=True))
-
-
-def test_where_no_share_is_found_in_time_they_take_turns(monkeypatch):
-    class Nothing:
-        x = None
-
-    groups, leaf, _ = some_boxes(1)
-    monkeypatch.setattr(module, "milp", lambda *_, **__: Nothing)
-    ((label, box),) = assign_rows_to_boxes(groups, leaf, np.arange(2), Clock.of(60), 0)
-    own = sorted(zip(groups.group[box], box, label, strict=True))
-    assert own == listed(groups, _in_turns(groups, leaf))
 
 
 @given(st.integers(0, 10**6))
