@@ -19,6 +19,7 @@ from helpers.releases import bootstrap_draws, drawn, random_tree, rows_at
 from helpers.walks import digest
 from treeleak.attacks import kernels
 from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.restarts import _STAYED, WalkHistory
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walk_kernels import LogPriorTables, WalkSettings, walk
@@ -399,3 +400,35 @@ def test_rows_stay_out_of_leaves_that_are_closed_to_them(seed):
     found, none = program.solve(s.label, nowhere, everyone, 5.0, Clock(20.0), seed)
     assert not none
     assert (s.masks.row[s.masks.trace(found[:, :-1])] == home)[drawn].all()
+
+
+# ---------------------------------------------------------- which leaves rows are taken to lie in
+
+
+COLUMNS = Schema([Ordinal("a", 0, 5), Binary("b"), Numeric("n", -4.0, 8.0)])
+CHEAP, DEAR = 0.9 * _STAYED, 1.1 * _STAYED
+
+
+def _never_left(s: RowConstraints, *noted: tuple[float, list[Walker]]) -> np.ndarray:
+    recent = WalkHistory(False, [], [], [])
+    for price, walkers in noted:
+        recent.note(walkers, s, price)
+    return recent.never_left(s)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts_were_dear(seed):
+    s = Stated(COLUMNS, seed, "distinct", 8).constraints
+    one, other = (Walker.started(s, seed + i) for i in (0, 100))
+    a, b = (s.masks.row[w.rows.leaves] for w in (one, other))
+    drawn = s.draws > 0
+    alone = _never_left(s, (DEAR, [one]))
+    assert (alone[drawn] == a[drawn]).all()
+    assert (alone[~drawn] == -1).all()
+    assert ((a != b) & drawn).any()
+    both = np.where((a == b) & drawn, a, -1)
+    assert (_never_left(s, (DEAR, [one, other])) == both).all()
+    # Coming back does not help, and where rows were while nothing had a price is not asked.
+    assert (_never_left(s, (DEAR, [one]), (DEAR, [other]), (DEAR, [one])) == both).all()
+    assert (_never_left(s, (CHEAP, [other]), (DEAR, [one])) == alone).all()
+    assert (_never_left(s, (CHEAP, [one])) == -1).all()
