@@ -22,7 +22,6 @@ from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world import Solution
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.value_index import values_of
@@ -294,14 +293,6 @@ def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
             assert paid(closer.points) <= paid(chain.points) + 1e-3
 
 
-def test_a_run_meets_the_counts_of_a_small_problem():
-    geometry = example(FOUR, 5)
-    for system in systems_of(geometry):
-        space = space_of(geometry, system)
-        w = np.full(len(space.code), system.n_rows / len(space.code))
-        assert space.near_weights(w, 200_000, 0, Clock(600.0)).misfit == 0
-
-
 def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
     geometry = example(FOUR, 5)
     clock = Clock(600.0)
@@ -311,13 +302,6 @@ def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
         w = np.full(len(space.code), system.n_rows / len(space.code))
         chain = space.near_weights(w, 10**12, 0, clock)
         assert chain.misfit == misfit_of(system, space.origin[chain.points])
-
-
-def test_jobs_give_their_results_in_order():
-    seen = []
-    jobs = [lambda i=i: i * i for i in range(5)]
-    assert run_all(jobs, seen.append) == [0, 1, 4, 9, 16]
-    assert sorted(seen) == [0, 1, 4, 9, 16]
 
 
 # -------------------------------------------------------------- what is left out where time is up

@@ -18,7 +18,6 @@ from experiments.benchmarks.known import (
     Floor,
     calibration,
 )
-from experiments.benchmarks.options import seed_range
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
@@ -78,20 +77,6 @@ def test_one_run_is_one_record(path):
     assert flat(records)[["a", "b", "sum"]].to_numpy().tolist() == [[1, 1, 2], [2, 5, 7]]
 
 
-def test_a_run_in_the_store_is_not_repeated_and_others_are(path):
-    first = collect(path, [Sum(1), Sum(2)])
-    ran.clear()
-    again = collect(path, [Sum(2), Sum(3), Sum(1), Sum(2, 2)])
-    assert ran == [Sum(0, 0), Sum(3), Sum(2, 2)]
-    assert [r["sum"] for r in again] == [3, 4, 2, 4]
-    assert again[0] == first[1]
-    assert len(kept(path)) == 4
-    ran.clear()
-    assert collect(path, [Sum(3), Sum(2)])[0] == again[1]
-    assert ran == []
-    assert len(kept(path)) == 4
-
-
 def test_what_ran_before_a_failure_is_kept(path):
     def failing(case):
         if case.a == 2:
@@ -128,11 +113,6 @@ def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     assert big["runs"] == small["runs"] == 1
     assert ran == []
     assert big["peak_mb"] - small["peak_mb"] > 200
-
-
-def test_seeds_are_read_with_both_ends():
-    assert seed_range("5-9") == range(5, 10)
-    assert seed_range("3") == range(3, 4)
 
 
 def test_confidence_is_binned_with_what_is_proved_apart():
@@ -429,10 +409,15 @@ def raw_table(n=60):
     return Dataset("mixed", X, (X.number + X.whole > 4).astype(int), schema, "here", "none")
 
 
+@pytest.fixture
+def mixed(monkeypatch):
+    """The only table."""
+    monkeypatch.setattr(raw, "table", lambda _: raw_table())
+
+
 @pytest.mark.parametrize("method", ["auto", "reference-cp"])
 @pytest.mark.parametrize("draws", ["none", "known"])
-def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(monkeypatch, draws, method):
-    monkeypatch.setattr(raw, "table", lambda _: raw_table())
+def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(mixed, draws, method):
     record = raw.run(raw.Case("mixed", draws, 12, 0, 20.0, method=method, n_trees=8))
     assert record["status"] in ("unique", "feasible")
     assert (record["misfit"], record["verified"]) == (0, 1)
@@ -442,11 +427,10 @@ def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(monkeypatch, 
     json.dumps(record)
 
 
-def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(monkeypatch):
+def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(mixed, monkeypatch):
     def refuse(*_, **__):
         raise NotCovered("too much")
 
-    monkeypatch.setattr(raw, "table", lambda _: raw_table())
     monkeypatch.setattr(raw.treeleak, "reconstruct", refuse)
     record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
     assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)
@@ -490,14 +474,6 @@ def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys
     lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
     assert raw.present(lines) == lines[1:]
     assert "adult 40, none skipped: no such file" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("here", "there", "said"),
-    [(0.05, 0.01, "met"), (1.1, 1.0, "met"), (1.11, 1.0, "NOT met"), (0.5, 1.0, "met")],
-)
-def test_binary_data_may_be_slower_by_what_chance_makes_it(here, there, said):
-    assert raw.not_slower(here, there) == said
 
 
 def test_a_single_bit_of_a_prediction_shows():

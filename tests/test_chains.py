@@ -256,8 +256,7 @@ def test_a_walk_under_another_prior(prior, distinct):
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.slow
-def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_a_walk_without_a_table_of_leaves(no_table_of_leaves, distinct):
     for name in ("two classes", "three classes", "one attribute"):
         land = land_of(CASES[name])
         assert len(land.grid.table) == 0
@@ -266,9 +265,8 @@ def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
 
 
 @pytest.fixture
-def unlisted(monkeypatch):
+def unlisted(no_table_of_leaves, monkeypatch):
     """Take every grid for one that is too large to list, and every attribute for a long one."""
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
     monkeypatch.setattr(targets, "_long", lambda values: True)
 
 

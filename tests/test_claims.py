@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from experiments.beside import beside_runs, on_their_seeds
 from experiments.claims import claim, claims_table, falls
-from experiments.studies import dp_claims, draft_claims
-from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS
+from experiments.studies import draft_claims
+from experiments.study import AGREES, AHEAD, DIFFERS
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))
@@ -71,23 +71,6 @@ def test_formulations_are_compared_where_both_have_an_answer():
         ]
     )
     assert list(said(draft_claims.of_methods(runs)).values()) == ["0 of 1"]
-
-
-def test_one_forest_leaks_or_does_not():
-    runs = pd.DataFrame({"epsilon": [30.0, 1.0, 0.1], "tail": [1e-9, 0.01, 0.4]})
-    lines = list(dp_claims.of_one_forest(runs))
-    assert [line["verdict"] for line in lines] == [AGREES, DIFFERS, AGREES]
-    assert [line["treeleak"] for line in lines] == [0.4, 0.01, 1e-9]
-
-
-def test_errors_beside_published_ones():
-    points = pd.DataFrame({"known": [0, 1, 2, 3], "error": [0.1, 0.2, 0.3, np.nan]})
-    published = pd.DataFrame({"known": [0, 1, 3], "error": [0.1, np.nan, 0.5]})
-    found = beside_runs(points, published, ["known"])
-    assert list(found.columns) == ["known", "published", "error", "verdict"]
-    assert found.verdict.fillna("").tolist() == [AHEAD, AHEAD, "", BEHIND]
-    worse = beside_runs(points.assign(error=0.11), published, ["known"])
-    assert worse.verdict.fillna("").tolist() == [BEHIND, AHEAD, "", AHEAD]
 
 
 def test_runs_are_held_against_published_ones_of_the_same_seeds():

@@ -155,35 +155,6 @@ def unframed(text):
 
 
 @pytest.fixture(scope="module")
-def default(tmp_path_factory, compas):
-    """A default forest."""
-    X, y, schema = compas
-    folder = tmp_path_factory.mktemp("default")
-    save(folder, X, y, schema, n_estimators=60, random_state=11)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def stripped(tmp_path_factory, compas):
-    """The same without seeds."""
-    X, y, schema = compas
-    folder = tmp_path_factory.mktemp("stripped")
-    forest = RandomForestClassifier(60, random_state=11).fit(X, y)
-    skops.io.dump(without_seeds(forest), folder / "model.skops")
-    (folder / "schema.toml").write_text(schema.to_toml())
-    return folder
-
-
-def test_a_stripped_seed_is_searched_for(default, stripped, tmp_path):
-    out = tmp_path / "rows.csv"
-    arguments = ["reconstruct", stripped / "model.skops", "--schema", stripped / "schema.toml"]
-    result = run(*arguments, "--out", out, "--label", LABEL, "--seed-search", 1000)
-    assert result.exit_code == 0
-    assert "forest seed 11, found by search among the first 1,000" in result.stderr
-    assert out.read_bytes() == (default / "train.csv").read_bytes()
-
-
-@pytest.fixture(scope="module")
 def hidden(tmp_path_factory, compas):
     """A small forest whose draws are hidden, an earlier one, and what may be known beside."""
     X, y, _ = compas
@@ -240,15 +211,6 @@ def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
     monkeypatch.undo()
     known = ["--known-rows", tmp_path / "train.csv", "--label", "label"]
     result = run("reconstruct", model, "--out", tmp_path / "o.csv", *known)
-    assert result.exit_code == 0, result.stderr
-
-
-def test_a_model_s_own_column_row_is_no_position(tmp_path):
-    X = pd.DataFrame({"row": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
-    model = save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3)
-    known = tmp_path / "known.csv"
-    X.assign(label=[0, 1, 1, 0]).iloc[:2].to_csv(known, index=False)
-    result = run("reconstruct", model, "--out", tmp_path / "o.csv", "--known-rows", known)
     assert result.exit_code == 0, result.stderr
 
 

@@ -47,7 +47,7 @@ from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, cells
+from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -69,12 +69,6 @@ MODELS = {
     "half of the rows": RandomForestClassifier(40, random_state=6, max_samples=0.5),
     "shallow": RandomForestClassifier(30, random_state=7, max_depth=4),
 }
-
-
-@pytest.fixture
-def unlisted(monkeypatch):
-    """No grid is small enough to be listed."""
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
 
 
 SOME = ("bootstrap", "extra trees", "half of the rows")
@@ -572,16 +566,16 @@ def checked(case: Drawn, distinct: bool, thinned: int | None = None) -> Counter[
     return went
 
 
-@pytest.mark.parametrize("compared", [True, False])
-def test_every_leaf_that_goes_was_impossible_for_one_row_or_in_one_tree(compared, monkeypatch):
-    monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", 2**25 * compared)
+@pytest.mark.parametrize("each_with_each", [True, False])
+def test_every_leaf_that_goes_was_impossible_for_one_row_or_in_one_tree(each_with_each, compared):
+    compared(each_with_each)
     went: Counter[str] = Counter()
     for seed in range(16):
         case, _ = some_model(seed)
         went += checked(case, distinct=bool(seed % 2))
         went += checked(case, distinct=bool(seed % 2), thinned=seed)
     assert went["count_trees"] > 0
-    assert went["join" if compared else "refine"] > 0
+    assert went["join" if each_with_each else "refine"] > 0
 
 
 def test_what_a_matching_takes_away_was_impossible():
@@ -603,15 +597,3 @@ def test_what_looking_ahead_takes_away_was_impossible():
     for seed in range(8):
         went += checked(grown(seed, 40, 6), distinct=False)
     assert went["probe"] > 0
-
-
-@pytest.mark.slow
-def test_the_same_in_many_models(monkeypatch):
-    went: Counter[str] = Counter()
-    for seed in range(40, 160):
-        monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", 2**25 * (seed % 4 > 0))
-        case, _ = some_model(seed)
-        went += checked(case, distinct=bool(seed % 2))
-        for thinned in range(3):
-            went += checked(case, distinct=bool(seed % 2), thinned=thinned)
-    assert set(went) >= {"join", "refine", "count_trees"}

@@ -188,8 +188,7 @@ def test_a_schema_that_does_not_fit_is_named_with_what_was_meant(folder, command
     assert "did you mean 'sex:Male'?" in result.stderr
 
 
-def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):
-    monkeypatch.setattr("treeleak.audit", lambda *a, **k: pytest.fail("work was done"))
+def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, no_audit, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
     result = run("audit", "model.skops", "--json", "folder/audit.json")
     assert result.exit_code == 2

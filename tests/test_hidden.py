@@ -272,8 +272,7 @@ def test_numeric_columns():
     check(attacked(case), case, True)
 
 
-def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_a_grid_too_large_to_list_is_walked_all_the_same(no_table_of_leaves):
     case = compas(20, 10)
     assert not case.schema.rules
     answer = attacked(case, plan=SMALL)
@@ -390,8 +389,7 @@ def test_draws_where_no_row_goes_are_named():
     assert "tree 1, node 2: counts 2 draws" in str(attacked(ruled).contradiction)
 
 
-def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(monkeypatch):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(no_table_of_leaves):
     case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
     answer = attacked(case, False)
     assert answer.status == "likely"

@@ -156,23 +156,6 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_look_for_a_world_leaves_what_was_learned_as_it_was(seed: int) -> None:
-    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    land, clock = ChainContext.of(searches, geometry, values), Clock(600.0)
-    chain, _ = WorldChain.started(land, seed).walked(5.0, 6.0, 0.3)
-    for s, search in enumerate(searches):
-        looked = chain.frozen(s, 0.25, 2, BRIEF, clock)
-        assert looked.fixed_prior is None
-        assert np.array_equal(looked.hierarchy.log_share, chain.hierarchy.log_share)
-        assert np.array_equal(looked.residual[s], search.space.residual(looked.points[s]))
-        for other in range(len(searches)):
-            if other != s:
-                assert np.array_equal(looked.points[other], chain.points[other])
-        fresh = looked.at(s, looked.points[s])
-        assert np.array_equal(fresh.log_prior[s], looked.log_prior[s])
-
-
-@pytest.mark.parametrize("seed", range(6))
 def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) -> None:
     _, _, _, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
     for search in searches:
@@ -183,13 +166,6 @@ def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) 
         for world in met:
             held = search.system.residual(search.histogram(world))
             assert not held.any()
-
-
-def test_nothing_is_learned_where_time_is_up() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    clock = Clock(600.0)
-    clock.stop()
-    assert posterior_under_learned_prior(searches, geometry, values, clock, 0, BRIEF) is None
 
 
 def test_what_was_drawn_is_kept_where_time_ends() -> None:
@@ -205,17 +181,6 @@ def test_what_was_drawn_is_kept_where_time_ends() -> None:
     found = posterior_under_learned_prior(searches, geometry, values, clock, 0, plan)
     assert found is not None
     assert 0 < len(found.samples) < plan.chains * plan.samples
-
-
-def test_samples_are_taken_from_one_chain_after_the_other() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    found = posterior_under_learned_prior(searches, geometry, values, Clock(600.0), 0, BRIEF)
-    assert found is not None
-    chain = found.samples.chain[found.samples.in_turn]
-    assert chain.tolist() == [*range(BRIEF.chains)] * BRIEF.samples
-    few = found.samples.only(found.samples.chain != 2)
-    assert sorted(few.in_turn.tolist()) == [*range(len(few))]
-    assert few.chain[few.in_turn][:3].tolist() == [0, 1, 3]
 
 
 def test_a_posterior_of_intervals_has_samples_of_all_chains() -> None:

@@ -11,13 +11,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.releases import counted, leaves_of, tree_of
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
-from treeleak.attacks.answer import most_worlds
-from treeleak.attacks.known_draws.rows_from_marginals import drawn_worlds
 from treeleak.attacks.samples import Samples
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
@@ -172,15 +169,6 @@ def test_numbers_count_by_their_interval():
     assert result.membership(inside)[0] == pytest.approx(np.mean(held))
 
 
-def test_the_index_of_the_records_is_kept_and_columns_may_come_in_any_order(plain):
-    records = grid(plain.schema.attributes, ["no", "yes"])
-    shuffled = records[records.columns[::-1]].sample(frac=1, random_state=0)
-    found = plain.membership(shuffled)
-    assert found.index.equals(shuffled.index)
-    assert np.allclose(found.sort_index(), plain.membership(records))
-    assert found.name == "membership"
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -288,16 +276,6 @@ def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
     assert again.membership(X).equals(result.membership(X))
     for one, other in zip(again.posterior.datasets(), result.posterior.datasets(), strict=True):
         assert one[0].equals(other[0])
-
-
-def test_few_datasets_of_many_rows_are_kept():
-    assert [most_worlds(n) for n in (0, 100, 20_000, 10**6)] == [200_000, 2000, 10, 2]
-    share = sparse.csr_array(np.eye(2))
-    held = drawn_worlds(
-        share, np.arange(20_000) % 2, np.arange(2), np.zeros(2), np.array([[0, 2], [1, 3]])
-    )
-    assert held.shape == (10, 20_000, 2)
-    assert (held[:, 1] == [1, 3]).all()
 
 
 # ----------------------------------------------------------------- numbers inside their intervals

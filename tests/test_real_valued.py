@@ -28,7 +28,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
 from treeleak.evidence.class_counts_from_gradients import digits
-from treeleak.partition import cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE
 from treeleak.release import to_release
@@ -212,9 +211,8 @@ def test_with_side_information_counts_alone_are_used(given):
     assert found.misfit == 0
 
 
-def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(monkeypatch):
+def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(unlisted):
     model, _, y = model_of("histogram")
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
     found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
     assert found.numbers["trees_settled"] == 8
     assert sorted(found.y) == sorted(y)
@@ -240,8 +238,7 @@ def file_of_xgboost():
     return to_release(folder / "logistic.ubj")
 
 
-def test_a_classifier_of_xgboost_that_counts_do_not_tell_is_refused_in_words(monkeypatch):
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
+def test_a_classifier_of_xgboost_that_counts_do_not_tell_is_refused_in_words(unlisted, monkeypatch):
     monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
     with pytest.raises(NotCovered, match="of the sums in its leaves"):
         treeleak.reconstruct(file_of_xgboost(), time_limit=9)

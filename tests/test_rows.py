@@ -114,17 +114,6 @@ def bounded_by_hand(case: Drawn, may: list[set[Place]], distinct: bool) -> list[
     return may
 
 
-def misfit_by_hand(case: Drawn, chosen: list[Place | None], distinct: bool) -> int:
-    """Counts that rows in these places miss."""
-    n, _ = released_counts(case.release)
-    d = np.concatenate([tree.distinct[tree.leaves] for tree in case.release.trees])
-    for k, place in enumerate(chosen):
-        for t in np.flatnonzero(case.b[:, k]):
-            n[place[t], place[-1]] -= case.b[t, k]
-            d[place[t]] -= 1
-    return int(np.abs(n).sum() + np.abs(d).sum() * distinct)
-
-
 def worlds_of(case: Drawn, distinct: bool) -> set[tuple[Place, ...]] | None:
     """Where the rows that some tree drew are, in every table that meets the counts."""
     found = case.arrangements(distinct)
@@ -162,20 +151,6 @@ def test_candidates_are_the_places_that_count_enough_draws(seed):
         assert held(*found) == expected
 
 
-# A row is a bit of a 64-bit word.
-@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 127, 128, 129])
-def test_candidates_of_many_rows(n_rows):
-    several = 0
-    for seed in range(6):
-        case = some_drawn(seed, n_rows=n_rows, tamper=False)
-        problem, places = listed(case)
-        assert held(problem, places) == by_hand(case)
-        assert (problem.fixed_pair[~case.seen] == -1).all()
-        assert not np.isin(problem.rows, np.flatnonzero(~case.seen)).any()
-        several += problem.n_open
-    assert several or n_rows == 1
-
-
 def test_too_many_candidates_are_refused(monkeypatch):
     case = some_drawn(3, n_rows=65, tamper=False)
     problem, _ = listed(case)
@@ -186,44 +161,6 @@ def test_too_many_candidates_are_refused(monkeypatch):
     monkeypatch.setattr(rows, "MAX_CANDIDATES", n_pairs)
     with pytest.raises(NotCovered, match="65 rows in"):
         listed(case)
-
-
-@examples(60, fast=10)
-@given(SEEDS, st.booleans())
-def test_some_candidates_only(seed, distinct):
-    case = some_drawn(seed, tamper=False)
-    problem, places = listed(case, distinct)
-    rng = np.random.default_rng(seed)
-    alive = rng.random(len(problem.column)) < 0.7
-    kept = held(problem, places)
-    for i, k in enumerate(problem.rows):
-        q = slice(problem.start[i], problem.start[i + 1])
-        kept[k] = {places[p] for p in problem.pair[problem.column[q][alive[q]]]}
-    part = or_none(lambda: problem.only(alive))
-    assert (part is None) == any(not kept[k] for k in problem.rows)
-    if part is None:
-        return
-    assert held(part, places) == kept
-    assert len(part.pair) == len(np.unique(part.column))
-
-    # Numbers of candidates follow them.
-    x = rng.random(len(problem.column))
-    number = {
-        (k, p): x[q] for q, (k, p) in enumerate(
-            zip(problem.rows[problem.owner], problem.pair[problem.column], strict=True)
-        )
-    }  # fmt: skip
-    mine = zip(part.rows[part.owner], part.pair[part.column], strict=True)
-    assert part.carried(problem, x).tolist() == [number[key] for key in mine]
-
-    # What the settled rows take is taken out of the counts.
-    choice = random_choice(part, rng)
-    pair = part.complete(choice)
-    assert part.columns_of(pair).tolist() == choice.tolist()
-    assert (pair >= 0).tolist() == case.seen.tolist()
-    chosen = [places[p] if p >= 0 else None for p in pair]
-    assert part.misfit(choice) == misfit_by_hand(case, chosen, distinct)
-    assert problem.misfit(problem.columns_of(pair)) == part.misfit(choice)
 
 
 # ------------------------------------------------------------------------------------- bounds
@@ -608,17 +545,6 @@ def test_a_search_that_the_solver_gives_up_proves_nothing(monkeypatch):
     assert same.all()
     assert not proved
     assert RowSolver(problem).solve(clock(), 10.0, 0) is None
-
-
-def test_a_problem_without_open_rows_is_solved_by_nothing():
-    case = some_drawn(2, n_rows=4, n_trees=20, tamper=False)
-    problem = listed(case)[0].narrowed(clock())
-    assert problem.n_open == 0
-    choice = RowSolver(problem).solve(clock(), 10.0, 0)
-    assert choice.tolist() == []
-    assert problem.misfit(choice) == 0
-    same, proved = RowSolver(problem).always(choice, clock(), 10.0, 0)
-    assert (same.tolist(), proved) == ([], True)
 
 
 # ---------------------------------------------------------------------------- the integer program

@@ -367,10 +367,16 @@ def test_published_tables_are_the_papers():
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    own = {"toy": study(20)}
-    monkeypatch.setattr(catalogue, "STUDIES", own)
-    return own["toy"]
+def known_studies(monkeypatch):
+    """Let there be these studies."""
+    return lambda **own: monkeypatch.setattr(catalogue, "STUDIES", own)
+
+
+@pytest.fixture
+def toy(known_studies):
+    own = study(20)
+    known_studies(toy=own)
+    return own
 
 
 def run(*arguments):
@@ -398,7 +404,7 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "361" in failed.stdout
 
 
-def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
+def test_all_studies_in_one_command_say_how_each_ended(tmp_path, known_studies):
     def missing():
         raise BadInput("no tables")
 
@@ -411,7 +417,7 @@ def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
         "untabled": {"tables": untabled},
     }
     own = {name: study(20, name=name, **changed) for name, changed in others.items()}
-    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20), **own})
+    known_studies(toy=study(20), **own)
     ended = run("run", "all", "--quick", "--out", tmp_path)
     assert ended.exit_code == 1
     assert re.sub(r"\d+ s\b", "… s", ended.stdout).splitlines() == [
@@ -421,20 +427,20 @@ def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
         "untabled: FAILED, 4 runs, … s: ValueError: no columns",
         "1 of 4 studies done, … s",
     ]
-    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20)})
+    known_studies(toy=study(20))
     again = run("run", "all", "--quick", "--out", tmp_path)
     assert again.exit_code == 0
     assert "toy: done, 0 runs, 4 were there" in again.stdout
 
 
-def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, monkeypatch):
+def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_studies):
     def stopped(parameters):
         if parameters["x"] == 5:
             raise KeyboardInterrupt
         return {"square": parameters["x"] ** 2}
 
     own = {"toy": study(20, run=stopped), "later": study(20, name="later")}
-    monkeypatch.setattr(catalogue, "STUDIES", own)
+    known_studies(**own)
     ended = run("run", "all", "--quick", "--out", tmp_path)
     assert ended.exit_code == 130
     assert "toy: FAILED, 1 runs" in ended.stdout

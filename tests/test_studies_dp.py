@@ -61,7 +61,7 @@ def answer(**given):
     return SimpleNamespace(**{**own, **given})
 
 
-def run_noisy(monkeypatch, result, **given):
+def run_noisy(monkeypatch, result, run=attack, **given):
     asked = {}
 
     def reconstruct(model, schema, **told):
@@ -76,7 +76,7 @@ def run_noisy(monkeypatch, result, **given):
     )
     monkeypatch.setattr(dp_runs.treeleak, "reconstruct", reconstruct)
     small = {"dataset": "small", "n_trees": 1, "depth": 1, "epsilon": 1.0}
-    return attack(point(**small, **given)), asked
+    return run(point(**small, **given)), asked
 
 
 def test_rows_too_many_or_too_few_are_scored_as_in_the_paper(monkeypatch):
@@ -110,13 +110,8 @@ def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(
 
 
 def test_a_run_without_an_answer_has_all_that_is_measured(monkeypatch):
-    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
-    monkeypatch.setattr(
-        dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
-    )
     lost = answer(X=None, y=None, status="unknown")
-    monkeypatch.setattr(dp_runs.treeleak, "reconstruct", lambda *_, **__: lost)
-    record = attack_closely(point(dataset="small", n_trees=1, n_rows=4))
+    record, _ = run_noisy(monkeypatch, lost, attack_closely, n_rows=4)
     assert {record[name] for name in (*dp_runs.ROW_BY_ROW, "error")} == {None}
     assert 0 <= record["train"] <= 1
 

@@ -30,7 +30,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.reconstruction.point_values import _above, _from_below, point_values
 from treeleak.release import Release, to_release
-from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import VALUE
 
@@ -95,13 +94,6 @@ def test_of_several_rows_one_is_at_the_beginning():
     wanted = _from_below(least, np.array([3.0, 3.0, 3.0, 9.0]), "float32")
     # The middle one of three is as near to the beginning as to the middle.
     np.testing.assert_allclose(wanted, [2.125, 2.125, 2.125, 7.5])
-
-
-@pytest.mark.parametrize("are", ["midpoints", "neighbours", "values", "unknown"])
-def test_what_thresholds_are_is_written_and_read(are):
-    release = replace(cut_at(np.arange(5.0), np.random.default_rng(0)), thresholds_are=are)
-    assert release_from_dict(release_to_dict(release)).thresholds_are == are
-    assert ("thresholds_are" in release_to_dict(release)) == (are != "unknown")
 
 
 @pytest.fixture(scope="module")

@@ -305,22 +305,6 @@ def test_scores_that_rows_start_from_are_seen_where_the_file_shows_them(y):
             assert any("base_margin" in note for note in release.notes)
 
 
-@pytest.mark.parametrize("end", ["json", "ubj"])
-def test_rounds_behind_the_best_are_mentioned(end, tmp_path):
-    rng = np.random.default_rng(0)
-    model = xgboost.XGBClassifier(n_estimators=50, early_stopping_rounds=3, n_jobs=1)
-    model.fit(ROWS, CLASS, eval_set=[(ROWS, rng.integers(0, 2, len(ROWS)))], verbose=False)
-    model.save_model(tmp_path / f"model.{end}")
-    release, best = to_release(tmp_path / f"model.{end}"), model.best_iteration + 1
-    assert best < len(release.trees)
-    assert f"stop after round {best}," in " ".join(release.notes)
-    X, scores = ROWS.astype(np.float32), np.zeros(len(ROWS))
-    for tree in release.trees[:best]:
-        scores += tree.statistics.get(VALUE).values[tree.apply(X)]
-    expected = model.predict(ROWS, output_margin=True)
-    np.testing.assert_allclose(scores + release.ensemble.base_scores[0], expected, atol=1e-5)
-
-
 def test_thresholds_that_are_values_of_rows_are_counted_as_they_stand(tmp_path):
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"a": rng.integers(0, 40, 300) / 4, "b": rng.normal(size=300).round(3)})

@@ -167,10 +167,6 @@ def test_what_is_given_is_granted_to_every_yardstick():
     assert found["middle"].guesses.errors.mean() <= found["random"].guesses.errors.mean()
 
 
-def test_one_row_has_no_people_like_it():
-    assert "mixed" not in tried(people(1))
-
-
 # ----------------------------------------------------------------------------------------- scores
 
 
