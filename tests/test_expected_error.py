@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import treeleak
 from experiments.benchmarks.calibration import Case, run
+from helpers.chance import likely_shares
 from treeleak import Numeric, Schema, reconstruct
 from treeleak.attacks.large_grid.bayes_estimate import _sure
 from treeleak.metrics import reconstruction_error
@@ -201,8 +202,10 @@ def test_rows_that_miss_what_a_model_discloses_say_no_confidence(missed):
 
 @pytest.mark.slow
 def test_an_answer_is_counted_in_the_bins_of_its_confidence():
-    record = run(Case("people", "known", True, 10.0, n_rows=40))
-    n, sure, right = np.sum(record["bins"], axis=0)
-    assert record["status"] == "feasible"
-    assert 0 < n <= 40 * 6
-    assert abs(sure - right) <= 0.1 * n
+    records = [run(Case("people", "known", True, 10.0, 20, seed)) for seed in range(4)]
+    assert {record["status"] for record in records} <= {"unique", "feasible"}
+    n, sure, right = np.sum([record["bins"] for record in records], axis=(0, 1))
+    assert 0 < n <= 4 * 20 * 6
+    # Two rows may stand in each other's places: their values are wrong together.
+    least, most = likely_shares(np.full(int(n), sure / n), together=2 * 6)
+    assert least <= right / n <= most
