@@ -19,7 +19,7 @@ from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
-from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import Solution
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
 from treeleak.evidence import CountSystem, evidence_for

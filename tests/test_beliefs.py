@@ -21,9 +21,9 @@ from treeleak.attacks.known_draws.belief_propagation import (
 )
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.fallback_rows import fallback_rows
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.run import fallback_rows
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,18 +12,11 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks import hardened, hidden, n_rows, noisy, raw
-from experiments.benchmarks.known import (
-    BINS,
-    Floor,
-    calibration,
-)
+from experiments.benchmarks import hardened, hidden, raw
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Store
-from experiments.studies.dp_runs import not_answered
-from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
@@ -115,39 +108,9 @@ def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     assert big["peak_mb"] - small["peak_mb"] > 200
 
 
-def test_confidence_is_binned_with_what_is_proved_apart():
-    sure = np.array([0.0, 0.05, 0.55, 0.999, 1.0, 1.0])
-    bins = np.array(calibration(sure, np.array([0, 1, 1, 0, 1, 1], dtype=bool)))
-    assert bins.shape == (len(BINS) + 1, 3)
-    assert bins[[0, 5, -2, -1]].tolist() == [[2, 0.05, 1], [1, 0.55, 1], [1, 0.999, 0], [2, 2, 2]]
-    assert bins.sum(axis=0).tolist() == pytest.approx([6, sure.sum(), 4])
-
-
 def runs(**columns):
     given = {"seconds": 1.0, "order_error": 0.0, "in_order": 1.0, "status": "unique"}
     return pd.DataFrame({k: columns.get(k, [v, v, v]) for k, v in given.items()})
-
-
-@pytest.mark.parametrize(
-    ("floor", "columns", "said"),
-    [
-        (Floor(1, 2), {}, "met"),
-        (Floor(1, 2), {"seconds": [1, 2, 9]}, "met"),
-        (Floor(1, 2), {"seconds": [1, 3, 3]}, "NOT met"),
-        (Floor(1, 2), {"order_error": [0, 0, 0.0006]}, "NOT met"),
-        (Floor(0.9, slowest=2), {"in_order": [0.9, 1, 1]}, "met"),
-        (Floor(0.9, slowest=2), {"in_order": [0.8, 1, 1]}, "on average"),
-        (Floor(0.9, slowest=2), {"in_order": [0.8, 0.8, 1]}, "NOT met"),
-        (Floor(0.9, slowest=2), {"seconds": [1, 1, 2.1]}, "NOT met"),
-        (Floor(None, slowest=2), {"status": ["unique", "feasible", "likely"]}, "met"),
-        (Floor(None, slowest=2), {"status": ["unique", "feasible", "unknown"]}, "NOT met"),
-        (Floor(None), {"status": ["unique", "feasible", "feasible"],
-                       "order_error": [0, 0.1, 0.1]}, "met"),
-        (Floor(None), {"order_error": [0, 0, 0.1]}, "NOT met"),
-    ],
-)  # fmt: skip
-def test_a_floor_is_met_by_every_seed(floor, columns, said):
-    assert floor.judge(runs(**columns)) == said
 
 
 def write_published(folder, monkeypatch):
@@ -184,50 +147,6 @@ def test_an_answer_that_lacks_is_no_error_of_zero(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "true", "error"),
-    [
-        ([0.0, 0.0, 1.0], [0, 0, 1], 0.0),
-        ([0.0, 0.0, 1.0], [1, 1, 0], 1.0),
-        # One bin, right on average.
-        ([0.5, 0.5, 0.59, 0.41], [1, 0, 1, 0], 0.25 * 0.41 + 0.75 * abs(1.59 - 2) / 3),
-        # Deviations of two bins do not make up for each other: 3/4 of 0.1, 1/4 of 0.9.
-        ([0.1, 0.1, 0.1, 0.9], [0, 0, 0, 0], 0.3 / 4 + 0.9 / 4),
-        # Within a bin they do.
-        ([0.32, 0.38], [1, 0], abs(0.70 - 1) / 2),
-    ],
-)
-def test_calibration_error_by_hand(said, true, error):
-    assert hidden.calibration_error(said, true) == pytest.approx(error)
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [([1.0, 0.0], "met"), ([0.0, 1.0], "NOT met"), (None, "NOT met")]
-)
-def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, said, verdict):
-    def record(seed, members):
-        outcome = {"error": 0.0, "error_without": None, "expected_error": 0.0, "first": 1.0}
-        said = {} if members is None else {"members": members[:1], "others": members[1:]}
-        case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
-        return {"case": case, "results_version": 1, **outcome, **said}
-
-    hidden.membership_table([record(0, [1.0, 0.0]), record(1, said)])
-    line = next(x for x in capsys.readouterr().out.splitlines() if "│ all " in x)
-    assert line.split("│")[-2].strip() == verdict
-    assert ("1 of 2" if said is None else "2 of 2") in line
-
-
-def test_the_grid_is_scored_by_points_held_and_by_the_mean_ratio():
-    assert hidden.grid_score([0.1, 0.102, 0.103], [0.1, 0.1, 0.1])[0] == 2
-    assert hidden.grid_score([0.05, 0.2], [0.1, 0.1])[1] == pytest.approx(1.0)
-    # Zero counts as a thousandth, on both sides.
-    assert hidden.grid_score([0.0], [0.1]) == (1, pytest.approx(0.01))
-    assert hidden.grid_score([0.0, 0.1], [0.0, 0.2])[1] == pytest.approx(0.5**0.5)
-    held, ratio = hidden.grid_score([np.nan, 0.1], [0.1, 0.1])
-    assert held == 1
-    assert np.isnan(ratio)
-
-
-@pytest.mark.parametrize(
     ("floor", "columns", "said"),
     [
         (hidden.Floor(0.01, 5), {}, "met"),
@@ -247,20 +166,9 @@ def test_a_floor_on_hidden_draws_is_met_in_the_mean(floor, columns, said):
     assert floor.judge(table) == said
 
 
-def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training_set():
-    data = small_table()
-    X, y = data.X[:3].reset_index(drop=True), data.y[:3]
-    X, y = pd.concat([X, X[:1]], ignore_index=True), pd.concat([y, y[:1]], ignore_index=True)
-    own, other = hidden.records(data, X, y, 10, 0)
-    assert own.to_numpy().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1]]
-    # The values of the first row, with another label, are another record.
-    assert sorted(other.to_numpy().tolist()) == [[0, 0, 1, 1], [0, 1, 0, 1]]
-    assert len(hidden.records(data, X, y, 1, 0)[1]) == 1
-
-
 def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
     both = (True, False)
-    for name in ("small", "grid", "five_thousand", "membership", "population", "growing"):
+    for name in ("small", "five_thousand", "population", "growing"):
         todo = list(hidden.PARTS[name](range(2), both, None))
         assert len(set(todo)) == len(todo)
         assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
@@ -269,108 +177,6 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     for case in small:
         key = (case.dataset, depth_name(case.depth), case.distinct)
         assert case.time_limit < hidden.SMALL[key].seconds
-    grid = list(hidden.grid(range(5), both, None))
-    assert len(grid) == 12 * 6 * 3 * 5
-    assert not any(c.distinct for c in grid)
-    assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
-
-
-@pytest.mark.parametrize(
-    ("held", "said"), [(91, "NOT met"), (92, "met"), (98, "met"), (99, "NOT met")]
-)
-def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
-    assert n_rows.judge(pd.DataFrame({"held": [True] * held + [False] * (100 - held)})) == said
-
-
-def noisy_record(error, expected=0.1, **given):
-    case = noisy.Case(**{"dataset": "compas", "n_trees": 1, "depth": 3, "epsilon": 1.0, "seed": 0,
-                         "time_limit": 25.0, **given})  # fmt: skip
-    measured = {"error": error, "expected_error": expected, "n": 100, "between": [99, 101]}
-    return {"case": asdict(case), "results_version": 1, "peak_mb": 1.0,
-            **not_answered("likely", 2.0), **measured}  # fmt: skip
-
-
-def write_table1(folder, monkeypatch):
-    head = "dataset,n_rows_known,n_trees,max_depth,epsilon,seed,status,error,seconds\n"
-    cells = [(e, s, 0.1 + 0.1 * s) for e in (0.1, 1.0) for s in range(2)]
-    lines = [f"compas,True,1,3,{e},{s},FEASIBLE,{x},7200\n" for e, s, x in cells]
-    # One run appears twice; where N is unknown errors are larger, and one run has none.
-    lines += [lines[-1], "compas,False,1,3,1.0,0,OPTIMAL,0.5,9\n"]
-    lines += ["compas,False,1,3,1.0,1,UNKNOWN,,7200\n"]
-    (folder / "draft_dp_2026.csv").write_text(head + "".join(lines))
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(folder))
-
-
-def line_of(text, name):
-    line = next(x for x in text.splitlines() if x.startswith(f"│ {name} "))
-    return [part.strip() for part in line.strip("│").split("│")]
-
-
-@pytest.mark.parametrize(
-    ("errors", "share", "ratio", "lacking"),
-    [
-        # Published 0.15 at both: as much + 0.003 holds, and the ratio of 0.1 is not asked of 1.
-        ((0.1, 0.12), "met", "met", "0 of 2"),
-        ((0.1, 0.153), "met", "NOT met", "0 of 2"),
-        ((0.1, 0.154), "NOT met", "NOT met", "0 of 2"),
-        ((0.1, None), "NOT met", "NOT met", "1 of 2"),
-    ],
-)
-def test_the_grid_is_judged_by_cells_held_and_by_the_ratio_of_each_epsilon(
-    tmp_path, monkeypatch, capsys, errors, share, ratio, lacking
-):
-    write_table1(tmp_path, monkeypatch)
-    found = [
-        noisy_record(error, epsilon=e, seed=s)
-        for e, error in zip((0.1, 1.0), errors, strict=True)
-        for s in range(2)
-    ]
-    noisy.grid_table("table1", found, noisy.RATIOS)
-    noisy.write_cells("table1", found, tmp_path)
-    text = capsys.readouterr().out
-    assert line_of(text, "0.1")[11] == "met"
-    assert line_of(text, "1")[11] == ratio
-    assert line_of(text, "all")[8] == share
-    assert f"{lacking} cells lack" in text
-    assert len(pd.read_csv(tmp_path / "noisy_table1.csv")) == 2
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [(0.1, "met"), (0.109, "met"), (0.089, "NOT met"), (None, "NOT met")]
-)
-def test_the_stated_error_must_be_within_a_tenth_of_the_real_one(capsys, said, verdict):
-    found = [noisy_record(0.05, 0.05 if said else None), noisy_record(0.15, (said or 0) * 2 - 0.05)]
-    noisy.calibration_table("fresh", found)
-    assert line_of(capsys.readouterr().out, "all")[-1] == verdict
-
-
-def test_parts_on_noisy_counts_hold_each_case_once():
-    for name in ("table1", "fresh", "unknown", "population"):
-        todo = list(noisy.PARTS[name](range(5), None))
-        assert len(set(todo)) == len(todo) == 1350
-    of_fresh = set(noisy.fresh(range(5, 10), None))
-    some = list(noisy.calibration(range(5, 10), None))
-    assert len(set(some)) == len(some) == 200
-    assert set(some) < of_fresh
-    each = pd.Series([c.epsilon for c in some]).value_counts()
-    assert len(each) == 6
-    assert each.max() - each.min() <= 1
-    large = [c for c in noisy.scale(range(5), None) if c.n_rows == 10_000]
-    assert [(c.dataset, c.seed) for c in large] == [("adult", 0), ("default_credit", 0)]
-    assert all(c.time_limit < noisy.SCALE[c.dataset, c.n_rows][1] for c in large)
-    assert {c.time_limit for name in ("table1", "scale", "reference")
-            for c in noisy.PARTS[name](range(1), 7.0)} == {7.0}  # fmt: skip
-    assert set(noisy.REPORTS) == set(noisy.SEEDS) == set(noisy.PARTS)
-
-
-@pytest.mark.parametrize(
-    ("errors", "seconds", "said"),
-    [((0.03, 0.04), 10, "met"), ((0.03, 0.05), 10, "NOT met"), ((0.03, 0.03), 10.1, "NOT met"),
-     ((0.03, np.nan), 1, "NOT met")],
-)  # fmt: skip
-def test_many_rows_are_judged_by_the_mean_error_and_the_longest_run(errors, seconds, said):
-    table = pd.DataFrame({"error": errors, "seconds": [1, seconds], "log_likelihood": -1.0})
-    assert noisy.scale_floor("compas", 500, table) == said
 
 
 def raw_runs(**columns):
@@ -409,15 +215,10 @@ def raw_table(n=60):
     return Dataset("mixed", X, (X.number + X.whole > 4).astype(int), schema, "here", "none")
 
 
-@pytest.fixture
-def mixed(monkeypatch):
-    """The only table."""
-    monkeypatch.setattr(raw, "table", lambda _: raw_table())
-
-
 @pytest.mark.parametrize("method", ["auto", "reference-cp"])
 @pytest.mark.parametrize("draws", ["none", "known"])
-def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(mixed, draws, method):
+def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(monkeypatch, draws, method):
+    monkeypatch.setattr(raw, "table", lambda _: raw_table())
     record = raw.run(raw.Case("mixed", draws, 12, 0, 20.0, method=method, n_trees=8))
     assert record["status"] in ("unique", "feasible")
     assert (record["misfit"], record["verified"]) == (0, 1)
@@ -427,10 +228,11 @@ def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(mixed, draws,
     json.dumps(record)
 
 
-def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(mixed, monkeypatch):
+def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(monkeypatch):
     def refuse(*_, **__):
         raise NotCovered("too much")
 
+    monkeypatch.setattr(raw, "table", lambda _: raw_table())
     monkeypatch.setattr(raw.treeleak, "reconstruct", refuse)
     record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
     assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)

@@ -31,7 +31,7 @@ from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.core.parallel import THREADS, Pool, run_all
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.reconstruction import Reconstruction, answering
 from treeleak.release import Release
 from treeleak.release.readers.release_file import release_from_dict, write_release
@@ -371,6 +371,20 @@ def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeyp
     done = cli.run("audit", path, "--time-limit", 30)
     assert done.exit_code == 3
     assert "Not assessed: the time limit of 30 s was reached" in done.stdout
+
+
+def test_an_error_that_foreign_code_makes_of_the_end_is_the_end():
+    def foreign():
+        try:
+            while True:
+                pass
+        except TimeUp:
+            raise TypeError("types differ") from None
+
+    with pytest.raises(TimeUp, match=r"of 0\.01 s"), Clock(0.01).enforced(0):
+        foreign()
+    with pytest.raises(TypeError), Clock(50).enforced(0):
+        raise TypeError
 
 
 # ---------------------------------------------------------------------- an audit whose time is up

@@ -18,9 +18,9 @@ from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.releases import counted, counted_as, random_tree
 from helpers.tables import compas_sample
+from treeleak.attacks.known_draws.candidate_pruning import entropy_left
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
-from treeleak.attacks.known_draws.entropy import entropy_left
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (

@@ -33,7 +33,7 @@ from treeleak.core.declared import (
     to_builtins,
 )
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.huge import bounded, short
+from treeleak.core.text import bounded, short
 from treeleak.formats import literals
 from treeleak.formats.published import PUBLISHED, text_of
 from treeleak.partition import Geometry, GridTooLarge

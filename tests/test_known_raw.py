@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.benchmarks import known_raw, known_raw_sides, known_raw_tables
+from experiments.benchmarks import known_raw, known_raw_tables
 from treeleak.core.errors import TimeUp
 
 
@@ -115,17 +115,3 @@ def test_a_right_answer_is_right_in_every_figure():
     assert turned["near"] < 0.5
     # A label that is wrong is wrong, wherever the row lies.
     assert figures(data.filled(), 1 - data.y)["placed"] == 0
-
-
-def test_proofs_of_different_values_contradict():
-    def answer(values, confidence):
-        rows = SimpleNamespace(
-            values=np.array(values), confidence=np.array(confidence), proved=np.ones(2, dtype=bool)
-        )
-        return SimpleNamespace(rows=(rows,))
-
-    one = answer([[0, 1], [2, 3]], [[1.0, 1.0], [1.0, 0.5]])
-    other = answer([[0, 1], [1, 0]], [[1.0, 1.0], [1.0, 1.0]])
-    found = known_raw_sides.compared(one, other)
-    assert (found["contradict"], found["same_rows"]) == (1, 0.5)
-    assert known_raw_sides.compared(one, one)["contradict"] == 0

@@ -41,7 +41,7 @@ from treeleak.release.statistics import (
     Statistics,
 )
 from treeleak.schema import Binary, Schema
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import leaves_off
 
 SEEDS = st.integers(0, 2**32 - 1)
 MODELS = Path(__file__).parent / "models" / "boosted"

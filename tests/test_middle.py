@@ -14,7 +14,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
-from treeleak.attacks.exact.within_cell_distribution import likely_points, most_in_common
+from treeleak.attacks.exact.worlds import likely_points, most_in_common
 from treeleak.attacks.posterior import bayes_estimate as middles
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior

@@ -21,7 +21,7 @@ from helpers.releases import stumps
 from helpers.tables import compas_sample
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
-from treeleak.learn.sampling import discrete_laplace, truncated_laplace
+from treeleak.learn.forest import discrete_laplace, truncated_laplace
 from treeleak.reconstruction.quality_notes import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count

@@ -15,8 +15,13 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.examples import examples
 from treeleak.learn import DPForestClassifier
-from treeleak.partition.tail_extrapolation import Outer, _rates
-from treeleak.partition.untested_column_prior import mean_skew, nodes_per_column, shares_of_ones
+from treeleak.partition.untested_priors import (
+    Outer,
+    _rates,
+    mean_skew,
+    nodes_per_column,
+    shares_of_ones,
+)
 from treeleak.reconstruction.tail_extrapolation import beyond
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema

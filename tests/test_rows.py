@@ -17,8 +17,7 @@ from helpers.grids import all_points, columns_of_any_kind
 from helpers.releases import drawn, tampered
 from treeleak.attacks.known_draws import candidates as rows
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.coordinates import Coordinates
-from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
+from treeleak.attacks.known_draws.dual import Coordinates, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.large_grid import row_program
 from treeleak.attacks.large_grid.row_constraints import RowConstraints

@@ -17,13 +17,13 @@ import treeleak
 from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
 from helpers.releases import random_tree
 from treeleak.attacks.loss_sums import raw_rows
-from treeleak.attacks.loss_sums.assign_rows_to_boxes import (
+from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
+from treeleak.attacks.loss_sums.node_search import ByNodes
+from treeleak.attacks.loss_sums.raw_rows import (
     _likely,
     _Program,
     assign_rows_to_boxes,
 )
-from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
-from treeleak.attacks.loss_sums.node_search import ByNodes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry

@@ -26,7 +26,7 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.draws.subsample import subsampled
+from treeleak.release.draws.seeds import subsampled
 from treeleak.release.statistics import DRAWS, HESSIAN, VALUE
 from treeleak.release.statistics import ROWS as COUNTED
 

@@ -31,8 +31,7 @@ from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import guessed_rows, measured_guesses
 from treeleak.metrics.knn_baselines import nearest_others
 from treeleak.metrics.matching import paired_distances
-from treeleak.metrics.paired_t_test import paired_t_test
-from treeleak.metrics.scores import Numbers, Scores
+from treeleak.metrics.scores import Numbers, Scores, paired_t_test
 from treeleak.release import to_release
 
 SCHEMA = treeleak.Schema(

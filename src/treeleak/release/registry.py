@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from treeleak.core.arrays import Estimator, Place
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError, cause
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.core.types import Estimator, Place
 from treeleak.release.checked_json import located
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release

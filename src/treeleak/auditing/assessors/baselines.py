@@ -18,11 +18,15 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Knows
 from treeleak.metrics import Guesses, random_guesses
-from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
+from treeleak.metrics.baseline import (
+    GUESSED_ROWS,
+    Maker,
+    bounded_schema,
+    guessed_rows,
+    measured_guesses,
+)
 from treeleak.metrics.knn_baselines import LIKE, middle_of, mixed_from, nearest_others
-from treeleak.metrics.matching import MATCH_LIMIT
-from treeleak.metrics.paired_t_test import paired_t_test
-from treeleak.metrics.scores import Scores
+from treeleak.metrics.scores import Scores, paired_t_test
 from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 
@@ -69,7 +73,7 @@ class BaselineComparison(Serialisable):
     """Standard deviation of its error from draw to draw."""
     nearer: float
     """Probability of so large a margin in the error, were there none
-    (:func:`~treeleak.metrics.paired_t_test.paired_t_test`)."""
+    (:func:`~treeleak.metrics.scores.paired_t_test`)."""
     more_rows: float
     """The same for the share of rows in which every value is right."""
 
@@ -117,7 +121,7 @@ def run_baselines(
 
         tried("population", "people", drawn)
     elif len(true) > 1:
-        whole = nearest_others(true, bounded) if len(true) <= MATCH_LIMIT else None
+        whole = nearest_others(true, bounded) if len(true) <= GUESSED_ROWS else None
 
         def near(sample: pd.DataFrame) -> IntArray:
             return nearest_others(sample, bounded) if whole is None else whole
