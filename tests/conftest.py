@@ -17,7 +17,10 @@ import treeleak
 from helpers import examples, hurried
 from helpers.once import once
 from helpers.patient import PatientClock
+from treeleak.attacks.known_draws import leaf_boxes
+from treeleak.attacks.posterior import target
 from treeleak.core import clock
+from treeleak.partition import cells
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
@@ -83,6 +86,37 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried.few_chains(monkeypatch)
+
+
+@pytest.fixture
+def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No grid is small enough to be listed."""
+    monkeypatch.setattr(cells, "MAX_GRID", 0)
+
+
+@pytest.fixture
+def no_table_of_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No grid is small enough for a table of the leaves of its points."""
+    monkeypatch.setattr(target, "MAX_TABLE", 0)
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Let leaves be few enough to be compared each with each, or too many."""
+    most = leaf_boxes.MAX_COMPARED
+    return lambda few: monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", most * few)
+
+
+@pytest.fixture
+def no_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where an audit begins its attack."""
+    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+
+
+@pytest.fixture
+def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a command begins an audit."""
+    monkeypatch.setattr(treeleak, "audit", lambda *_, **__: pytest.fail("work was done"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 import skops.io
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.ensemble import RandomForestClassifier as Forest
+from sklearn.linear_model import LogisticRegression
 
 import treeleak
+from experiments.settings import figures_by_settings
+from experiments.store import Store
+from helpers.cli import run
 from helpers.tables import compas_sample
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.findings.advice import (
@@ -25,6 +34,8 @@ from treeleak.auditing.findings.advice import (
 )
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK
 from treeleak.auditing.result import AuditResults
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.hardening.before_training import stored_figures
 from treeleak.release import to_release
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -137,3 +148,141 @@ def test_hardening_tells_what_each_step_saved_of_this_file(forest, data, tmp_pat
         assert f"{state.step} {round(100 * state.leak.exact_rows)}%" in first
     assert not any(text.startswith(HARDEN) for text in done.advice)
     assert done.to_dict()["advice"] == list(done.advice)
+
+
+# -------------------------------------------------------------------------------- before training
+
+
+RUNS = Path(__file__).parents[1] / "docs/reproduction/runs.jsonl.xz"
+
+
+def marked(found):
+    return {p.setting for p in found.points if p.leaks}
+
+
+def test_what_is_not_named_is_as_the_library_has_it():
+    assert treeleak.check("RandomForestClassifier") == treeleak.check(Forest())
+    assert "bootstrap=True" in marked(treeleak.check("RandomForestClassifier"))
+    assert "bootstrap=False" in marked(treeleak.check("ExtraTreesClassifier"))
+    assert marked(treeleak.check(ExtraTreesClassifier())) == marked(
+        treeleak.check("ExtraTreesClassifier")
+    )
+
+
+def test_settings_that_protect_are_not_marked():
+    found = treeleak.check(
+        Forest(n_estimators=10, max_depth=3, min_samples_leaf=20), n_rows=1000, n_columns=5
+    )
+    assert marked(found) == {"bootstrap=True"}
+    assert [p.change for p in found.points if not p.leaks] == [""] * 3
+    assert found.figure == ""
+
+
+def test_a_share_of_rows_needs_the_number_of_rows():
+    share = {"params": {"min_samples_leaf": 0.05}}
+    assert not any(
+        "min_samples_leaf" in p.setting
+        for p in treeleak.check("DecisionTreeClassifier", **share).points
+    )
+    found = treeleak.check("DecisionTreeClassifier", n_rows=100, **share)
+    assert "min_samples_leaf=0.05" in marked(found)
+    more = treeleak.check("DecisionTreeClassifier", n_rows=1000, **share)
+    assert "min_samples_leaf=0.05" not in marked(more)
+
+
+def test_many_leaves_for_few_rows_are_marked():
+    assert "max_depth=8" in marked(treeleak.check(Forest(max_depth=8), n_rows=1000))
+    assert "max_depth=8" not in marked(treeleak.check(Forest(max_depth=8), n_rows=100_000))
+
+
+def test_a_number_for_a_seed_is_marked_where_rows_are_drawn():
+    assert "random_state=1" in marked(treeleak.check(Forest(random_state=1)))
+    assert "random_state=1" not in marked(treeleak.check(Forest(random_state=1, bootstrap=False)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["GradientBoostingRegressor", "XGBClassifier", "XGBRegressor", "CatBoost"],
+)
+def test_boosted_models_are_known_by_name(kind):
+    found = treeleak.check(kind)
+    assert found.points[0].setting == "the file itself"
+    assert all(p.leaks for p in found.points)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("LGBMClassifier", "min_child_samples=20"),
+        ("HistGradientBoostingRegressor", "min_samples_leaf=20"),
+    ],
+)
+def test_leaves_that_are_large_by_default_are_not_marked(kind, setting):
+    found = {p.setting: p.leaks for p in treeleak.check(kind).points}
+    assert found == {"the file itself": True, setting: False}
+    assert setting.replace("20", "5") in marked(
+        treeleak.check(kind, params={setting.partition("=")[0]: 5})
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GradientBoostingClassifier(), GradientBoostingRegressor(),
+        HistGradientBoostingClassifier(), HistGradientBoostingRegressor(),
+    ],
+)  # fmt: skip
+def test_names_of_boosted_models_have_the_defaults_of_the_library(model):
+    assert treeleak.check(type(model).__name__) == treeleak.check(model)
+
+
+def test_settings_that_are_none_are_the_library_s():
+    assert marked(treeleak.check("XGBClassifier", params={"min_child_weight": None})) == marked(
+        treeleak.check("XGBClassifier")
+    )
+    larger = treeleak.check(HistGradientBoostingClassifier())
+    assert "min_samples_leaf=20" not in marked(larger)
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_the_stored_runs(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    store.read(RUNS)
+    assert figures_by_settings(store) == stored_figures()
+
+
+def test_the_nearest_stored_runs_are_told():
+    stored = {
+        (e["bootstrap"], e["depth"], e["n_trees"]): e["error"] for e in stored_figures()["errors"]
+    }
+    told = treeleak.check(Forest(12, bootstrap=False, max_depth=5), n_rows=100).figure
+    assert "10 trees of depth 5" in told
+    assert f"{stored['none', 5, 10]:.1%}" in told
+    assert "not as a forecast" not in told
+    assert "not as a forecast" in treeleak.check(Forest(12), n_rows=5000).figure
+
+
+def test_a_store_without_such_runs_says_so(tmp_path):
+    with pytest.raises(BadInput, match="import or run"):
+        figures_by_settings(Store(tmp_path / "runs.sqlite"))
+
+
+def test_other_models_and_numbers_are_refused():
+    with pytest.raises(NotCovered, match="LogisticRegression"):
+        treeleak.check(LogisticRegression())
+    for name, value in {"n_estimators": "many", "max_depth": -3, "min_samples_leaf": True}.items():
+        with pytest.raises(BadInput, match=name):
+            treeleak.check("RandomForestClassifier", params={name: value})
+    with pytest.raises(BadInput, match="n_rows"):
+        treeleak.check("DecisionTreeClassifier", n_rows=0)
+
+
+def test_the_command_says_the_same():
+    done = run(
+        "check", "--model", "RandomForestClassifier", "--param", "bootstrap=false", "--rows", 100
+    )
+    assert done.exit_code == 0
+    assert "! bootstrap=False" in done.stdout
+    assert "Nearest stored runs" in done.stdout
+    assert run("check", "--model", "SVC").exit_code == 2
+    assert run("check", "--model", "SVC", "--param", "x").exit_code == 2

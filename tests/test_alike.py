@@ -34,13 +34,6 @@ def test_no_chain_of_predictions_makes_distant_onesalike(given):
     assert len(number) == len(low)
 
 
-def test_a_range_that_lies_in_another_is_one_with_it():
-    low, high = np.array([0.0, 1e-8, 4e-8]), np.array([2e-8, 1.5e-8, 5e-8])
-    ends, number = equal_states(low, high)
-    assert number.tolist() == [0, 0, 1]
-    assert ends.tolist() == [[0, 2], [0, 2]]
-
-
 NEAR = 1e-8
 
 
@@ -101,14 +94,6 @@ def test_rows_of_both_states_lie_in_the_groups_that_they_have_in_common(whole, o
             assert {tuple(b) for b in mine} <= {tuple(b) for b in boxes}
     assert (found.group == np.sort(found.group)).all()
     np.testing.assert_array_equal(found.held, one.groups.held)
-
-
-def test_a_state_joined_with_itself_is_the_same():
-    own = Rows(NEAR * np.arange(8.0), {2, 5})
-    found = joined(own.groups, own.groups, own.ends, own.ends)
-    for name in ("rows", "leaf", "group"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(own.groups, name))
-    assert {tuple(b) for b in found.box} == {tuple(b) for b in own.groups.box}
 
 
 def test_what_leaves_hold_is_open_where_states_differ():

@@ -1,7 +1,6 @@
 """Each part of an audit says what it needs and what it yields, and keeps to that."""
 
 import re
-import time
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -33,6 +32,12 @@ def test_what_a_part_needs_and_yields_has_a_name(assessor):
     assert set(assessor.needs) <= FOUND | given | {f.name for f in fields(AuditRequest)}
 
 
+@pytest.fixture
+def assess_by(monkeypatch):
+    """Let audits have these parts."""
+    return lambda *parts: monkeypatch.setattr(run, "ASSESSORS", parts)
+
+
 REASONS = {
     why.code: why
     for assessor in run.ASSESSORS
@@ -59,18 +64,18 @@ def test_every_part_that_lists_reasons_itself_declares_some():
 
 
 @pytest.mark.parametrize("why", [static_message("because", "not_declared"), "because"])
-def test_a_reason_that_is_not_declared_is_an_error(why, monkeypatch):
+def test_a_reason_that_is_not_declared_is_an_error(why, assess_by):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
     part = Assessor("membership", lambda case: case.without("membership", why))
-    monkeypatch.setattr(run, "ASSESSORS", (*run.ASSESSORS, part))
+    assess_by(*run.ASSESSORS, part)
     with pytest.raises(RuntimeError, match="does not declare"):
         treeleak.audit(model)
-    monkeypatch.setattr(run, "ASSESSORS", (replace(part, reasons=(message_of(why),)),))
+    assess_by(replace(part, reasons=(message_of(why),)))
     assert treeleak.audit(model).not_assessed == (("membership", why),)
 
 
-def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
+def test_what_a_part_lacks_is_said_where_it_was_asked_for(assess_by):
     lacking = static_message("there is no measurement", "lacking")
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
@@ -81,13 +86,13 @@ def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
         lacking={"measurement": lacking},
         wish="sensitive",
     )
-    monkeypatch.setattr(run, "ASSESSORS", (part,))
+    assess_by(part)
     assert treeleak.audit(model).not_assessed == ()
     asked = treeleak.audit(model, X, y, sensitive=["a"])
     assert asked.not_assessed == (("inference", lacking),)
 
 
-def test_slow_parts_leave_time_to_the_quick_ones_after_them(monkeypatch):
+def test_slow_parts_leave_time_to_the_quick_ones_after_them(assess_by):
     ends = {}
 
     def noted(name, slow):
@@ -98,7 +103,7 @@ def test_slow_parts_leave_time_to_the_quick_ones_after_them(monkeypatch):
         return Assessor(name, assess, slow=slow)
 
     parts = noted("slow", True), noted("quick", False)
-    monkeypatch.setattr(run, "ASSESSORS", parts)
+    assess_by(*parts)
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     for limit, kept in ((20, 2), (2000, 3)):
         treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=limit)
@@ -124,26 +129,6 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, mon
     assert 0 < given[0] <= most
 
 
-@pytest.mark.slow
-def test_what_an_attack_compiles_is_not_held_against_what_is_assessed_after_it(monkeypatch):
-    X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 0, 1, 1]
-    attack, left = run.reconstruct, []
-
-    def slow(*arguments, **options):
-        arguments[3].untimed(lambda: time.sleep(2.0))
-        return attack(*arguments, **options)
-
-    def noted(case):
-        left.append(case.clock.left)
-        return case
-
-    monkeypatch.setattr(run, "reconstruct", slow)
-    of = [a for a in run.ASSESSORS if a.assess is run._rebuilt]
-    monkeypatch.setattr(run, "ASSESSORS", (*of, Assessor("structure", noted)))
-    treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=20)
-    assert left[0] > 18.5
-
-
 @pytest.mark.parametrize("cells", ["generated: too many", "enumerated"])
 def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 1, 0, 1]
@@ -154,16 +139,16 @@ def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
     assert "others may fit" in str(said.messages[0]) or "no others fit" in str(said.messages[0])
 
 
-def test_a_part_cannot_use_what_it_does_not_need(monkeypatch):
+def test_a_part_cannot_use_what_it_does_not_need(assess_by):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     part = Assessor("structure", lambda case: case.noting(str(case.truth)))
-    monkeypatch.setattr(run, "ASSESSORS", (part,))
+    assess_by(part)
     with pytest.raises(LookupError, match="does not need"):
         treeleak.audit(DecisionTreeClassifier().fit(X, y))
 
 
 @pytest.mark.parametrize("rules", [False, True], ids=["tree", "rules"])
-def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, monkeypatch):
+def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, assess_by):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({f"x{k}": rng.integers(0, 2, 60) for k in range(4)})
     y = rng.choice(["no", "yes"], 60)
@@ -183,7 +168,7 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, monkeypatc
 
         return replace(assessor, assess=assess)
 
-    monkeypatch.setattr(run, "ASSESSORS", tuple(map(watched, run.ASSESSORS)))
+    assess_by(*map(watched, run.ASSESSORS))
     audit = treeleak.audit(model, X, y, schema=schema, time_limit=20)
     assert audit.counts is not None
     assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)

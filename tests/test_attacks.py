@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from helpers.brute_force import histograms
 from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.releases import counted, random_tree
-from treeleak.attacks.annealing import SearchSpace, pack
+from treeleak.attacks.annealing import SearchSpace
+from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
+from treeleak.attacks.exact.worlds import Solution
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.value_index import values_of
@@ -145,12 +147,6 @@ def test_a_contradiction_that_only_the_solver_sees_names_the_first_tree_too_many
     assert geometry.release.trees[culprit].is_leaf[answer.contradiction.node]
 
 
-def as_points(system: CountSystem, m: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Points, one for each row of a histogram over cells."""
-    cells = np.repeat(np.arange(len(m)), m)
-    return np.array([rng.choice(np.flatnonzero(system.cell == j)) for j in cells], dtype=int)
-
-
 def atoms_and_sizes(geometry: Geometry, system: CountSystem):
     values = values_of(geometry.parts, 2)
     grid = np.column_stack([geometry.atoms(system.points), system.label])
@@ -194,17 +190,6 @@ def test_no_other_fit_is_closer_to_the_prior(schema, seed, unit, rounds):
             )
 
 
-def test_without_counts_the_prior_of_one_round_is_the_size_of_each_point():
-    schema = Schema([Binary("a"), Ordinal("n", 0, 3)])
-    trees = [random_tree(np.random.default_rng(0), [[], []], 0)]
-    X = np.zeros((5, 2))
-    geometry = Geometry.of(counted(trees, schema.columns, X, np.zeros(5, int), 1), schema)
-    (system,) = systems_of(geometry)
-    _, numbered, sizes = atoms_and_sizes(geometry, system)
-    fit = maximum_entropy(numbered, sizes, system.cell, system.signature, system.target)
-    assert fit.w == pytest.approx(5 * sizes[numbered].prod(axis=1) / 8)
-
-
 @examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32))
 def test_distances_count_the_columns_that_differ(schema, seed):
@@ -246,20 +231,6 @@ def misfit_of(system: CountSystem, points: np.ndarray) -> int:
     return sum(abs(int(held[r] - system.target[r])) for r in distinct.values())
 
 
-def test_contradicting_copies_of_an_equation_both_stay():
-    geometry = example(FOUR, 5)
-    for system in systems_of(geometry):
-        twice = replace(system, signature=np.repeat(system.signature[:, :1], 2, axis=1))
-        twice.signature[:, 1] += len(system.target)
-        shifted = replace(twice, target=np.concatenate([system.target, system.target + 1]))
-        agreeing = replace(twice, target=np.tile(system.target, 2))
-        for copy, n in ((agreeing, 1), (shifted, 2)):
-            open_ = Bounds(np.zeros(len(copy.signature), int), np.full(len(copy.signature), 9), -1)
-            own = len(set(system.signature[:, 0].tolist()))
-            assert len(IntegerProblem(copy, open_).equations) == n * own
-            assert (pack(copy.signature, copy.target) >= 0).sum() == n * len(system.signature)
-
-
 @examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
 def test_independent_equations_say_what_all_say(schema, seed, unit, disturb):
@@ -284,23 +255,6 @@ def test_independent_equations_say_what_all_say(schema, seed, unit, disturb):
             assert rank(kept[:, sums]) == rank(every[:, sums])
         if np.linalg.matrix_rank(every) == np.linalg.matrix_rank(every[:, :-1]):
             assert len(kept) == np.linalg.matrix_rank(every)
-
-
-@examples(60, fast=10)
-@given(schemas(), st.integers(0, 2**32), UNITS)
-def test_neighbours_differ_in_the_one_atom_that_was_set(schema, seed, unit):
-    geometry = example(schema, seed, unit)
-    for system in systems_of(geometry):
-        space = space_of(geometry, system)
-        grid = atoms_and_sizes(geometry, system)[0][space.origin][:, space.attributes]
-        where = {tuple(row): p for p, row in enumerate(grid)}
-        assert len(where) == len(grid)
-        for p, row in enumerate(grid):
-            for a, v in itertools.product(range(grid.shape[1]), range(space.n_atoms)):
-                if space.atom_start[a] <= v < space.atom_start[a + 1]:
-                    changed = row.copy()
-                    changed[a] = space.atom[v]
-                    assert space.neighbour[p, v] == where.get(tuple(changed), -1)
 
 
 @examples(60, fast=10)
@@ -339,14 +293,6 @@ def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
             assert paid(closer.points) <= paid(chain.points) + 1e-3
 
 
-def test_a_run_meets_the_counts_of_a_small_problem():
-    geometry = example(FOUR, 5)
-    for system in systems_of(geometry):
-        space = space_of(geometry, system)
-        w = np.full(len(space.code), system.n_rows / len(space.code))
-        assert space.near_weights(w, 200_000, 0, Clock(600.0)).misfit == 0
-
-
 def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
     geometry = example(FOUR, 5)
     clock = Clock(600.0)
@@ -358,8 +304,34 @@ def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
         assert chain.misfit == misfit_of(system, space.origin[chain.points])
 
 
-def test_jobs_give_their_results_in_order():
-    seen = []
-    jobs = [lambda i=i: i * i for i in range(5)]
-    assert run_all(jobs, seen.append) == [0, 1, 4, 9, 16]
-    assert sorted(seen) == [0, 1, 4, 9, 16]
+# -------------------------------------------------------------- what is left out where time is up
+
+
+class Stopwatch:
+    """A clock that nobody has to wait for."""
+
+    def __init__(self, left, each):
+        self.left, self.each, self.looks = left, each, 0
+
+    @property
+    def seconds(self):
+        self.looks += 1
+        return self.each * self.looks
+
+
+def worlds(n):
+    rng = np.random.default_rng(0)
+    rows = [np.sort(rng.integers(0, 2, (4, 1)), axis=0) for _ in range(n)]
+    return [Solution(np.zeros(4, dtype=np.int64), own, (7 * k) % n) for k, own in enumerate(rows)]
+
+
+def kept(n, left, each):
+    search = SimpleNamespace(values=values_of((), 2))
+    return _in_time(search, worlds(n), Stopwatch(left, each))
+
+
+def test_where_no_time_is_left_the_worlds_that_miss_least_are_kept():
+    assert len(kept(12, left=67.0, each=1.0)) == 12
+    late = kept(12, left=65.0, each=1.0)
+    assert [w.misfit for w in late] == [0, 1, 2, 3, 4]
+    assert [w.misfit for w in kept(4, left=0.0, each=1.0)] == [0, 3, 2, 1]

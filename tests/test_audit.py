@@ -354,20 +354,6 @@ def test_shuffled_columns_are_aligned_by_name(forest, data):
     assert any("'extra'" in n for n in truth.notes)
 
 
-def test_shuffled_columns_without_names_are_found_out(forest, data):
-    X, y, _ = data
-    with pytest.raises(Mismatch, match=r"tree \d+, leaf \d+.*order"):
-        match_training(to_release(forest), X.to_numpy()[:, ::-1], y)
-
-
-def test_numbered_columns_are_taken_in_order():
-    X, y = numbers()
-    tree = to_release(DecisionTreeClassifier(random_state=0).fit(X, y))
-    truth = match_training(tree, pd.DataFrame(X, columns=["p", "q", "r"]), y)
-    assert list(truth.X.columns) == ["x0", "x1", "x2"]
-    assert truth.notes
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -593,15 +579,6 @@ def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
         assert result.meaning.startswith("interrupted before")
         assert "At this pace" not in finding.text
         assert "--time-limit" not in finding.text
-
-
-def test_rows_that_meet_every_count_are_not_said_to_miss_some(rebuilt):
-    stopped = replace(rebuilt, status="unknown", misfit=0.0)
-    (finding,) = find(AuditResults(reconstruction=stopped))
-    assert finding.verdict == OPEN
-    assert "but not every sum" in finding.text
-    (finding,) = find(AuditResults(reconstruction=replace(stopped, misfit=7.0)))
-    assert "a count residual of 7" in finding.text
 
 
 def test_a_statistic_singles_nobody_out():
@@ -1131,18 +1108,6 @@ def test_json_follows_its_schema(audited):
     assert "rows" not in document["reconstruction"]
     with_rows = valid(json.loads(audited.to_json(edition="internal")))
     assert len(with_rows["reconstruction"]["rows"]["values"]) == 60
-
-
-@pytest.mark.slow
-def test_json_of_a_file_names_and_hashes_it(tmp_path, forest):
-    from treeleak.release.readers.release_file import write_release
-
-    path = tmp_path / "release.json"
-    write_release(to_release(forest), path)
-    result = treeleak.audit(path)
-    document = valid(json.loads(result.to_json()))
-    assert document["provenance"]["file"] == path.name
-    assert len(document["provenance"]["sha256"]) == 64
 
 
 @pytest.mark.slow

@@ -21,11 +21,10 @@ from helpers.releases import counted_as, tree_of
 from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli.tables import Tables
-from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import Condition, DecisionRule, RuleList, to_release, write_rules
 from treeleak.release.infer_schema import infer_rule_schema
-from treeleak.release.readers.release_file import write_release
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.report import render
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
@@ -99,28 +98,6 @@ def test_other_rows_are_not_called_one_of_the_worlds():
 def test_rows_that_the_schema_excludes_are_no_world():
     narrow = Schema([Ordinal("a1", 10, 13), Binary("a2"), Ordinal("a3", 1, 3)])
     assert treeleak.audit(TOY, TOY_X, TOY_Y, schema=narrow).uncertainty.contains is False
-
-
-def test_leaves_that_leave_as_little_are_counted():
-    tree = TOY.trees[0]
-    alike = replace(TOY, trees=(replace(tree, threshold=np.where(tree.feature == 0, 12.5, 1.5)),))
-    # a1 splits 3 to 3: both lower leaves leave 12 points, as does the upper one.
-    left = left_by_tree(alike, TOY_SCHEMA)
-    assert (left.as_exposed, left.rows_as_exposed) == (3, 4)
-    assert left.exposed[0].rows == 1
-    assert left.exposed[-1].rows == 2
-    assert "for 4 of 4 rows" in left.in_full
-    assert "and 2 more" in left.in_full
-
-
-def test_long_descriptions_are_cut_where_people_read_them():
-    columns = [f"column {i}" for i in range(30)]
-    rule = DecisionRule(tuple(is_(c) for c in columns), 1, (0, 5))
-    rules = RuleList(tuple(columns), (0, 1), (rule,), DecisionRule((), 0, (5, 0)))
-    left = left_by_rules(rules)
-    assert left.exposed[0].where.endswith("column 29: 1")
-    assert left.exposed[0].place.endswith(" …")
-    assert "column 29" not in left.in_full
 
 
 def test_forests_are_audited_as_before():
@@ -352,20 +329,6 @@ def test_rows_without_labels_leave_rules_without_counts_open(tmp_path):
     assert "--label" in result.output
 
 
-def test_what_rows_show_of_untested_columns_goes_before_what_rules_suggest():
-    tested = DecisionRule((is_("a"),), 0, (2, 0))
-    rules = RuleList(("a", "n"), (0, 1), (tested,), DecisionRule((), 1, (0, 2)))
-    X = pd.DataFrame({"a": [1, 1, 0, 0], "n": [1, 2, 3, 4]})
-    alone = treeleak.audit(rules).uncertainty
-    assert alone.row_bits == 2
-    assert any("never tests" in n and "'n'" in n for n in alone.notes)
-    left = treeleak.audit(rules, X, [0, 0, 1, 1]).uncertainty
-    assert left.row_bits == 3
-    assert left.contains is True
-    assert left.schema == "inferred from the model and the training rows"
-    assert not any("never tests" in n for n in left.notes)
-
-
 def test_a_column_without_any_value_has_no_bounds():
     X = LIST_X.assign(a3=np.nan)
     rules = RuleList(
@@ -394,15 +357,6 @@ def test_texts_that_look_missing_are_texts_where_they_are_named(tmp_path, given)
     assert table["label"].tolist() == y
 
 
-def test_texts_of_trees_that_look_missing_are_texts(tmp_path):
-    release = replace(TOY, levels={"a2": ("None", "some")})
-    write_release(release, tmp_path / "release.json")
-    X = TOY_X.assign(a2=["None", "some", "some", "None"])
-    X.assign(y=TOY_Y).to_csv(tmp_path / "train.csv", index=False)
-    table = Tables(tmp_path / "release.json", None, "y", False).read(tmp_path / "train.csv")
-    assert table["a2"].tolist() == X["a2"].tolist()
-
-
 def test_a_schema_is_written_for_rules(tmp_path):
     write_rules(LIST, tmp_path / "rules.json")
     result = run("schema", tmp_path / "rules.json", "--out", tmp_path / "schema.toml")
@@ -427,18 +381,6 @@ def test_the_two_schemas_of_one_audit_are_told_apart():
     text = printed(treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=2))
     assert "Schema of this part: inferred from the model and the training rows." in text
     assert "no schema given: a value can be anything that the thresholds suggest" in text
-
-
-def test_bounds_beyond_a_domain_part_nothing():
-    rules, X, y = mixed()
-    schema = Schema([Numeric("a", -5, 5), Categorical("job", labels=("clerk", "pilot"))])
-    left = left_by_rules(rules.counted(X, y), schema)
-    # Half of the range for one of two jobs.
-    assert left.exposed[0].bits == pytest.approx(math.log2(500))
-    assert left.exposed[0].where == "a: -5 to 0; job: clerk"
-    beyond = replace(rules, rules=(DecisionRule((Condition("a", above=-7, upto=-6),), "x"),))
-    with pytest.raises(BadSchema, match="met by no value"):
-        treeleak.audit(beyond.counted(X, y), schema=schema)
 
 
 @pytest.mark.parametrize(
@@ -476,12 +418,6 @@ def test_rules_and_rows_may_say_codes_or_texts(rules_name, rows_hold):
     audit = treeleak.audit(rules, X, [0, 0, 1, 1], schema=schema)
     assert audit.mismatch is None
     assert audit.uncertainty.contains is True
-
-
-def test_a_schema_of_other_columns_is_an_error():
-    schema = Schema([*(Binary(c) for c in LIST.columns), Categorical("job", labels=("clerk",))])
-    with pytest.raises(BadSchema, match="job"):
-        treeleak.audit(LIST, LIST_X, LIST_Y, schema=schema)
 
 
 def test_rows_may_come_as_an_array_and_without_labels():

@@ -14,12 +14,10 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import latent_classes, law_kernels, walking
+from treeleak.attacks.known_draws import law_kernels, walking
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
 from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
-    compile_beliefs,
-    places_by_leaves,
 )
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -28,7 +26,7 @@ from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.run import fallback_rows
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -185,22 +183,6 @@ def test_counts_are_as_probable_as_all_ways_to_meet_them(seed, distinct):
         assert out[k] == pytest.approx(exact, abs=1e-6)
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-def test_laws_of_many_rows_are_nearly_normal(distinct):
-    """From some size on laws are taken to be normal: there the two are alike."""
-    rng = np.random.default_rng(0)
-    b, p = rng.integers(1, 4, 400), rng.random(400) * 0.2
-    n = int((b * p).sum()) + (15 if distinct else 25)
-    # Fewer rows than so many draws are expected to be of.
-    d = int(p.sum()) + 2 if distinct else -1
-    exact, normal = np.zeros(400), np.zeros(400)
-    law_kernels.count_ratios(p, b, n, d, normal)
-    law_kernels.exact_ratios(p, b, n, d, exact)
-    assert n > 64
-    assert np.ptp(exact) > (0.5 if distinct else 0.1)
-    np.testing.assert_allclose(normal, exact, atol=0.1)
-
-
 @pytest.mark.parametrize(
     ("n_rows", "n_trees", "columns", "seed"), [(160, 30, 3, 0), (160, 30, 6, 1), (200, 40, 6, 0)]
 )
@@ -244,56 +226,3 @@ def test_three_classes_and_gaps():
     assert not find_classes(evidence, every_class(evidence), Clock(0.0), 0).sure.any()
     found = found_by_leaves(evidence)
     assert (found.label == y)[evidence.drawn].all()
-
-
-def test_guesses_are_mended_where_most_is_right():
-    evidence, y = forest(200, 40, 6, 0)
-    rng = np.random.default_rng(0)
-    for wrong, mends in ((0.03, True), (0.4, False)):
-        guess = np.where(rng.random(200) < wrong, 1 - y, y)
-        found = find_classes(
-            evidence, every_class(evidence), Clock(0.0), 0,
-            lambda mended, guess=guess: mended(np.eye(2)[guess]),
-        )  # fmt: skip
-        assert (found.label == y)[evidence.drawn].all() == mends
-        assert found.sure.any() == mends
-        assert found.guessed != mends
-
-
-def test_without_time_or_room_there_is_no_guess(monkeypatch):
-    evidence, _ = forest(60, 10, 2, 0)
-    own = laid_out(evidence)
-
-    def mended(probable: np.ndarray) -> tuple[np.ndarray, int]:
-        return probable.argmax(axis=1), 7
-
-    assert classes_by_leaves(own, mended, Clock(0.0)) is None
-    monkeypatch.setattr("treeleak.attacks.known_draws.belief_propagation._PATIENCE", 2)
-    label, missed = classes_by_leaves(own, mended, Clock(60.0))
-    assert missed == 7
-    assert len(label) == 60
-    n_leaves, radix = np.diff(evidence.geometry.leaf_start), evidence.geometry.radix
-    drawn = np.count_nonzero(evidence.draws, axis=1)
-    table = 2 * max(60 * (1 + radix.sum()), drawn @ (n_leaves + 2 * (len(radix) + 1)))
-    for most, n_kinds in ((2**27, 2), (2 * table - 1, 1)):
-        monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", most)
-        beliefs = laid_out(evidence).beliefs
-        assert beliefs.atoms.shape == (60, 2 * n_kinds, 1 + radix.sum())
-    monkeypatch.setattr("treeleak.attacks.known_draws.leaf_beliefs._MOST", table - 1)
-    with pytest.raises(GridTooLarge):
-        laid_out(evidence)
-
-
-def test_what_is_compiled_beforehand_is_all_that_runs():
-    compile_beliefs()
-    modules = kernels, latent_classes, law_kernels
-    every = [loop for module in modules for loop in vars(module).values()]
-    loops = [loop for loop in every if hasattr(loop, "signatures")]
-    before = [len(loop.signatures) for loop in loops]
-    evidence, _ = forest(60, 10, 2, 0)
-    misses = iter((3, 0))
-    own = laid_out(evidence)
-    classes_by_leaves(own, lambda probable: (probable.argmax(axis=1), next(misses)), Clock(60.0))
-    places_by_leaves(own, Clock(1.0))
-    assert [len(loop.signatures) for loop in loops] == before
-    assert sum(before) > 5

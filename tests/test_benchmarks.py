@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,11 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments import progress
-from experiments.benchmarks import boosted, hardened, hidden, raw
-from experiments.benchmarks.options import seed_range
-from experiments.benchmarks.reading_ease import prose
+from experiments.benchmarks import hardened, hidden, raw
 from experiments.benchmarks.records import Records, flat
 from experiments.benchmarks.tables import beside, depth_name, published
-from experiments.binned import BINNED
-from experiments.binned import table as binned_table
 from experiments.results_version import RESULTS_VERSION
-from experiments.store import Run, Store
+from experiments.store import Store
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
@@ -75,27 +70,6 @@ def test_one_run_is_one_record(path):
     assert flat(records)[["a", "b", "sum"]].to_numpy().tolist() == [[1, 1, 2], [2, 5, 7]]
 
 
-def test_a_run_in_the_store_is_not_repeated_and_others_are(path):
-    first = collect(path, [Sum(1), Sum(2)])
-    ran.clear()
-    again = collect(path, [Sum(2), Sum(3), Sum(1), Sum(2, 2)])
-    assert ran == [Sum(0, 0), Sum(3), Sum(2, 2)]
-    assert [r["sum"] for r in again] == [3, 4, 2, 4]
-    assert again[0] == first[1]
-    assert len(kept(path)) == 4
-    ran.clear()
-    assert collect(path, [Sum(3), Sum(2)])[0] == again[1]
-    assert ran == []
-    assert len(kept(path)) == 4
-
-
-def test_a_case_named_twice_runs_once(path):
-    records = collect(path, [Sum(1), Sum(1)])
-    assert ran == [Sum(0, 0), Sum(1)]
-    assert records[0] == records[1]
-    assert len(kept(path)) == 1
-
-
 def test_what_ran_before_a_failure_is_kept(path):
     def failing(case):
         if case.a == 2:
@@ -120,24 +94,6 @@ def test_fresh_runs_replace_those_in_the_store(path):
     assert ran == []
 
 
-def test_a_run_of_any_version_stands_and_of_several_the_last(path):
-    store = Store(path / "runs.sqlite")
-    for a, versions in ((1, (RESULTS_VERSION + 1, 0)), (2, (0,))):
-        for version in versions:
-            store.add(Run("sums", asdict(Sum(a)), version, {"sum": 100 * a + version}))
-    records = collect(path, [Sum(1), Sum(2)])
-    assert ran == []
-    assert [r["sum"] for r in records] == [100 + RESULTS_VERSION + 1, 200]
-    assert flat(records).results_version.tolist() == [RESULTS_VERSION + 1, 0]
-
-
-def test_a_damaged_store_is_named(path):
-    collect(path, [Sum(1)])
-    (path / "runs.sqlite").write_text("no store\n" * 1000)
-    with pytest.raises(BadInput, match=r"runs\.sqlite: the store cannot be used"):
-        collect(path, [Sum(1)])
-
-
 @pytest.mark.slow
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
@@ -152,44 +108,9 @@ def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     assert big["peak_mb"] - small["peak_mb"] > 200
 
 
-def test_seeds_are_read_with_both_ends():
-    assert seed_range("5-9") == range(5, 10)
-    assert seed_range("3") == range(3, 4)
-
-
 def runs(**columns):
     given = {"seconds": 1.0, "order_error": 0.0, "in_order": 1.0, "status": "unique"}
     return pd.DataFrame({k: columns.get(k, [v, v, v]) for k, v in given.items()})
-
-
-def name_process(case: Sum):
-    return {"sum": case.a + case.b, "pid": os.getpid(), "runs": len(ran), **add(case)}
-
-
-def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
-    todo = [Sum(i) for i in range(1, 9)]
-    # What each process ran before is counted by itself: the warm-up comes first, once.
-    found = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
-    assert ran == []
-    assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
-    assert sorted(r["case"]["a"] for r in kept(path)) == list(range(1, 9))
-    assert os.getpid() not in {r["pid"] for r in found}
-    for pid in {r["pid"] for r in found}:
-        before = sorted(r["runs"] for r in found if r["pid"] == pid)
-        assert before == list(range(1, len(before) + 1))
-    again = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
-    assert again == found
-    assert len(kept(path)) == 8
-
-
-def test_a_log_says_how_many_runs_are_done_and_how_long_the_rest_may_take(
-    path, capsys, monkeypatch
-):
-    monkeypatch.setattr(progress, "_LOG_EVERY", 0.0)
-    collect(path, [Sum(1), Sum(2), Sum(3)])
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in told] == [f"{n} of 3 runs" for n in (1, 2, 3)]
-    assert told[-1].endswith("about 0 s left")
 
 
 def write_published(folder, monkeypatch):
@@ -225,14 +146,6 @@ def test_an_answer_that_lacks_is_no_error_of_zero(tmp_path, monkeypatch):
     assert np.isnan(beside(None, ours).ours)
 
 
-def test_published_figures_that_are_not_there_are_missed_with_a_reason(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
-    assert published("none.csv") is None
-    assert "none.csv does not exist" in capsys.readouterr().out.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("floor", "columns", "said"),
     [
@@ -264,11 +177,6 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     for case in small:
         key = (case.dataset, depth_name(case.depth), case.distinct)
         assert case.time_limit < hidden.SMALL[key].seconds
-
-
-def line_of(text, name):
-    line = next(x for x in text.splitlines() if x.startswith(f"│ {name} "))
-    return [part.strip() for part in line.strip("│").split("│")]
 
 
 def raw_runs(**columns):
@@ -344,14 +252,6 @@ def test_the_likeliest_dataset_is_held_against_the_forest_itself():
         assert raw.verified(model, replace(found, status=status, misfit=misfit)) == met
 
 
-def test_numbers_are_near_within_a_hundredth_of_the_range():
-    data = raw_table()
-    columns = ["kind", "whole", "number"]
-    distance = np.array([[0.0, 0.5, 0.01], [1.0, 0.0, 0.011]])
-    matched = treeleak.metrics.matching.Matching(np.arange(2), distance)
-    assert raw.near(matched, columns, data.schema) == 0.5
-
-
 def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
     everything = [line for lines in raw.PARTS.values() for line in lines]
     todo = list(raw.cases(everything, range(2), None, 120.0))
@@ -366,26 +266,6 @@ def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
     assert {c.time_limit for c in raw.cases(everything, [0], 7.0, None)} == {7.0}
 
 
-def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
-    line = raw.Line("adult", "none", 200, raw.Goal(10, 0.1), raw.Goal(3, 0.1))
-    found = []
-    for case in raw.cases([line], [0, 1], None, 60.0):
-        own = {"status": "feasible", "cells": "generated: x", "misfit": 0, "seconds": 5.0,
-               "error": 0.05 + 0.1 * case.seed, "expected": 0.1, "guess": 0.5, "near": 0.5,
-               "labels": None, "verified": 1.0, "numbers": {}, "notes": []}  # fmt: skip
-        if case.method != "auto":
-            own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
-        found.append({"case": asdict(case), "results_version": 1, "peak_mb": 1.0, **own})
-    raw.floor_table("exact", [line], found)
-    text = capsys.readouterr().out
-    cells = line_of(text, "adult 200, none")
-    assert cells[1:8] == ["treeleak", "2 feasible", "2 of 2", "0", "0.1000", "0.1000", "0.1500"]
-    assert "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs" in text
-    assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
-    assert "reference-cp refused: too large" in text
-    assert "cells generated: x" in text
-
-
 def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys):
     def table(name):
         if name == "adult":
@@ -396,36 +276,6 @@ def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys
     lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
     assert raw.present(lines) == lines[1:]
     assert "adult 40, none skipped: no such file" in capsys.readouterr().out
-
-
-def test_the_schemas_of_raw_tables_say_ranges_and_categories_only():
-    for name in ("adult", raw.CANCER):
-        data = raw.table(name)
-        assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
-        assert {a.kind for a in data.schema.attributes} <= {"numeric", "categorical"}
-    assert len(raw.table("adult").schema.attributes) == 14
-
-
-def test_lines_of_boosted_models_name_a_model_and_a_table():
-    lines = boosted.floors()
-    assert set(lines.model) <= set(boosted.MODELS)
-    assert set(lines.table) == {*BINNED, "compas", "adult", "default_credit"}
-    assert (lines.rows >= 100).all()
-
-
-def test_binned_tables_hold_zeros_and_ones_of_three_classes():
-    for name in BINNED:
-        data = binned_table(name)
-        assert set(np.unique(data.X)) == {0, 1}
-        assert set(data.y) == {0, 1, 2}
-        assert (data.X.mean() <= 0.5).all()
-
-
-def test_what_is_no_prose_does_not_count_as_easy_to_read():
-    page = (
-        "# Head\n\nSee `a.b`, *the* [docs](x.md).\n\n| a | b |\n```sh\n# make\n| x |\n```\n- End.\n"
-    )
-    assert " ".join(prose(page).split()) == "See x, the docs. End."
 
 
 def test_a_single_bit_of_a_prediction_shows():

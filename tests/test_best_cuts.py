@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -237,108 +235,9 @@ def test_sums_stay_right_while_values_are_drawn(seed):
         np.testing.assert_allclose(own, np.where(drawn, 3.0, 0.0))
 
 
-@given(st.integers(0, 10**6))
-def test_values_are_counted_beside_each_other(seed):
-    rng = np.random.default_rng(seed)
-    axes, nodes, _, atom, _ = some_nodes(rng)
-    last, known = np.diff(axes.atoms) - 1, rng.random(atom.shape) < 0.5
-    ends = np.where(known, atom, 0), np.where(known, atom, last)
-    _, (bins, held, both, weight, power), _, _ = sums_of(atom, ends, nodes, axes)
-    few = last < 8
-    assert (power == np.where(few, 0.5, 0.25)).all()
-    assert (weight == np.where((ends[0] < ends[1]) & few, 0.25, 1.0)).all()
-    own = bins[atom + axes.atoms[:-1]]
-    for begin, end in pairwise(axes.atoms.tolist()):
-        # Neighbours share bins, at most eight; and each where there are no more values.
-        assert np.unique(bins[begin:end]).tolist() == sorted(set(bins[begin:end].tolist()))
-        assert len(set(bins[begin:end].tolist())) == min(end - begin, 8)
-        assert not set(bins[begin:end].tolist()) & set(bins[end:].tolist())
-    for one in range(len(held)):
-        has = weight.sum(axis=1, where=own == one)
-        assert held[one] == has.sum()
-        for other in range(len(held)):
-            assert both[one, other] == has.sum(where=(own == other).any(axis=1))
-
-
-def none_of(n_rows):
-    """No nodes: nothing is said of any cut."""
-    none, whole = np.zeros(0), np.zeros(0, dtype=np.int64)
-    return Nodes(
-        np.zeros(n_rows + 1, dtype=np.int64), whole, whole, none, none, np.zeros((3, 0)), none,
-        none, whole, whole,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_many_rows_that_may_have_two_values_are_like_the_few_of_which_it_is_known(seed):
-    rng = np.random.default_rng(seed)
-    # Rows of two kinds differ in four columns. Of the second kind, the last column is hardly ever
-    # known, and of the first, it mostly is: its value is the more frequent among known ones.
-    kind = np.repeat([0, 1, 1], [32, 3, 60])
-    atom = np.repeat(kind[:, None], 5, axis=1)
-    axes = Axes(np.arange(0, 11, 2), np.zeros(6, dtype=np.int64))
-    ends, box = (atom.copy(), atom.copy()), np.zeros((len(atom), 10), dtype=bool)
-    np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
-    box[35:, 8:], ends[0][35:, 4], ends[1][35:, 4] = True, 0, 1
-    atom[35:, 4] = rng.integers(0, 2, 60)
-    share, nodes = np.zeros(box.shape), none_of(len(atom))
-    sums, rules = sums_of(atom, ends, nodes, axes), Rules(1.0, 1.0, np.zeros(2, dtype=bool))
-    for _ in range(100):
-        order, chance = rng.permutation(atom.size), rng.random(atom.size)
-        draw(atom, ends, box, sums, nodes, axes, rules, 4.0, order, chance, share)
-    assert share[35:, 9].mean() > 90
-
-
-def test_a_row_is_like_those_that_have_its_other_values():
-    rng = np.random.default_rng(0)
-    axes = Axes(np.array([0, 2, 4]), np.array([0, 0, 0]))
-    atom = np.repeat(rng.integers(0, 2, (60, 1)), 2, axis=1)
-    nodes = none_of(60)
-    # Of both columns the same; of the last rows, the second one is not known.
-    box = np.zeros((60, 4), dtype=bool)
-    np.put_along_axis(box, atom + axes.atoms[:-1], True, axis=1)
-    box[50:, 2:] = True
-    ends = atom.copy(), atom.copy()
-    ends[0][50:, 1], ends[1][50:, 1] = 0, 1
-    right = atom[50:, 1].copy()
-    atom[50:, 1] = 1 - right
-    share, sums = np.zeros((60, 4)), sums_of(atom, ends, nodes, axes)
-    rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
-    for _ in range(200):
-        draw(
-            atom, ends, box, sums, nodes, axes, rules, 2.0, rng.permutation(atom.size),
-            rng.random(atom.size), share,
-        )  # fmt: skip
-    assert (share[np.arange(50, 60), 2 + right] > 120).all()
-
-
 def test_cuts_lie_between_values_of_the_training_set(sample):
     for a, part in enumerate(sample.geometry.parts):
         assert np.bincount(sample.atom[:, a], minlength=len(part)).all()
-
-
-def one_open(n_cuts, n_first):
-    """One column of two values: some rows that have the first, and one that may have either."""
-    axes = Axes(np.array([0, 2]), np.array([0, n_cuts]))
-    atom = np.zeros((n_first + 1, 1), dtype=np.int64)
-    box = np.zeros((n_first + 1, 2), dtype=bool)
-    box[:, 0] = box[-1, 1] = True
-    nodes = none_of(n_first + 1)
-    ends = atom.copy(), box.sum(axis=1)[:, None].astype(np.int64) - 1
-    sums, share = sums_of(atom, ends, nodes, axes), np.zeros(box.shape)
-    rules = Rules(1.0, 1.0, np.zeros(2, dtype=bool))
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        order = np.arange(n_first + 1)
-        draw(atom, ends, box, sums, nodes, axes, rules, 4.0, order, rng.random(len(order)), share)
-    return share[-1] / 50
-
-
-def test_a_value_beside_a_cut_that_no_other_row_has_is_likely():
-    # e^4 against 5 rows and what a value has before.
-    assert one_open(1, 5)[1] == pytest.approx(np.exp(4) / (np.exp(4) + 6))
-    # Of values without order no cut says anything.
-    assert one_open(0, 5)[1] == pytest.approx(1 / 7)
 
 
 def test_true_values_are_likelier_than_others_in_their_boxes(sample):
@@ -358,10 +257,3 @@ def test_true_values_are_likelier_than_others_in_their_boxes(sample):
     assert open_.mean() > 0.1
     true = np.take_along_axis(share, at, axis=1)
     assert true[open_].mean() > 1.2 * (1 / sizes)[open_].mean()
-
-
-def test_without_time_values_are_drawn_all_the_same(sample):
-    share = values_in_boxes(
-        sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(1e-9), (0,), 4
-    )
-    np.testing.assert_allclose(share.sum(axis=1), len(sample.axes.atoms) - 1)

@@ -27,7 +27,6 @@ from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, snapshot, to_release
 from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.lightgbm_text import odd_lines
-from treeleak.release.readers.ubj import ubj_bytes
 from treeleak.verification.training_rows import match_training
 
 STORED = Path(__file__).parent / "models" / "boosted"
@@ -379,10 +378,3 @@ def test_predictions_of_several_classes_are_compared_as_they_are(tmp_path):
     rows = np.random.default_rng(0).normal(size=(50, to_release(path).n_features))
     found = compare(read_model(path), read_model(tmp_path / "flat.json"), rows, "random")
     assert found.largest_change > 0
-
-
-def test_ends_of_types_are_written_in_the_next_larger_one():
-    # As XGBoost 1.6 to 3.2 do: files of more than 127 trees hold such a number.
-    assert ubj_bytes([126, 127, -127, -128]) == (
-        b"[#L\0\0\0\0\0\0\0\x04i\x7e" + b"I\0\x7f" + b"i\x81" + b"I\xff\x80"
-    )

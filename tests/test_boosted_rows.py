@@ -1,6 +1,5 @@
 """Rows of boosted models and regression forests, from the model to the table and the audit."""
 
-import itertools
 import json
 import re
 import warnings
@@ -43,7 +42,6 @@ from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.text import percent
-from treeleak.metrics.scores import right_targets
 from treeleak.reconstruction.targets import disclosed_targets
 from treeleak.release import snapshot, to_release
 from treeleak.report import render, render_html
@@ -161,27 +159,9 @@ def test_targets_of_leaves_are_those_of_their_rows(seed):
         assert set(np.flatnonzero(told)) == set(pure.astype(int))
 
 
-def test_targets_that_rounding_makes_one_are_not_told():
-    X = np.repeat(np.arange(6.0), 2)[:, None]
-    y = 1.7e9 + np.arange(12.0) * 10
-    release = to_release(DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y))
-    assert disclosed_targets(release, X, np.ones(12, dtype=bool)) is None
-
-
 def leaves(release, X):
     at = release.trees[0].apply(X.astype(release.float_type))
     return [np.flatnonzero(at == leaf) for leaf in np.unique(at)]
-
-
-def test_a_target_on_which_trees_differ_is_the_one_most_say():
-    X, y = people(30, 5)
-    model = ExtraTreesRegressor(5, random_state=0).fit(X, y)
-    release = to_release(model)
-    wrong = X.copy()
-    wrong.iloc[0, :3] = 1 - wrong.iloc[0, :3]
-    found = disclosed_targets(release, wrong.to_numpy(float), np.zeros(30, dtype=bool))
-    assert (found.sure < 1).all()
-    assert found.sure[0] < 0.9999
 
 
 @examples(40, fast=1)
@@ -363,22 +343,6 @@ def test_targets_are_measured_beside_their_rows():
     assert measure(rebuilt, truth, found.release).targets is None
 
 
-@examples(60, fast=8)
-@given(st.integers(0, 2**32 - 1))
-def test_right_targets_are_the_most_that_can_be_paired(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 7))
-    found, true = rng.integers(0, 3, (2, n)).astype(float)
-    found[rng.random(n) < 0.3] = np.nan
-    group = rng.integers(0, 2, n)
-    most = 0
-    for order in itertools.permutations(range(n)):
-        within = all(group[i] == group[k] for i, k in enumerate(order))
-        most = max(most, within * int((found == true[list(order)]).sum()))
-    assert right_targets(found, true, group) == most
-    assert right_targets(found, true) == int((found == true).sum())
-
-
 @pytest.mark.slow
 def test_labels_of_a_boosted_model_follow_from_its_sums_and_are_not_made_up():
     model, X, y = fitted("histogram")
@@ -445,22 +409,6 @@ def test_files_and_pipelines_by_the_command_line(tmp_path):
     )
     assert "Targets: leaves disclose those of" in told.output
     assert "target" in pd.read_csv(tmp_path / "t.csv").columns
-
-
-def test_settings_by_the_own_names_of_lightgbm_are_known():
-    lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
-    rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 5, (60, 4)), rng.integers(0, 2, 60)
-    own = {"feature_fraction": 0.5, "lambda_l2": 1.0, "extra_trees": True, "bagging_freq": 1,
-           "bagging_fraction": 0.7, "num_threads": 1, "bagging_seed": 3}  # fmt: skip
-
-    def unknown(**settings):
-        model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, **settings).fit(X, y)
-        return [e.names for e in take_inventory(snapshot(model), Context(60)) if e.unknown]
-
-    assert unknown(**own) == []
-    found = unknown(people=list(range(99)))
-    assert sorted(found) == [("_other_params",), ("params",), ("people",)]
 
 
 def test_the_inventory_says_in_numbers_what_stands_in_a_file():

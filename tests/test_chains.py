@@ -17,7 +17,7 @@ from scipy.stats import norm, rankdata
 from helpers.brute_force import released_counts, rows_in
 from helpers.cases import Drawn, some_parts
 from helpers.examples import examples
-from helpers.grids import all_points, cuts_for, schemas
+from helpers.grids import all_points, cuts_for
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree, tree_of
 from helpers.walks import frequencies, written
 from treeleak.attacks.posterior import chains
@@ -227,13 +227,6 @@ def slanted(land):
     return TreePrior.fitted(rows, 12, land.radix, land.values.atom_weights, land.values.bins)
 
 
-def binned(land):
-    """A tree in which the column of numbers stands above the other, and below the class."""
-    x = np.arange(land.radix[0])
-    rows = np.column_stack([x, x > 5, x > 3])
-    return TreePrior.fitted(rows, 12, land.radix, land.values.atom_weights, land.values.bins)
-
-
 def tabled(land):
     """A table over points and classes, with nothing of a tree."""
     shape = land.geometry.n_points, land.likelihood.n_classes
@@ -263,8 +256,7 @@ def test_a_walk_under_another_prior(prior, distinct):
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.slow
-def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_a_walk_without_a_table_of_leaves(no_table_of_leaves, distinct):
     for name in ("two classes", "three classes", "one attribute"):
         land = land_of(CASES[name])
         assert len(land.grid.table) == 0
@@ -273,9 +265,8 @@ def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
 
 
 @pytest.fixture
-def unlisted(monkeypatch):
+def unlisted(no_table_of_leaves, monkeypatch):
     """Take every grid for one that is too large to list, and every attribute for a long one."""
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
     monkeypatch.setattr(targets, "_long", lambda values: True)
 
 
@@ -304,27 +295,10 @@ def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinc
     assert apart(CASES["ruled"], distinct, heat=3.0) < CLOSE
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
-def test_a_walk_that_weighs_all_atoms_with_parts_that_are_known(unlisted, seed):
-    assert apart(CASES["one attribute"], parts_seed=seed) < CLOSE
-
-
 @pytest.mark.slow
 def test_a_walk_over_numbers_with_parts_that_are_known(unlisted):
     # More tables than in other cases, and so more visits until chance explains as little.
     assert apart(CASES["measured"], parts_seed=2, times=800_000, close=CLOSE / 2) < CLOSE / 2
-
-
-@pytest.mark.slow
-def test_bins_of_many_atoms_stand_above_other_attributes(unlisted):
-    case = CASES["long"]
-    land = land_of(case)
-    assert [len(own) > own[-1] + 1 for own in land.values.bins] == [True, False, False]
-    assert binned(land).parent.tolist() == [2, 0, -1]
-    assert apart(case, prior=binned) < CLOSE
-    case, land = under_counts(case, LAWS["Laplace"])
-    assert apart_behind_noise(case, land, prior=binned) < CLOSE_BEHIND_NOISE
 
 
 @pytest.mark.parametrize("distinct", [True, False])
@@ -510,17 +484,6 @@ def test_a_chain_does_not_move_where_all_is_known():
     np.testing.assert_array_equal(chain.state.atoms + land.values.atom_start[:-1], atoms)
 
 
-def test_equal_seeds_walk_alike_and_others_do_not():
-    case = case_of(WIDE, 2, 3, 12, 4, 3)
-    land = land_of(case)
-    prior = as_kernel_prior(flat(land))
-    one, other, third = (
-        Chain.started(land, prior, seed).walked(20.0, Clock(60.0))[0] for seed in (5, 5, 6)
-    )
-    np.testing.assert_array_equal(one.state.atoms, other.state.atoms)
-    assert (one.state.atoms != third.state.atoms).any()
-
-
 def test_a_stopped_clock_stops_a_chain():
     land = land_of(CASES["two classes"])
     chain = Chain.started(land, as_kernel_prior(flat(land)), 0)
@@ -569,28 +532,6 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
             walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, None, None)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
-
-
-@given(SEEDS, schemas())
-@examples(40, fast=5)
-def test_rows_that_share_a_leaf_share_it_after_any_exchange(seed, schema):
-    """The kernel counts on it when two rows exchange attributes."""
-    if not len(all_points(schema, schema.columns)):
-        return
-    case = case_of(schema, 2, seed, n_rows=30, depth=5)
-    land = land_of(case)
-    rng = np.random.default_rng(seed)
-    one, other = (
-        rng.integers(land.geometry.radix, size=(200, len(schema.attributes))) for _ in range(2)
-    )
-    some = rng.random(one.shape) < 0.5
-    tables = one, other, np.where(some, one, other), np.where(some, other, one)
-    before, beside, after, across = (
-        land.geometry.trace(table @ land.geometry.stride) for table in tables
-    )
-    together = before == beside
-    np.testing.assert_array_equal(after == across, together)
-    np.testing.assert_array_equal(after[together], before[together])
 
 
 # --------------------------------------------------------------------------- behind noise
@@ -756,39 +697,6 @@ def test_a_walk_behind_noise_with_parts_that_are_known(name):
         assert apart_behind_noise(case, own, parts=parts) < CLOSE_BEHIND_NOISE
 
 
-@pytest.mark.slow
-def test_heat_behind_noise():
-    case, land = under_counts(CASES["two classes"], LAWS["int(Laplace)"])
-    assert apart_behind_noise(case, land, heat=3.0) < CLOSE_BEHIND_NOISE
-    case, land = under_labels(CASES["three classes"], LABELS[0])
-    assert apart_behind_noise(case, land, heat=0.5) < CLOSE_BEHIND_NOISE
-
-
-@given(SEEDS, st.sampled_from([*LAWS.values(), *LABELS]), st.sampled_from([WIDE, PAIRED]))
-@examples(30, fast=3)
-def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
-    n_classes, depth = np.random.default_rng(seed).integers([1, 1], [4, 5]).tolist()
-    case = case_of(schema, n_classes, seed, 8, 4, depth)
-    make = under_labels if isinstance(noise, LabelNoise) else under_counts
-    case, land = make(case, noise)
-    prior = slanted(land)
-    order = sorted(range(len(land.radix)), key=lambda a: depth_of(a, prior.parent))
-    kernel = as_kernel_prior(prior)._replace(order=np.array(order, dtype=np.int32))
-    moves = land.moves._replace(fresh=0.2, swaps=0.6 if land.moves.swaps else 0.0)
-    assert not moves.gibbs_share
-    chain = Chain.started(land, kernel, seed)
-    height = chain.log_posterior
-    for _ in range(60):
-        law = land.likelihood.law
-        parts = chain.state, law, land.grid, moves, kernel, chain.hierarchy._replace(every=0)
-        walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, None, None)
-        assert chain.log_posterior >= height - 1e-6
-        height = chain.log_posterior
-    X, y = written(land, chain.state.atoms)
-    assert case.schema.valid(X, case.release.feature_names).all()
-    np.testing.assert_array_equal(chain.state.rows, rows_in(case.release, X, y))
-
-
 # -------------------------------------------------------------------------- from far starts
 
 
@@ -831,29 +739,6 @@ def as_samples(*heights):
     return Samples(
         None, np.zeros((len(height), 1, 1), dtype=np.int16), chain, height, np.zeros(0), None
     )  # fmt: skip
-
-
-def test_disagreement_of_traces():
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(4, 200))
-    assert as_samples(*noise).disagreement == pytest.approx(1, abs=0.02)
-    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 1.5
-    # Chains in the same place, one of which is wider.
-    assert as_samples(*noise[:3], 5 * noise[3]).disagreement > 1.2
-    # A single chain that drifts disagrees with itself.
-    assert as_samples(noise[0] + np.linspace(0, 10, 200)).disagreement > 1.5
-    # Of bulk and tails, nothing but ranks counts where these do not cross the median.
-    one = as_samples(*noise, noise[0] + 1).disagreement
-    assert as_samples(*(3 * h - 7 for h in (*noise, noise[0] + 1))).disagreement == (
-        pytest.approx(one)
-    )
-    heights = [np.append(h[:-1], 1e6) for h in noise]
-    assert as_samples(*heights).disagreement == pytest.approx(1, abs=0.02)
-    assert np.isnan(as_samples(noise[0], noise[1][:3]).disagreement)
-    assert as_samples(np.ones(8), np.ones(8)).disagreement == 1
-    # Chains that rest in different places never agree.
-    assert as_samples(np.ones(8), np.zeros(8)).disagreement == np.inf
-    assert as_samples(noise[0][:9], noise[1][:31]).disagreement > 0  # of unequal lengths
 
 
 def test_disagreement_as_vehtari_and_others_define_it():

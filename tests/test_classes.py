@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
-from treeleak.attacks.known_draws import classes
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -120,20 +119,6 @@ def equations_in(y: np.ndarray, n_trees: int, rng: np.random.Generator) -> Known
     b = bootstrap_draws(n_trees, len(y), rng)
     release = drawn([stump] * n_trees, ["a", "b"], X, y, 2, b)
     return KnownDraws(Geometry.of(release, SCHEMA), b)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("share", "n_rows"), [(0.37, 380), (0.22, 450), (0.05, 600)])
-def test_enough_equations_give_all_classes_without_a_solver(share, n_rows, seed, monkeypatch):
-    """200 equations, from 2.6 rows for each of them: .46, .39 and .18 equations a row suffice."""
-    monkeypatch.setattr(classes, "_solved", lambda *_: pytest.fail("not needed"))
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n_rows) < share).astype(int)
-    evidence = equations_in(y, 100, rng)
-    found = find_classes(evidence, every_class(evidence), Clock(60.0), 0)
-    assert (found.label == y)[evidence.drawn].all()
-    assert (found.sure == evidence.drawn).all()
-    assert not found.guessed
 
 
 def test_classes_that_are_known_leave_fewer_to_be_found():

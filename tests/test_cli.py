@@ -155,76 +155,6 @@ def unframed(text):
 
 
 @pytest.fixture(scope="module")
-def default(tmp_path_factory, compas):
-    """A default forest."""
-    X, y, schema = compas
-    folder = tmp_path_factory.mktemp("default")
-    save(folder, X, y, schema, n_estimators=60, random_state=11)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def stripped(tmp_path_factory, compas):
-    """The same without seeds."""
-    X, y, schema = compas
-    folder = tmp_path_factory.mktemp("stripped")
-    forest = RandomForestClassifier(60, random_state=11).fit(X, y)
-    skops.io.dump(without_seeds(forest), folder / "model.skops")
-    (folder / "schema.toml").write_text(schema.to_toml())
-    return folder
-
-
-@pytest.mark.slow
-def test_a_default_forest_is_measured_row_by_row(default, tmp_path):
-    report = tmp_path / "audit.json"
-    result = run(
-        *("audit", default / "model.skops", "--schema", default / "schema.toml"),
-        *("--train", default / "train.csv", "--label", LABEL, "--json", report),
-    )
-    assert result.exit_code == 0
-    assert "40 of 40 rows are proved under the schema, each with its number" in (
-        unframed(result.stdout)
-    )
-    assert "known from: the trees' seeds in the file" in unframed(result.stdout)
-    assert "in their own place 100%" in unframed(result.stdout)
-    assert "Delete all seeds" in result.stdout
-    assert "That alone is not enough" in unframed(result.stdout)
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    audit = json.loads(report.read_text())
-    assert audit["reconstruction"]["ordered"] is True
-    assert audit["measurement"]["exact_in_order"] == 1
-    assert audit["measurement"]["error_in_order"] == 0
-
-
-@pytest.mark.slow
-def test_rows_in_another_order_are_not_those_that_the_trees_drew(default, tmp_path):
-    train = tmp_path / "train.csv"
-    pd.read_csv(default / "train.csv").iloc[::-1].to_csv(train, index=False)
-    arguments = ("audit", default / "model.skops", "--train", train, "--label", LABEL)
-    assert "in the order of training" in refused(*arguments)
-
-
-def test_reconstruct_gives_a_default_forest_s_rows_in_order(default, tmp_path):
-    out = tmp_path / "rows.csv"
-    arguments = ["reconstruct", default / "model.skops", "--schema", default / "schema.toml"]
-    result = run(*arguments, "--out", out, "--label", LABEL)
-    assert result.exit_code == 0
-    assert "row k of the file is that for row k of the training set" in result.stderr
-    assert "Do not sort it" in result.stderr
-    assert "known from: the trees' seeds in the file" in result.stderr
-    assert out.read_bytes() == (default / "train.csv").read_bytes()
-
-
-def test_a_stripped_seed_is_searched_for(default, stripped, tmp_path):
-    out = tmp_path / "rows.csv"
-    arguments = ["reconstruct", stripped / "model.skops", "--schema", stripped / "schema.toml"]
-    result = run(*arguments, "--out", out, "--label", LABEL, "--seed-search", 1000)
-    assert result.exit_code == 0
-    assert "forest seed 11, found by search among the first 1,000" in result.stderr
-    assert out.read_bytes() == (default / "train.csv").read_bytes()
-
-
-@pytest.fixture(scope="module")
 def hidden(tmp_path_factory, compas):
     """A small forest whose draws are hidden, an earlier one, and what may be known beside."""
     X, y, _ = compas
@@ -250,70 +180,12 @@ def of_hidden(command, folder, *more):
     return [*arguments, "--bootstrap", "hidden", "--time-limit", 20, *more]
 
 
-def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
-    out = tmp_path / "rows.csv"
-    result = run(*of_hidden("reconstruct", hidden, "--out", out, "--label", LABEL))
-    assert result.exit_code == 0
-    assert "16 rows, likely: the most probable rows; nothing is proved" in result.stderr
-    assert "It is not known which rows each tree drew" in result.stderr
-    assert "Training set: 16 rows, as the model says" in result.stderr
-    assert "Expected error (the attack's own estimate): " in result.stderr
-    assert list(pd.read_csv(out)) == list(pd.read_csv(hidden / "train.csv"))
-
-
-@pytest.mark.parametrize(
-    ("n", "tried"), [(0, "no forest seeds were tried"), (10, "none of the first 10 forest seeds")]
-)
-@pytest.mark.slow
-def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
-    arguments = ("--schema", hidden / "schema.toml", "--time-limit", 20, "--seed-search", n)
-    result = run("audit", hidden / "model.skops", *arguments, "--internal")
-    assert result.exit_code == 0
-    text = unframed(result.stdout)
-    assert "rebuilt 16 " in text
-    assert "the attack takes the draws as hidden: the trees' draws are not known" in text
-    assert tried in text
-    assert "Do not rely on hidden draws" in text
-
-
-@pytest.mark.slow
-def test_an_audit_of_hidden_draws_says_what_was_used_side_by_side(hidden, tmp_path):
-    given = ("--train", hidden / "train.csv", "--label", LABEL, "--json", tmp_path / "a.json")
-    more = ("--population", hidden / "population.csv", "--known-rows", hidden / "rows.csv")
-    result = run(*of_hidden("audit", hidden, *given, *more))
-    assert result.exit_code == 0
-    text = unframed(result.stdout)
-    assert "Used: the draws of each class in every leaf, and" in text
-    assert "Values given, not counted below 20 of 80" in text
-    assert "Against the training rows, of what was not given" in text
-    assert "With less evidence" in text
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    audit = json.loads((tmp_path / "a.json").read_text())
-    assert len(audit["variants"]) == 3
-    assert audit["reconstruction"]["known_values"] == 20
-    assert audit["reconstruction"]["posterior"]["samples"] > 0
-    assert audit["reconstruction"]["without_population"]["without_population"] is None
-
-
 def test_drawn_counts_only_are_all_that_is_used(hidden):
     result = run(*of_hidden("audit", hidden, "--drawn-counts-only", "--n-rows", 16))
     text = unframed(result.stdout)
     assert "every leaf, nothing else" in text
     assert "Training set: 16 rows, as given" in text
     assert "With less evidence" not in text
-
-
-@pytest.mark.slow
-def test_what_is_known_beside_the_model_stands_in_the_answer(hidden, tmp_path):
-    out, train = tmp_path / "rows.csv", pd.read_csv(hidden / "train.csv")
-    given = ("--known-rows", hidden / "rows.csv", "--known-columns", hidden / "columns.csv")
-    for population in ("population.csv", "population.json"):
-        more = (*given, "--population", hidden / population, "--label", LABEL, "--force")
-        result = run(*of_hidden("reconstruct", hidden, "--out", out, *more))
-        assert result.exit_code == 0, result.stderr
-        found = pd.read_csv(out)
-        assert found[:4].equals(train[:4])
-        assert found[[train.columns[0], LABEL]].equals(train[[train.columns[0], LABEL]])
 
 
 def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
@@ -340,25 +212,6 @@ def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
     known = ["--known-rows", tmp_path / "train.csv", "--label", "label"]
     result = run("reconstruct", model, "--out", tmp_path / "o.csv", *known)
     assert result.exit_code == 0, result.stderr
-
-
-def test_a_model_s_own_column_row_is_no_position(tmp_path):
-    X = pd.DataFrame({"row": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
-    model = save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3)
-    known = tmp_path / "known.csv"
-    X.assign(label=[0, 1, 1, 0]).iloc[:2].to_csv(known, index=False)
-    result = run("reconstruct", model, "--out", tmp_path / "o.csv", "--known-rows", known)
-    assert result.exit_code == 0, result.stderr
-
-
-@pytest.mark.slow
-def test_an_earlier_model_speaks_too(hidden, tmp_path):
-    earlier = ("--earlier", hidden / "earlier.skops", "--out", tmp_path / "rows.csv")
-    result = run(*of_hidden("reconstruct", hidden, *earlier))
-    assert result.exit_code == 0, result.stderr
-    assert "10 of the rows are in the earlier training set" in result.stderr
-    text = unframed(run(*of_hidden("audit", hidden, *earlier[:2])).stdout)
-    assert "Rows that the earlier model saw, too 10" in text
 
 
 @pytest.mark.slow
@@ -461,17 +314,6 @@ def test_options_of_what_is_known_that_cannot_be(hidden, tmp_path):
     assert rows.read_bytes() == before
     small = refused(*of_hidden("reconstruct", hidden, *out, "--n-rows", 2))
     assert "n_rows is 2, but tree 0 drew" in small
-
-
-@pytest.mark.slow
-def test_members_of_a_forest_with_known_draws_are_told(default, tmp_path):
-    records = ("--members", default / "train.csv", "--members-out", tmp_path / "m.csv")
-    schema = ("--schema", default / "schema.toml", "--out", tmp_path / "o.csv")
-    result = run("reconstruct", default / "model.skops", *schema, *records)
-    assert result.exit_code == 0
-    told = pd.read_csv(tmp_path / "m.csv")
-    assert len(told) == len(pd.read_csv(default / "train.csv"))
-    assert told.iloc[:, -1].between(0.0, 1.0).all()
 
 
 def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):
@@ -759,19 +601,6 @@ def interrupted(*arguments):
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_the_best_answer_so_far(shallow, tmp_path):
-    rows = tmp_path / "rows.csv"
-    schema = shallow / "schema.toml"
-    process = interrupted(
-        "reconstruct", shallow / "model.skops", "--schema", schema, "--out", rows
-    )  # fmt: skip
-    assert process.returncode == 130, process.stderr
-    assert "interrupted" in process.stderr
-    assert len(pd.read_csv(rows)) == 300
-    assert stat.S_IMODE(rows.stat().st_mode) == 0o600
-
-
-@pytest.mark.slow
 def test_ctrl_c_keeps_the_audit(shallow, tmp_path):
     report = tmp_path / "audit.json"
     schema = shallow / "schema.toml"
@@ -891,18 +720,6 @@ def test_targets_stand_beside_a_column_of_their_name(tmp_path):
     assert "Column 'target__' holds the targets: the model has a column 'target'" in result.stderr
     found = pd.read_csv(out)
     assert (found["target__"] == found["target"] * 4.0 + found["target_"]).all()
-
-
-def test_contradicting_counts_give_no_rows(tmp_path):
-    X = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
-    model = save(tmp_path, X, [0, 1, 1, 0], bootstrap=False)
-    schema = tmp_path / "schema.toml"
-    schema.write_text(Schema.from_columns(["a", "b"], one_hot=[["a", "b"]]).to_toml())
-    said = refused("reconstruct", model, "--schema", schema, "--out", tmp_path / "rows.csv")
-    assert "tree" in said
-    result = run("audit", model, "--schema", schema)
-    assert result.exit_code == 0
-    assert "contradict" in result.stdout
 
 
 def test_schema_is_a_file_to_start_from(folder, tmp_path):

@@ -66,12 +66,6 @@ def atom_distance(values, prior, x, y):
     return sum(by_atom[:, x[:, a]].T for a in range(x.shape[1]))
 
 
-def spread(values, share, samples):
-    """Expected distance of one row's shares to the rows that stand for it, over all samples."""
-    cost = values.expected_cost(share)
-    return (cost * share).sum()
-
-
 @given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 12), st.integers(1, 5))
 @examples(40, fast=5)
 def test_copies_of_one_dataset_align_to_certainty(seed, schema, n, times):
@@ -199,32 +193,6 @@ def test_many_rows_are_neither_lost_nor_doubled(monkeypatch, limits):
     share, aligned = aligned_shares(values, same, prior)
     np.testing.assert_array_equal(aligned[0], aligned[1])
     np.testing.assert_allclose(share, certain(values, prior, aligned[0]))
-
-
-def test_matching_equal_rows_first_costs_little():
-    rng = np.random.default_rng(2)
-    values, prior = space(MIXED, rng)
-    truth = some_atoms(values, 250, rng)
-    samples = [blurred(values, truth, rng, 0.1) for _ in range(4)]
-    costs = []
-    for at_once in (10**9, 10):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(consensus, "_ALL_AT_ONCE", at_once)
-            share, _ = aligned_shares(values, samples, prior)
-        costs.append(spread(values, share, samples))
-    loose = spread(values, np.mean([certain(values, prior, s) for s in samples], axis=0), samples)
-    assert costs[1] <= costs[0] + 0.1 * (loose - costs[0])
-
-
-def test_a_stop_between_turns_keeps_what_is_aligned():
-    rng = np.random.default_rng(4)
-    values, prior = space(MIXED, rng)
-    truth = some_atoms(values, 8, rng)
-    samples = [blurred(values, truth, rng) for _ in range(5)]
-    stopped, aligned = aligned_shares(values, samples, prior, stopped=lambda: True)
-    once, same = aligned_shares(values, samples, prior, turns=1)
-    np.testing.assert_array_equal(stopped, once)
-    np.testing.assert_array_equal(aligned, same)
 
 
 def test_where_time_ends_those_that_come_first_are_aligned():

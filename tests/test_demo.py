@@ -161,11 +161,3 @@ def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="file"):
         demo.make(tmp_path / "file")
-
-
-def test_the_hint_finds_a_command_off_the_path(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("sys.argv", [".venv/bin/treeleak", "demo"])
-    assert demo._command() == ".venv/bin/treeleak"
-    monkeypatch.setattr("sys.argv", ["/lib/treeleak/__main__.py", "demo"])
-    assert demo._command() == "treeleak"

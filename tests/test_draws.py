@@ -253,28 +253,10 @@ def test_a_stripped_model_gives_its_seed_away(model):
     assert found.checked
 
 
-@pytest.mark.parametrize("seed", [0, 1, 999, 65_537])
-def test_a_seed_is_found_wherever_it_lies(seed):
-    release, table = forest(seed)
-    found = known_draws(release, seed_search=seed + 1)
-    assert found.forest_seed == seed
-    np.testing.assert_array_equal(found.counts, table)
-
-
 def test_a_seed_beyond_the_search_is_not_found():
     release, _ = forest(1000)
     with pytest.raises(NotCovered, match=r"none of the first 1,000 forest seeds fits"):
         known_draws(release, seed_search=1000)
-
-
-def test_trees_without_a_count_of_distinct_rows_do_not_hinder():
-    release, table = forest()
-    bare = tuple(
-        t.with_counts(distinct=None) if i % 2 == 0 else t for i, t in enumerate(release.trees)
-    )
-    found = known_draws(replace(release, trees=bare), seed_search=2000)
-    assert found.forest_seed == 1234
-    np.testing.assert_array_equal(found.counts, table)
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -286,15 +268,6 @@ def test_weights_of_rows_are_drawn_by(single):
         p=weights / weights.sum(), row_weights=tuple(weights.astype(float).tolist())
     )
     np.testing.assert_array_equal(known_draws(release, seed_search=2000).counts, table)
-
-
-def test_chances_keep_the_precision_that_weights_were_given_in():
-    weights = np.random.default_rng(3).random(5000).astype(np.float32)
-    exact, single = recompute._cumulated(tuple(weights.astype(float).tolist()))
-    assert not np.array_equal(exact, single)
-    p = (weights / weights.sum()).astype(float).cumsum()
-    np.testing.assert_array_equal(single, p / p[-1])
-    assert len(list(recompute._cumulated((0.1, 0.2)))) == 1
 
 
 @pytest.mark.parametrize("rule", ["", "scikit-learn 1.5.2 bagging"])
@@ -355,23 +328,6 @@ def test_too_few_trees_name_no_seed():
     assert len(fits) == 2, "more than one does"
 
 
-def test_without_distinct_counts_a_stored_seed_is_believed_and_none_searched():
-    release, table = forest(seed=5, distinct=False)
-    found = known_draws(with_sampling(release, forest_seed=5))
-    assert not found.checked
-    np.testing.assert_array_equal(found.counts, table)
-    with pytest.raises(NotCovered, match="needs numbers of distinct rows"):
-        known_draws(release)
-
-
-def test_one_tree_without_a_distinct_count_leaves_its_own_seed_unchecked():
-    release, _ = forest(seed=5)
-    trees = (release.trees[0].with_counts(distinct=None), *release.trees[1:])
-    some = replace(release, trees=trees)
-    assert not known_draws(with_sampling(some, tree_seeds=tuple(seeds_of(5, 30)))).checked
-    assert known_draws(with_sampling(some, forest_seed=5)).checked
-
-
 # -------------------------------------------------------------------- an unknown number of rows
 
 
@@ -398,57 +354,7 @@ def test_no_number_of_rows_is_passed_over(n_rows, n_draws, n_trees, seed):
     assert low <= n_rows <= high
 
 
-def test_an_unknown_number_of_rows_that_is_not_alone():
-    release, _ = forest(n_trees=1, n_draws=20, forest_seed=1234)
-    with pytest.raises(NotCovered, match=r"both .* and .* training rows fit"):
-        known_draws(replace(release, n_rows=None))
-    bounded = with_sampling(replace(release, n_rows=None), rows_between=(60, 60))
-    assert known_draws(bounded).counts.shape == (1, 60)
-    never = with_sampling(replace(release, n_rows=None), rows_between=(10**7, 10**8))
-    with pytest.raises(NotCovered, match="no number fits"):
-        known_draws(never)
-
-
-def test_neither_rows_nor_seeds():
-    release, _ = forest()
-    with pytest.raises(NotCovered, match="needs the number of training rows"):
-        known_draws(replace(release, n_rows=None))
-
-
-def test_weights_say_the_number_of_rows():
-    release, table = forest(p=np.full(60, 1 / 60), row_weights=(1.0,) * 60, forest_seed=1234)
-    found = known_draws(replace(release, n_rows=None))
-    np.testing.assert_array_equal(found.counts, table)
-
-
 # ------------------------------------------------------------------------- progress and limits
-
-
-class Stop(Exception):
-    pass
-
-
-def test_what_tick_raises_ends_the_search():
-    calls = []
-
-    def tick(done):
-        calls.append(done)
-        raise Stop
-
-    release, _ = forest(n_rows=2000, n_draws=2000)
-    with pytest.raises(Stop):
-        known_draws(with_sampling(release, n_draws=2000), seed_search=2**32, tick=tick)
-    assert len(calls) == 1
-
-
-def test_tick_hears_of_progress(monkeypatch):
-    monkeypatch.setattr(draws, "NANOSECONDS_PER_CHUNK", 1e6)
-    shares = []
-    release, _ = forest(seed=4000)
-    known_draws(release, seed_search=4001, tick=shares.append)
-    assert len(shares) > 3
-    assert shares == sorted(set(shares))
-    assert shares[-1] == 1
 
 
 def test_many_draws_of_one_row_are_counted():

@@ -5,7 +5,7 @@ import pytest
 from experiments.__main__ import expected_
 from experiments.catalogue import BENCHMARKS, STUDIES
 from experiments.expected import STUDIES as READ
-from experiments.expected import expected_and_true, kind_of
+from experiments.expected import expected_and_true
 from experiments.store import Run, Store
 from treeleak.core.errors import BadInput
 
@@ -13,20 +13,6 @@ from treeleak.core.errors import BadInput
 def test_every_source_is_a_study_or_a_benchmark():
     kept = {study.kept_as for study in STUDIES.values()}
     assert set(READ) <= kept | set(BENCHMARKS)
-
-
-@pytest.mark.parametrize(
-    ("study", "parameters", "kind"),
-    [
-        ("draft", {"bootstrap": "none"}, "exact counts"),
-        ("draft", {"bootstrap": "hidden"}, "hidden draws"),
-        ("draft-dp-table-1", {"known": 0, "population": 0}, "noise"),
-        ("draft-dp-figure-12", {"known": 3, "population": 0}, "noise, known columns"),
-        ("hidden", {"known": 1, "population": 9}, "hidden draws, known columns, a population"),
-    ],
-)
-def test_kinds_follow_from_parameters(study, parameters, kind):
-    assert kind_of(study, parameters) == kind
 
 
 def test_sums_are_compared_and_runs_without_both_errors_left_out(tmp_path, capsys):

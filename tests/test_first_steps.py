@@ -188,8 +188,7 @@ def test_a_schema_that_does_not_fit_is_named_with_what_was_meant(folder, command
     assert "did you mean 'sex:Male'?" in result.stderr
 
 
-def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):
-    monkeypatch.setattr("treeleak.audit", lambda *a, **k: pytest.fail("work was done"))
+def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, no_audit, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
     result = run("audit", "model.skops", "--json", "folder/audit.json")
     assert result.exit_code == 2
@@ -250,17 +249,12 @@ def on_a_terminal(*arguments, **environment):
 
 
 SPOKEN = [
-    pytest.param(["audit", "model.skops", "--quiet"], id="audit"),
-    *(
-        pytest.param(arguments, id=name, marks=pytest.mark.slow)
-        for name, arguments in {
-            "help": ["--help"],
-            "help of a command": ["audit", "--help"],
-            "error": ["audit", "none.skops", "--quiet"],
-            "usage": ["audit", "model.skops", "--tran", "x"],
-        }.items()
-    ),
+    pytest.param(["--help"], id="help"),
+    pytest.param(["audit", "--help"], id="help of a command"),
+    pytest.param(["audit", "none.skops", "--quiet"], id="error"),
+    pytest.param(["audit", "model.skops", "--tran", "x"], id="usage"),
 ]
+"""What is printed without an audit, whose colours are looked at by themselves."""
 
 
 @pytest.mark.parametrize("arguments", SPOKEN)
@@ -269,10 +263,9 @@ def test_no_color_means_plain_text(folder, arguments):
     assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
 
 
-@pytest.mark.parametrize("arguments", SPOKEN)
-@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [*SPOKEN, pytest.param(["audit", "model.skops"], id="audit")])
 def test_nothing_but_text_where_nobody_watches(folder, arguments):
-    result = started(*arguments)
+    result = run(*arguments)
     assert "\x1b" not in result.stdout + result.stderr
 
 

@@ -16,7 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 from msgspec import Meta, field
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -33,8 +33,13 @@ from treeleak.core.declared import (
     to_builtins,
 )
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.text import bounded, short
 from treeleak.formats import literals
 from treeleak.formats.published import PUBLISHED, text_of
+from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition.cells import enumerate_cells
+from treeleak.release import to_release
+from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.rule_file import rules_from_dict
 from treeleak.schema import Binary, Schema
@@ -256,3 +261,35 @@ def audited() -> treeleak.Audit:
     X, y = np.eye(6, 3), [0, 1, 1, 0, 0, 0]
     tree = DecisionTreeClassifier(random_state=0).fit(X, y)
     return treeleak.audit(tree, X, y, schema=Schema([Binary(f"x{i}") for i in range(3)]))
+
+
+# -------------------------------------------------------------------- numbers that no float holds
+
+
+def test_numbers_of_any_size_are_written():
+    texts = {
+        0: "0",
+        999_999: "999,999",
+        1_234_567: "1.23e+06",
+        10**400: "more than 10^399",
+        10**9000: "more than 10^8999",
+    }
+    for number, text in texts.items():
+        assert short(number) == text
+
+
+def test_what_is_bounded_can_be_written_as_json():
+    assert json.loads(json.dumps(bounded(10**9000))) == 10**300
+    assert bounded(7) == 7
+
+
+def test_a_grid_of_more_points_than_a_float_holds_is_no_error():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 500)), rng.integers(0, 2, 200)
+    release = to_release(ExtraTreesClassifier(100, random_state=0).fit(X, y))
+    geometry = Geometry.of(release, infer_schema(release))
+    with pytest.raises(OverflowError):
+        float(geometry.n_points)
+    open_leaves = np.ones((int(geometry.leaf_start[-1]), 2), dtype=bool)
+    with pytest.raises(GridTooLarge, match=r"has more than 10\^\d+ points"):
+        enumerate_cells(geometry, open_leaves)

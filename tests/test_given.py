@@ -27,7 +27,6 @@ from treeleak import (
     BadInput,
     Binary,
     Implies,
-    NotCovered,
     Numeric,
     OneHot,
     Ordinal,
@@ -463,25 +462,6 @@ def test_a_model_without_classes_takes_no_label():
     )
     assert result.misfit == 0
     assert result.known.to_numpy().sum() == 6 + 2 * 5
-
-
-@pytest.mark.parametrize("schema", [FEW[0], FEW[1]])
-def test_the_published_program_keeps_what_is_known(schema):
-    rng = np.random.default_rng(0)
-    X, y = some_rows(schema, schema.columns, 6, rng), rng.integers(2, size=6)
-    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(3)]
-    release, table = counted(trees, schema.columns, X, y, 2), frame(X, y, schema.columns)
-    result = reconstruct(release, schema, method="reference-cp", known_rows=table[:3])
-    assert np.array_equal(table_of(result)[:3], table[:3].to_numpy())
-    columns = table[[schema.columns[1], "label"]]
-    result = reconstruct(
-        release, schema, method="reference-cp", known_columns=columns, known_rows=table[3:4]
-    )
-    assert result.status == "feasible"
-    assert np.array_equal(table_of(result)[:, [1, -1]], columns.to_numpy())
-    assert schema.valid(result.X.to_numpy(), schema.columns).all()
-    with pytest.raises(NotCovered, match="does not use known rows or columns"):
-        reconstruct(release, schema, method="reference-milp", known_columns=columns)
 
 
 @pytest.mark.slow

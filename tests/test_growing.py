@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.tree import DecisionTreeClassifier
 
 from helpers.brute_force import as_multiset, datasets, ordered_datasets, stands_in
 from helpers.examples import examples
@@ -201,22 +200,6 @@ def small(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.integers(0, 2, (n, 6)), columns=[f"x{i}" for i in range(6)])
     return X, pd.Series(rng.choice(["no", "yes"], n))
-
-
-def test_two_shallow_trees_say_more_than_one():
-    X, y = small(30)
-    schema = Schema.from_columns(X.columns)
-    later = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
-    old = np.random.default_rng(1).permutation(30)[:20]
-    earlier = DecisionTreeClassifier(max_depth=3, random_state=1).fit(X.iloc[old], y.iloc[old])
-    alone = reconstruct(later, schema)
-    result = reconstruct(later, schema, earlier=earlier)
-    assert alone.in_earlier is None
-    assert result.in_earlier.sum() == 20
-    assert list(result.X.columns) == list(X.columns)
-    assert result.schema == schema
-    assert result.misfit == 0
-    assert alone.status == result.status == "feasible"
 
 
 def test_known_columns_beside_an_earlier_release():

@@ -151,9 +151,9 @@ def test_thresholds_that_are_drawn_say_nothing():
 @pytest.mark.slow
 def test_with_thresholds_values_are_believed_nearer_to_the_rows():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 4)).astype(np.float32)
-    y = (X[:, 0] + rng.normal(size=150) > 0.5).astype(np.int64)
-    release = to_release(RandomForestClassifier(60, random_state=0).fit(X, y))
+    X = rng.normal(size=(100, 4)).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=100) > 0.5).astype(np.int64)
+    release = to_release(RandomForestClassifier(40, random_state=0).fit(X, y))
     geometry = Geometry.of(release, Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(4)]))
     evidence, start = KnownDraws(geometry, known_draws(release).counts), geometry.radix.cumsum()
     boxes = LeafBoxes.of(geometry)

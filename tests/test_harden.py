@@ -1,13 +1,10 @@
 """Hardening: what each step takes away, what it keeps, and that what is left is attacked."""
 
 import io
-import itertools
 import json
-import math
 import re
 import signal
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +36,6 @@ from helpers.cli import keep, run
 from helpers.documents import rewrite, valid
 from helpers.examples import examples, spread
 from helpers.older import sklearn_since
-from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, Leak, parse_steps
@@ -267,14 +263,6 @@ def test_out_of_bag_rows_weights_and_sizes_are_gone(tmp_path):
     assert len(gone) == 1 + len(weighted)  # The arrays themselves: nothing refers to them.
 
 
-def test_equal_numbers_beside_a_seed_stay(tmp_path):
-    """skops marks equal small numbers as one object; only the seed may become None."""
-    forest = RandomForestClassifier(7, random_state=7, max_depth=7).fit(X, Y)
-    skops.io.dump(forest, tmp_path / "a.skops")
-    new = load(stepped(tmp_path / "a.skops", tmp_path / "b.skops", "seeds"))
-    assert (new.n_estimators, new.random_state, new.max_depth) == (7, None, 7)
-
-
 # ------------------------------------------------------------------------- the rest is untouched
 
 
@@ -403,72 +391,6 @@ def test_without_inner_shares_leaves_tell_the_classes_that_they_hold(saved, tmp_
         assert after.distinct is None
 
 
-def test_leaves_of_which_only_the_largest_class_was_kept_are_not_taken_for_pure(saved, tmp_path):
-    steps = (*DEFAULT, "majority")
-    out = stepped(saved / "forest, shallow.skops", tmp_path / "out.skops", *steps)
-    assert to_release(out).noise == LabelNoise()
-
-
-@pytest.mark.parametrize("step", ["merge=2", "merge=5"])
-def test_merged_shares_of_leaves_of_one_class_are_seen_through(saved, tmp_path, step):
-    path = saved / "forest, all rows.skops"
-    plain = to_release(stepped(path, tmp_path / "a.skops", *DEFAULT))
-    merged = to_release(stepped(path, tmp_path / "b.skops", *DEFAULT, step))
-    assert merged.noise == plain.noise
-    for one, other in zip(plain.trees, merged.trees, strict=True):
-        pure = one.counts.sum(axis=1) == 1
-        assert pure.any()
-        np.testing.assert_array_equal(one.counts[pure], other.counts[pure])
-
-
-def test_likelihood_of_classes_that_leaves_hold():
-    named = np.array([[True, False], [True, True], [False, False]])
-    said = np.array([True, True, False])
-    noise, n_rows = LabelNoise("present", 0.7), 4
-    law = PresenceLikelihood(named, said, noise, n_rows)
-    for rows in itertools.product(range(1, 3), repeat=6):
-        held = np.array(rows, dtype=np.int32)
-        expected = 0.0
-        for v, c in itertools.product(range(2), range(2)):
-            unseen = math.exp(-0.7 * held[2 * v + c])
-            expected += math.log(1 - unseen if named[v, c] else unseen)
-        found = law.log_complete(held, law.seen())
-        assert found == pytest.approx(expected)
-        # What a further row is worth, for the walks.
-        for e in range(6):
-            more = held.copy()
-            more[e] += 1
-            gain = law.law.gain[law.law.offset[e] + held[e]]
-            assert gain == pytest.approx(law.log_complete(more, law.seen()) - found)
-    empty = np.zeros(6, dtype=np.int32)
-    assert law.missing(empty) == 3
-    assert np.isfinite(law.log_complete(empty, law.seen()))
-    np.testing.assert_allclose(
-        np.exp(noise.log_prob([[2, 0]])), [[1 - math.exp(-1.4), 0.0]], atol=1e-12
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bootstrap", [False, True])
-def test_classes_of_leaves_alone_give_most_rows_of_a_forest_that_was_grown_to_the_end(
-    tmp_path, bootstrap
-):
-    rng = np.random.default_rng(5)
-    rows = pd.DataFrame(rng.integers(0, 2, (30, 8)), columns=list("abcdefgh"))
-    label = rng.integers(0, 2, 30)
-    forest = RandomForestClassifier(60, bootstrap=bootstrap, random_state=1).fit(rows, label)
-    skops.io.dump(forest, tmp_path / "a.skops")
-    out = stepped(tmp_path / "a.skops", tmp_path / "b.skops", *DEFAULT)
-    found = treeleak.reconstruct(out, n_rows=30, time_limit=60)
-    assert found.status == "likely"
-    error = treeleak.metrics.reconstruction_error(found.X, rows, found.schema)
-    guess = treeleak.metrics.random_baseline(rows, found.schema)
-    assert error < guess.mean / 2
-    told = "how often each tree drew" if bootstrap else "leaves name all classes"
-    with pytest.raises(NotCovered, match=told):
-        treeleak.informed(out, rows[1:], label[1:])
-
-
 # ------------------------------------------------------------------------------------ the whole
 
 
@@ -481,15 +403,6 @@ def binary(tmp_path_factory):
     model = RandomForestClassifier(12, random_state=42).fit(rows, label)
     keep(folder, model, rows, label, None, "y")
     return folder, rows, label
-
-
-@pytest.fixture(scope="module")
-def quick(binary, tmp_path_factory):
-    """A model that was hardened in next to no time."""
-    out = tmp_path_factory.mktemp("quick") / "out.skops"
-    return treeleak.harden(
-        binary[0] / "model.skops", out, steps=["counts"], time_limit=0.5, seed_search=1
-    )
 
 
 @pytest.mark.slow
@@ -568,14 +481,6 @@ def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_pat
     times_of(monkeypatch, [0] * 9)
     treeleak.harden(source, tmp_path / "again", steps, time_limit=Clock(10_000.0))
     assert (tmp_path / "o").read_bytes() == (tmp_path / "again").read_bytes()
-
-
-def test_where_all_time_is_gone_the_last_state_has_some(binary, tmp_path, monkeypatch):
-    told = times_of(monkeypatch, [11_000, 0])
-    source, clock = binary[0] / "model.skops", Clock(10_000.0)
-    found = treeleak.harden(source, tmp_path / "o", "seeds,counts", time_limit=clock)
-    assert 0.5 < told[-1][0] < 60
-    assert found.states[-1].attacked
 
 
 @pytest.mark.slow
@@ -712,19 +617,6 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     assert "--force" in refused.stderr
     unknown = run("harden", folder / "model.skops", "--out", out, "--force", "--steps", "x")
     assert unknown.exit_code == 2
-
-
-@pytest.mark.parametrize(("verdict", "shown"), [
-    ("leak shown", "leak"), ("possible leak", "possible leak"), ("not assessed", "not assessed"),
-    ("no leak shown by these attacks (this is no proof of safety)", "none shown"),
-])  # fmt: skip
-def test_the_table_gives_each_verdict(quick, verdict, shown):
-    first, *rest = quick.states
-    states = (replace(first, leak=replace(first.leak, verdict=verdict)), *rest)
-    console = Console(file=io.StringIO(), width=80, force_terminal=False)
-    render_hardened(replace(quick, states=states), console)
-    line = next(x for x in console.file.getvalue().splitlines() if "as it was" in x)
-    assert re.split(r"\s{2,}", line.strip())[1] == shown
 
 
 @pytest.mark.parametrize("name", ["histogram", "boosted"])

@@ -101,8 +101,7 @@ def test_the_command_line_takes_the_rows_of_a_pipeline(saved):
     assert "not assessed" not in said.partition("at least 5 rows in a leaf")[2].split("%")[0]
 
 
-def test_rows_that_cannot_be_put_through_are_refused_before_the_attack(tmp_path, monkeypatch):
-    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+def test_rows_that_cannot_be_put_through_are_refused_before_the_attack(tmp_path, no_attack):
     X, y = table()
     skops.io.dump(tree(steps(), PCA(2)).fit(X, y), tmp_path / "m.skops")
     with pytest.raises(Mismatch, match=r"pipe\[:-1\]\.transform\(X\)"):
@@ -112,8 +111,7 @@ def test_rows_that_cannot_be_put_through_are_refused_before_the_attack(tmp_path,
     assert not (tmp_path / "out.skops").exists()
 
 
-def test_other_rows_are_refused_before_the_attack(saved, monkeypatch):
-    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+def test_other_rows_are_refused_before_the_attack(saved, no_attack):
     X, y = table()
     with pytest.raises(Mismatch, match=r"not its training rows: .*counts differ"):
         treeleak.harden(saved / "m.skops", saved / "out.skops", X=X, y=1 - y)

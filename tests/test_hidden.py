@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from experiments.draft_tables import draft_sample, load_draft
-from helpers.brute_force import equations_of, rows_in
+from helpers.brute_force import rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
@@ -188,33 +188,6 @@ def test_what_is_excluded_is_not_answered(seed, distinct):
     check(attacked(case, distinct, parts=parts), case, distinct, parts)
 
 
-@pytest.mark.parametrize("distinct", [True, False])
-def test_rows_that_are_all_known_are_handed_back(distinct):
-    case = some_drawn(11, n_rows=6, n_trees=3, tamper=False)
-    parts = known_parts(case, np.ones(len(case.schema.attributes) + 1, dtype=bool))
-    answer = attacked(case, distinct, parts=parts)
-    (rows,) = answer.rows
-    leaves = equations_of(case.release, case.X)
-    X, y = labelled(rows.values, answer, case.release.n_features)
-    np.testing.assert_array_equal(equations_of(case.release, X), leaves)
-    np.testing.assert_array_equal(y, case.y)
-    assert rows.misfit == 0
-    check(answer, case, distinct, parts)
-
-
-@pytest.mark.slow
-def test_known_columns_help():
-    told, alone = [], []
-    for seed in (0, 2):
-        case = compas(30, 10, seed)
-        parts = known_parts(case, np.arange(len(case.schema.attributes) + 1) % 2 == 0)
-        answer = attacked(case, parts=parts, plan=LONGER)
-        check(answer, case, True, parts)
-        told.append(error_of(answer, case))
-        alone.append(error_of(attacked(case, plan=LONGER), case))
-    assert sum(told) < 0.8 * sum(alone)
-
-
 # ---------------------------------------------------------------------------------- end to end
 
 
@@ -273,17 +246,6 @@ def test_confidence_is_what_comes_true():
     assert true[most].mean() > true[~most].mean() + 0.05
 
 
-def test_equal_seeds_give_equal_answers():
-    case = some_drawn(8, n_rows=7, n_trees=3, tamper=False)
-    one, other, third = (attacked(case, seed=seed) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(one.samples.atoms, other.samples.atoms)
-    np.testing.assert_array_equal(one.samples.log_posterior, other.samples.log_posterior)
-    np.testing.assert_array_equal(one.rows[0].values, other.rows[0].values)
-    np.testing.assert_array_equal(one.rows[0].confidence, other.rows[0].confidence)
-    np.testing.assert_array_equal(one.likeliest, other.likeliest)
-    assert (one.samples.atoms != third.samples.atoms).any()
-
-
 @pytest.mark.parametrize("n_rows", [1, 2])
 @pytest.mark.parametrize("distinct", [True, False])
 def test_one_row_or_two(n_rows, distinct):
@@ -310,8 +272,7 @@ def test_numeric_columns():
     check(attacked(case), case, True)
 
 
-def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_a_grid_too_large_to_list_is_walked_all_the_same(no_table_of_leaves):
     case = compas(20, 10)
     assert not case.schema.rules
     answer = attacked(case, plan=SMALL)
@@ -428,8 +389,7 @@ def test_draws_where_no_row_goes_are_named():
     assert "tree 1, node 2: counts 2 draws" in str(attacked(ruled).contradiction)
 
 
-def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(monkeypatch):
-    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(no_table_of_leaves):
     case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
     answer = attacked(case, False)
     assert answer.status == "likely"
@@ -525,20 +485,6 @@ def test_a_stopped_clock_still_gives_an_answer(stage, status):
     assert all(0 <= p.done <= 1 for p in seen)
 
 
-def test_progress_is_told_to_the_end():
-    seen = []
-    attacked(some_drawn(8, n_rows=5, tamper=False), clock=Clock(60.0, seen.append))
-    stages = list(dict.fromkeys(p.stage for p in seen))
-    assert stages == [
-        "fitting the counts",
-        "looking for likely rows",
-        "learning what rows are like",
-        "drawing datasets",
-        "settling on one dataset",
-    ]
-    assert max(p.done for p in seen if p.stage == "drawing datasets") == 1
-
-
 def test_little_time_makes_fewer_and_shorter_walks():
     case = some_drawn(8, n_rows=5, tamper=False)
     evidence = case.hidden()
@@ -587,62 +533,3 @@ def test_a_population_says_what_no_tree_tests():
     assert 0.9 < result.expectation(lambda rows, _: rows["c"].mean()).mean < 0.99
     without = result.without_population.expectation(lambda rows, _: rows["c"].mean())
     assert without.mean < 0.9
-
-
-@pytest.mark.parametrize("agree", [True, False])
-@pytest.mark.slow
-def test_a_brief_walk_does_where_its_chains_agree(monkeypatch, agree):
-    monkeypatch.setattr(hidden, "_AGREED", np.inf if agree else -1.0)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
-    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
-    told = []
-    result = reconstruct(
-        forest, Schema.from_columns(X.columns), "hidden", 60.0, progress=lambda p: told.append(p)
-    )
-    whole = hidden._PLAN.sweeps
-    assert result.numbers["sweeps"] == (whole / hidden._BRIEF if agree else whole)
-    assert result.status == "likely"
-    # Chains tell of themselves from threads, not quite in order.
-    assert np.diff([p.done for p in told]).min() > -0.05
-
-
-@pytest.mark.slow
-def test_no_walk_is_brief_where_chains_do_not_start_apart(monkeypatch):
-    plans = []
-    walked = hidden.run_posterior
-    monkeypatch.setattr(
-        hidden, "run_posterior",
-        lambda target, plan, *a: plans.append(plan) or walked(target, plan, *a),
-    )  # fmt: skip
-    monkeypatch.setattr(hidden, "_MANY_ROWS", 20)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
-    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
-    reconstruct(forest, Schema.from_columns(X.columns), "hidden", 60.0)
-    assert [p.sweeps for p in plans] == [hidden._PLAN.sweeps]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("when", ["brief", "long"])
-def test_what_a_brief_walk_found_is_kept_when_time_is_up(monkeypatch, when):
-    monkeypatch.setattr(hidden, "_AGREED", -1.0)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
-    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
-    walked, found = hidden.run_posterior, []
-
-    def stopped(target, plan, prior, clock, *rest):
-        if found:
-            clock.stop()
-        found.append(walked(target, plan, prior, clock, *rest))
-        if when == "brief":
-            clock.stop()
-        return found[-1]
-
-    monkeypatch.setattr(hidden, "run_posterior", stopped)
-    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", 60.0)
-    assert len(found) == (1 if when == "brief" else 2)
-    assert (result.posterior.samples.atoms == found[0].samples().atoms).all()
-    assert result.status == "likely"
-    assert result.numbers["sweeps"] == hidden._PLAN.sweeps / hidden._BRIEF

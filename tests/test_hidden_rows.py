@@ -72,10 +72,8 @@ from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.drawn import hides_bits
-from treeleak.auditing.inventory.forms import is_text
-from treeleak.auditing.inventory.inventory import take_inventory, unknown_places
+from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.searches import choices, results
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive
@@ -109,12 +107,6 @@ NEEDED = {
     "offsets of random features",
     "model in the arguments of a partial",
 }
-PLAIN_NAMES = [
-    "NumberOfTime30-59DaysPastDueNotWorse", "native-country_Outlying-US(Guam-USVI-etc)",
-    "numberOfXMLHttpRequests24h", "thisIsALongNameOfAColumn12", "2019-01-01T00:00:00.000000Z",
-    "550e8400-e29b-41d4-a716-446655440000", "https://a.b.c/d?x=1&y=2&zz=3", "x0^2 x1 x10^2 x11^2",
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "age<=25&priors>3&sex=1", "randomtreesembedding_0_14_0.5",
-]  # fmt: skip
 DRAWN = {
     "projection": lambda: GaussianRandomProjection(70, random_state=0),
     "wide projection": lambda: GaussianRandomProjection(200),
@@ -176,11 +168,6 @@ def test_hardening_drops_what_no_rule_knows(way, tmp_path):
     again = skops.io.load(out, trusted=skops.io.get_untrusted_types(file=out))
     assert (again.predict(X.to_numpy()) == expected).all()
     assert without_unknown(Archive.read(out)).to_bytes() == out.read_bytes()
-
-
-@pytest.mark.parametrize("text", PLAIN_NAMES)
-def test_usual_names_are_not_taken_for_encoded_bytes(text):
-    assert is_text(text)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -437,28 +424,6 @@ def test_rows_in_what_a_search_or_a_forest_repeats_are_unknown(model, hide):
     assert unknown(snapshot(model))
 
 
-def test_ranks_are_no_higher_than_there_are_steps():
-    owner = StoredObject("sklearn.feature_selection._rfe.RFECV", {"n_features_in_": 3})
-
-    def kept(ranks, sizes):
-        ranks = np.array(ranks)
-        return results(
-            {"split0_ranking": ranks, "split0_support": ranks == 1, "n_features": sizes}, owner
-        )
-
-    assert kept([[1, 3, 2], [1, 2, 1], [1, 1, 1]], np.array([1, 2, 3]))
-    assert not kept([[1, 90, 41]], np.array([1]))
-
-
-def test_a_range_holds_whole_numbers():
-    def tried(*args):
-        return choices({"p": StoredObject("builtins.range", {}, args)}, StoredObject("x", {}))
-
-    assert tried(1, 40, 2)
-    assert not tried("a note of a patient", 1, 1)
-    assert not tried(10**30, 1, 1)
-
-
 def test_nothing_in_models_of_several_targets_or_other_learners_is_unknown():
     numbers = table()[0][["height", "age", "income"]].fillna(0)
     bits = (numbers[["height", "income"]] > 0).astype(int)
@@ -646,13 +611,3 @@ def test_classes_that_every_tree_repeats_are_no_rows():
     forest = RandomForestClassifier(20, max_depth=2, bootstrap=False, random_state=3).fit(X, y)
     found = treeleak.audit(forest, X, y, time_limit=1).inventory
     assert not [entry for entry in found if entry.what == "training rows in an unknown part"]
-
-
-def test_sizes_of_many_different_trees_say_nothing_new():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(800, 3)), rng.integers(0, 2, 800)
-    forest = snapshot(RandomForestClassifier(60, random_state=0).fit(X, y))
-    assert not unknown_places(forest)
-    for k, one in enumerate(forest.get("estimators_")):
-        one.get("tree_").state["max_depth"] = 100 + k
-    assert unknown_places(forest)

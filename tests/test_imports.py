@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -10,8 +11,12 @@ from ast import literal_eval
 from types import ModuleType
 
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.cli import keep
+from helpers.tables import compas_sample
 from treeleak.core import errors as core_errors
 
 HEAVY = (
@@ -84,17 +89,10 @@ def test_no_name_hides_a_module(package):
 
 @pytest.mark.slow
 def test_every_room_is_an_attribute():
-    rooms = {m.name for m in pkgutil.iter_modules(treeleak.__path__) if m.ispkg}
-    rooms -= {"cli"}
-    code = f"""
-import sys
-for room in {sorted(rooms)}:
-    for loaded in [m for m in sys.modules if m.partition(".")[0] == "treeleak"]:
-        del sys.modules[loaded]  # what one room imports is no attribute on its own account
-    import treeleak
-    getattr(treeleak, room)
-"""
-    assert loaded_by(code, ("matplotlib", "ortools")) == []
+    """Whether it was imported for itself or not: what imports it is not looked at."""
+    rooms = {m.name for m in pkgutil.iter_modules(treeleak.__path__) if m.ispkg} - {"cli"}
+    for room in rooms:
+        assert treeleak.__getattr__(room) is importlib.import_module(f"treeleak.{room}")
 
 
 def test_errors_are_where_users_meet_them():
@@ -121,3 +119,98 @@ def test_what_notebooks_show_is_found_when_it_is_asked_for():
     assert loaded_by("import treeleak; treeleak.Audit._repr_html_", ("jinja2",)) == []
     with pytest.raises(AttributeError, match="'int' object has no attribute"):
         treeleak.Audit._repr_html_(1)
+
+
+# ------------------------------------------------------------------------- nothing opens a socket
+
+
+# From the first line on, so that imports are watched, too.
+WATCHED = """
+import os, sys
+
+def watch(event, args):
+    if event.startswith("socket."):
+        print("opened a socket:", event, args, file=sys.stderr, flush=True)
+        os._exit(99)  # not an exception, which somebody could catch
+
+sys.addaudithook(watch)
+"""
+
+COMMANDS = (
+    WATCHED
+    + """
+from treeleak.cli import main
+
+os.chdir(sys.argv[1])
+for line in sys.argv[2:]:
+    sys.argv = ["treeleak", *line.split()]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, (line, ended.code)
+"""
+)
+
+PYTHON = """
+import treeleak
+from sklearn.ensemble import RandomForestClassifier
+
+data = treeleak.datasets.load_compas()
+X = data.X.sample(30, random_state=0)
+y = data.y[X.index]
+model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+result = treeleak.reconstruct(model, data.schema, time_limit=1)
+treeleak.metrics.reconstruction_error(result.X, X, data.schema)
+treeleak.audit(model, X, y, schema=data.schema, time_limit=1).to_json(edition="internal")
+"""
+
+
+def watched(script, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small forest with its schema and rows, and a tree as a pickle."""
+    folder = tmp_path_factory.mktemp("offline")
+    X, y, data = compas_sample(30, seed=0)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    keep(folder, forest, X, y, data.schema)
+    tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
+    (folder / "model.pkl").write_bytes(pickle.dumps(tree))
+    return folder
+
+
+LINES = (
+    "audit model.skops --schema schema.toml --train train.csv --json audit.json",
+    "audit model.pkl --trust-pickle",
+    "reconstruct model.skops --out rows.csv",
+    "schema model.skops --train train.csv",
+    "export model.skops release.json",
+    "demo --out demo",
+)
+
+
+@pytest.mark.slow
+def test_commands_open_no_socket(folder):
+    process = watched(COMMANDS, folder, *LINES)
+    assert process.returncode == 0, process.stderr
+    assert {"audit.json", "rows.csv", "release.json", "demo"} <= {p.name for p in folder.iterdir()}
+
+
+@pytest.mark.slow
+def test_the_package_opens_no_socket():
+    process = watched(WATCHED + PYTHON)
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_watch_sees_a_socket():
+    process = watched(WATCHED + "import socket\nsocket.socket().close()\n")
+    assert process.returncode == 99
+    assert "opened a socket" in process.stderr

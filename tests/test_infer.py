@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.releases import tree_of
@@ -76,13 +75,6 @@ def test_thresholds_of_boosted_models_count_as_halfway(cuts, expected):
     assert infer_schema(make_release({"a": cuts})).attributes == (expected,)
 
 
-def test_a_column_that_no_tree_tests_follows_the_others():
-    binary = make_release({"a": [0.5], "b": []})
-    assert infer_schema(binary).attributes == (Binary("a"), Binary("b"))
-    mixed = make_release({"a": [0.5], "b": [], "c": [1.7]})
-    assert infer_schema(mixed).attributes[1] == Numeric("b")
-
-
 TINY = 1.0000000180025095e-35
 
 
@@ -129,13 +121,6 @@ def test_a_column_that_no_tree_tests_ends_where_the_file_says():
     assert found == (Numeric("a", 0, 2), Numeric("b", 0, 1), Numeric("c", 0, 3))
 
 
-def test_rows_and_ends_together_make_a_domain():
-    release = make_release({"a": [0.5]}, ranges={"a": (0.0, 4.0)})
-    assert infer_schema(release, pd.DataFrame({"a": [0, 1]})).attributes == (Ordinal("a", 0, 4),)
-    (remark,) = check_schema(Schema([Binary("a")]), release)
-    assert "go from 0 to 4, as the file says; the schema allows 0 to 1" in remark
-
-
 def test_missing_values_seen_by_the_trees_are_allowed():
     release = make_release({"a": [0.5], "b": [1.7]}, maybe_missing=frozenset("ab"))
     expected = (Binary("a", missing=True), Numeric("b", missing=True))
@@ -147,11 +132,6 @@ def test_groups_that_the_release_declares_are_taken_and_no_others():
     assert infer_schema(make_release(cuts)) == Schema.from_columns(cuts)
     schema = infer_schema(make_release(cuts, one_hot={"x": ("x_a", "x_b")}))
     assert schema.attributes == (OneHot("x", ("x_a", "x_b")), Binary("y_a"), Binary("y_b"))
-
-
-def test_extra_trees_cut_a_declared_group_anywhere_between_0_and_1():
-    release = make_release({"a": [0.2], "b": [0.9]}, one_hot={"g": ("a", "b")})
-    assert infer_schema(release).attributes == (OneHot("g", ("a", "b")),)
 
 
 @pytest.mark.parametrize(
@@ -168,19 +148,6 @@ def test_extra_trees_cut_a_declared_group_anywhere_between_0_and_1():
 def test_groups_that_something_speaks_against_are_dropped(cuts, options):
     release = make_release(cuts, **({"one_hot": {"g": ("a", "b")}} | options))
     assert [a.name for a in infer_schema(release).attributes] == ["a", "b"]
-
-
-def test_rows_can_speak_against_a_declared_group():
-    release = make_release({"a": [0.5], "b": [0.5]}, one_hot={"g": ("a", "b")})
-    good = pd.DataFrame({"a": [0, 1], "b": [1, 0]})
-    assert infer_schema(release, good).attributes == (OneHot("g", ("a", "b")),)
-    assert infer_schema(release, good * 0).attributes == (Binary("a"), Binary("b"))
-
-
-def test_groups_that_overlap_or_share_a_name_do_not_break_the_schema():
-    cuts = {"g": [0.5], "a": [0.5], "b": [0.5]}
-    release = make_release(cuts, one_hot={"g": ("a", "b"), "h": ("b", "g")})
-    assert infer_schema(release).attributes == (Binary("g"), OneHot("g_", ("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -201,12 +168,6 @@ def test_groups_that_overlap_or_share_a_name_do_not_break_the_schema():
 def test_rows_decide_where_there_are_any(values, cuts, expected):
     X = pd.DataFrame({"other": ["x", "y", "z"], "a": values})
     assert infer_schema(make_release({"a": cuts}), X).attributes == (expected,)
-
-
-def test_many_whole_numbers_are_numeric():
-    X = pd.DataFrame({"a": range(101)})
-    assert infer_schema(make_release({"a": [0.5]}), X[:100]).attributes == (Ordinal("a", 0, 99),)
-    assert infer_schema(make_release({"a": [0.5]}), X).attributes == (Numeric("a", 0, 100),)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +242,6 @@ def test_rows_decide_on_the_groups_proposed(rows, group, says):
     assert [says in r for r in remarks] == [True] * bool(group)
 
 
-def test_declared_groups_are_not_proposed_again():
-    release = make_release({"a_1": [0.5], "a_2": [0.5]}, one_hot={"g": ("a_1", "a_2")})
-    assert suggest_schema(release) == (Schema([OneHot("g", ("a_1", "a_2"))]), [])
-
-
 @pytest.mark.parametrize(
     ("attribute", "cut"),
     [
@@ -329,15 +285,6 @@ def test_missing_values_that_the_schema_rules_out_are_remarked():
     schema = Schema([Binary("a", missing=True), Binary("b"), OneHot("g", ("c",), True)])
     remarks = check_schema(schema, release)
     assert [r.split(":")[0] for r in remarks] == ["column 'b'", "column 'c'"]
-
-
-def test_a_run_of_separators_is_one():
-    names = ["priors:2-3", "priors:=0", "priors:=1", "priors:>3", "sex:Male"]
-    X = pd.DataFrame(np.vstack([np.eye(5), np.eye(5)]), columns=names)
-    y = np.arange(10) % 2
-    forest = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
-    schema, _ = suggest_schema(to_release(forest))
-    assert [a.columns for a in schema.attributes] == [tuple(names[:4]), ("sex:Male",)]
 
 
 LEVELS = {"job": ("clerk", "nurse", "pilot")}

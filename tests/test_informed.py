@@ -14,15 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.cli import run
 from helpers.examples import examples
-from helpers.grids import all_points, cuts_for, schemas, some_rows
+from helpers.grids import all_points, cuts_for, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import counted, counted_as, leaves_of, random_tree, summed
-from helpers.tables import compas_sample
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
@@ -33,7 +30,7 @@ from treeleak.reconstruction.leave_one_out import informed
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import Bootstrap, Disjoint, UnknownSampling
 from treeleak.release.statistics import Statistics
-from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import AtMost, Binary, Categorical, OneHot, Ordinal, Schema
 from treeleak.side_information.population import Population
 
 FORMAT = jsonschema.Draft202012Validator(
@@ -208,45 +205,6 @@ def test_the_answer_is_the_valid_row_of_least_expected_error(seed, ruled):
     np.testing.assert_allclose(sure, weight @ (every == row), atol=1e-12)
 
 
-@examples(30, fast=4)
-@given(schemas(), st.integers(0, 10_000))
-def test_shares_of_values_are_those_of_all_points(schema, seed):
-    release, X, y = released(schema, 30, Laplace(0.5), seed)
-    missing = MissingRow.of(release, schema)
-    values = missing.values
-    density = Population(X, y, {}).fitted(missing.geometry)
-    posterior = np.random.default_rng(seed).dirichlet(np.full(len(missing.allowed) * 2, 0.3))
-    posterior = posterior.reshape(-1, 2)
-    share = missing.shares(density, posterior)
-    expected = np.zeros(values.n_values)
-    for p, c in itertools.product(range(len(posterior)), range(2)):
-        atoms = np.append(missing.geometry.atoms(np.array([p]))[0], c) + values.atom_start[:-1]
-        within = density.within(atoms[None])[0]
-        own = np.isin(values.atom_of, atoms)
-        expected[own] += posterior[p, c] * within[own]
-    np.testing.assert_allclose(share, expected, atol=1e-6)
-
-
-def test_values_that_no_tree_tells_apart_go_with_the_rest_where_the_grid_is_large(monkeypatch):
-    # The third column is never tested, and always equals the first.
-    schema = Schema([Binary("a"), Binary("b"), Binary("twin")])
-    rng = np.random.default_rng(0)
-    X = rng.integers(2, size=(200, 2)).astype(float)[:, [0, 1, 0]]
-    y = rng.integers(2, size=200)
-    trees = [random_tree(rng, [[0.5], [0.5], []], 2) for _ in range(3)]
-    release = counted(trees, schema.columns, X, y, 2)
-    monkeypatch.setattr(missing_module, "MAX_ENTRIES", 4 * 3)
-    missing = MissingRow.of(release, schema)
-    assert len(missing.allowed) == 4
-    found = informed(release, X[1:], y[1:], schema)
-    assert found.row.tolist() == X[0].tolist()
-    assert 0.8 < found.confidence["twin"] < 1.0
-    assert found.status == "likely"
-    monkeypatch.setattr(missing_module, "MAX_ENTRIES", 4 * 3 - 1)
-    with pytest.raises(NotCovered, match="grid of thresholds has 4 points"):
-        informed(release, X[1:], y[1:], schema)
-
-
 def test_leaves_of_very_many_classes_are_refused(monkeypatch):
     release, X, y = released(MIXED, 20, None, 0)
     n_leaves = sum(len(t.leaves) for t in release.trees)
@@ -283,19 +241,6 @@ def test_a_row_that_is_told_is_unique():
 
 def split(release, X, y):
     return release, X[1:], y[1:]
-
-
-def test_an_interval_is_never_proved_to_be_one_value():
-    schema = Schema([Numeric("x", 0, 10), Binary("b")])
-    rng = np.random.default_rng(2)
-    X = np.column_stack([rng.uniform(0, 10, 40), rng.integers(2, size=40)])
-    y = rng.integers(2, size=40)
-    trees = [random_tree(rng, [[2.5, 5.0], [0.5]], 4) for _ in range(12)]
-    release = counted(trees, schema.columns, X, y, 2, float_type="float64")
-    found = informed(*split(release, X, y), schema)
-    assert np.searchsorted([2.5, 5.0], found.row["x"]) == np.searchsorted([2.5, 5.0], X[0, 0])
-    assert found.probabilities.tolist() == [1.0]
-    assert found.status == "likely"
 
 
 def test_what_is_only_very_improbable_is_not_excluded():
@@ -339,22 +284,6 @@ def test_the_audit_takes_each_row_as_the_missing_one_of_the_others(law):
         if same.any():
             listed = found.probabilities.to_numpy()[same][0]
             assert line["probability"] == pytest.approx(listed)
-
-
-def test_candidates_are_the_most_probable_rows():
-    release, X, y = full_forest(30, 1, Laplace(1.0))
-    found = informed(release, X[1:], y[1:], MIXED)
-    assert len(found.candidates) == 10
-    assert found.probabilities.is_monotonic_decreasing
-    assert not found.candidates.assign(label=found.candidate_labels).duplicated().any()
-    missing = MissingRow.of(release, MIXED)
-    prior = Population(X[1:], y[1:], {}).fitted(missing.geometry, 0)
-    held = missing.held_by(missing.points_of(X[1:]), y[1:])
-    posterior = missing.posterior(missing.log_prior(prior), missing.likelihood(held)).posterior
-    rows = found.candidates.to_numpy()
-    listed = posterior[missing.points_of(rows), found.candidate_labels]
-    np.testing.assert_allclose(found.probabilities, listed)
-    assert listed.min() >= np.sort(posterior.ravel())[-10]
 
 
 @pytest.mark.slow
@@ -424,17 +353,6 @@ def test_results_are_written_without_rows_unless_they_are_asked_for():
     assert json.loads(guess.to_json(include_rows=True))["row"] == guess.row.to_dict()
 
 
-def test_missing_values_are_values():
-    schema = Schema([Binary("a", missing=True), Ordinal("o", 0, 3)])
-    release, X, y = released(schema, 60, None, 5, n_trees=10)
-    hidden = np.flatnonzero(np.isnan(X[:, 0]))[0]
-    others = np.arange(60) != hidden
-    found = informed(release, X[others], y[others], schema)
-    at = leaves_of(release, np.vstack([X[hidden], found.row.to_numpy()]))
-    assert (at[0] == at[1]).all()
-    assert json.loads(found.to_json(include_rows=True))["row"]
-
-
 # ------------------------------------------------------------------------------------- refusals
 
 
@@ -502,20 +420,6 @@ def test_the_schema_is_taken_from_the_model_if_none_is_given():
     found = informed(release, X[1:], y[1:])
     assert found.row.tolist() == X[0].tolist()
     assert "no schema given" in found.notes[0]
-
-
-def test_the_audit_of_one_missing_row_says_how_far_it_is():
-    X, y, data = compas_sample(40, seed=0)
-    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
-    told = []
-    treeleak.informed_audit(model, X, y, data.schema, 5, progress=told.append)
-    assert [step.done for step in told] == [0.0, 0.2, 0.4, 0.6, 0.8]
-
-
-def test_the_help_says_what_is_covered():
-    said = " ".join(run("informed", "--help").output.split())
-    for limit in ("saw every row", "bootstrap forests with exact counts, if", "2^26 pairs"):
-        assert limit in said
 
 
 def test_a_boosted_model_tells_the_missing_row_by_numbers_of_rows():

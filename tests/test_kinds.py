@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from treeleak.attacks.known_draws import latent_classes, leaf_beliefs
+from treeleak.attacks.known_draws import leaf_beliefs
 from treeleak.attacks.known_draws.latent_classes import count_by_class, fitted_classes
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
@@ -95,19 +95,6 @@ def test_kinds_say_how_attributes_go_together():
     fit, held_out = slice(0, 30), slice(30, 40)
     one, four = (log_probable(own, n, held_out, fit) for n in (1, 4))
     assert four > one + 0.3
-
-
-def test_every_round_suits_the_counts_better(monkeypatch):
-    own = laid_out(*forest(100, 20, 1))
-    every = slice(None)
-    monkeypatch.setattr(latent_classes, "_GAIN", -1.0)
-    logs = []
-    for rounds in range(1, 12):
-        monkeypatch.setattr(latent_classes, "_ROUNDS", rounds)
-        logs.append(log_probable(own, 3, every, every))
-    # But for the rows that are added.
-    assert (np.diff(logs) > -0.002).all()
-    assert logs[-1] > logs[0] + 0.05
 
 
 def test_before_anything_is_heard_rows_are_like_all_of_their_class():

@@ -17,13 +17,10 @@ from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.hurried import few_chains
 from helpers.in_order import check_form, misfit_of, table_of
-from helpers.interrupt import Interrupt
-from helpers.patient import work
 from helpers.releases import bootstrap_draws, drawn, random_tree, tampered
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import candidate_pruning, search
 from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
@@ -123,20 +120,14 @@ def unlisted(*_):
     raise GridTooLarge("not listed")
 
 
+@pytest.mark.parametrize("by_leaves", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(300, fast=6)
-def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
+@seeds(150, fast=6)
+def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, by_leaves, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)
-    check_small_forests(distinct, seeds)
-
-
-@pytest.mark.parametrize("distinct", [False, True])
-@seeds(100, fast=6)
-def test_small_forests_solved_leaf_by_leaf(monkeypatch, distinct, seeds):
-    """As if candidates were too many for the integer model by rows."""
-    monkeypatch.setattr(known, "enumerate_drawable", unlisted)
-    monkeypatch.setattr(known, "MODEL_TERMS", 0)
+    if by_leaves:  # As if candidates were too many for the integer model by rows.
+        monkeypatch.setattr(known, "MODEL_TERMS", 0)
     check_small_forests(distinct, seeds)
 
 
@@ -155,63 +146,6 @@ def test_every_kind_of_column(schema, seed, distinct):
     release = tampered(release, rng) if wrong else release
     case = Drawn(release, schema, b, X, y, wrong)
     check_against_brute_force(attacked(case, distinct, seed), case, distinct)
-
-
-@pytest.mark.parametrize("stage", ["dual", "solver", "nothing"])
-@seeds(60, fast=10)
-@pytest.mark.slow
-def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, seeds):
-    """Fits that are cut short, or an integer solver that is too small, leave claims true."""
-    if stage == "dual":
-        monkeypatch.setattr(search, "_FIRST", 1)
-        monkeypatch.setattr(search, "_SECOND", 2)
-        monkeypatch.setattr(candidate_pruning, "_ROUND", 2)
-        monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.9, 0.5))
-    else:
-        monkeypatch.setattr(search, "MODEL_TERMS", 0)
-    if stage == "nothing":
-        monkeypatch.setattr(search, "_FIRST", 1)
-        monkeypatch.setattr(search, "_SECOND", 1)
-        monkeypatch.setattr(candidate_pruning, "_ROUND", 1)
-    statuses = set()
-    for seed in seeds:
-        case, distinct = some_drawn(seed), bool(seed % 2)
-        answer = attacked(case, distinct, clock=Clock(0.3))
-        statuses.add(answer.status)
-        worlds = case.worlds(distinct)
-        if answer.status == "infeasible":
-            assert worlds == []
-            continue
-        check_form(answer, case, distinct)
-        if answer.status == "unique":
-            assert len(worlds) == 1
-        if worlds:
-            check_claims(answer, case, worlds, complete=False)
-        elif worlds is not None:
-            assert answer.rows[0].misfit
-    assert {"unique", "feasible", "infeasible"} <= statuses
-
-
-def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
-    """Random trees over four binary columns and two classes."""
-    rng = np.random.default_rng(seed)
-    schema = Schema.from_columns(list("abcd"))
-    X, y = some_rows(schema, schema.columns, n_rows, rng), rng.integers(2, size=n_rows)
-    trees = [random_tree(rng, cuts_for(schema, schema.columns), depth) for _ in range(n_trees)]
-    b = bootstrap_draws(n_trees, n_rows, rng)
-    return Drawn(drawn(trees, schema.columns, X, y, 2, b), schema, b, X, y, False)
-
-
-@pytest.mark.parametrize("size", [(17, 12, 6, 4), (0, 20, 8, 5), (3, 20, 8, 5), (0, 35, 8, 4)])
-@pytest.mark.slow
-def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
-    # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
-    monkeypatch.setattr(search, "_FIRST", 5)
-    monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.2, 0.1))
-    case = binary(*size)
-    answer = attacked(case, clock=Clock(1.0))
-    assert answer.status in ("feasible", "unknown")
-    check_form(answer, case, True)
 
 
 # ------------------------------------------------------------------------------- special cases
@@ -357,56 +291,16 @@ def undecided(seed=0, n_rows=40, n_trees=5) -> Drawn:
 
 
 @pytest.mark.slow
-def test_equal_seeds_give_equal_rows():
-    for case in (undecided(0, 15, 4), some_drawn(7, n_rows=7, n_trees=2, tamper=False)):
-        one, other = (attacked(case, seed=3).rows[0] for _ in range(2))
-        assert one.values.tolist() == other.values.tolist()
-        assert one.confidence.tolist() == other.confidence.tolist()
-        assert one.proved.tolist() == other.proved.tolist()
-
-
-@pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.05])
-def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit):
-    for case in (undecided(), some_drawn(4, n_rows=7), some_drawn(5, n_rows=65, tamper=False)):
-        answer = attacked(case, clock=Clock(limit))
-        if answer.rows:
-            check_form(answer, case, True)
-        else:
-            assert answer.status == "unknown"
-
-
-@pytest.mark.parametrize("step", ["reaction", "always"])
-@pytest.mark.slow
-def test_a_step_that_looks_at_no_clock_loses_no_answer(step, monkeypatch):
-    begun = []
-
-    def busy(*_):
-        begun.append(step)
-        for _ in range(600):
-            work(0.1)
-        raise AssertionError("nobody broke this off")
-
-    if step == "reaction":
-        monkeypatch.setattr(search, "reaction", busy)
-        monkeypatch.setattr(search, "_TRY", 0.0)
-        case = undecided()
-    else:
-        monkeypatch.setattr(RowSolver, "always", busy)
-        case = some_drawn(0, n_rows=6, n_trees=2, tamper=False)
-    answer = attacked(case, clock=Clock(1.0))
-    assert begun
-    check_form(answer, case, True)
-    assert answer.status == ("unknown" if step == "reaction" else "feasible")
-
-
-@pytest.mark.slow
-def test_stopping_at_any_report_leaves_a_valid_answer():
+@pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
+def test_stopping_at_any_report_leaves_a_valid_answer_and_no_wrong_claim(seed):
     case = undecided(1, 12, 4)
-    reports = []
+    if seed is not None:
+        case = some_drawn(seed, n_rows=6, n_trees=3, tamper=False)
+    worlds, reports = None if seed is None else case.worlds(True), []
     attacked(case, clock=Clock(60.0, reports.append))
     stages = [p.stage for p in reports]
     assert all(0 <= p.done <= 1 for p in reports)
-    assert len(set(stages)) >= 3
+    assert len(set(stages)) >= (3 if seed is None else 1)
     firsts = sorted({stages.index(stage) for stage in stages} | {len(stages) // 2})
     for last in firsts:
         clock, count = Clock(60.0), itertools.count()
@@ -415,6 +309,8 @@ def test_stopping_at_any_report_leaves_a_valid_answer():
         answer = attacked(case, clock=clock)
         assert clock.interrupted
         check_form(answer, case, True)
+        if worlds:
+            check_claims(answer, case, worlds, complete=False)
 
 
 def test_stopping_at_any_report_loses_no_rows_that_were_better():
@@ -436,16 +332,6 @@ def test_stopping_at_any_report_loses_no_rows_that_were_better():
     assert len(set(ends)) > 3
 
 
-def test_an_interrupt_keeps_the_best_rows_so_far():
-    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
-    case, clock = undecided(), Clock(600.0, interrupt)
-    with clock.until_interrupt():
-        answer = attacked(case, clock=clock)
-    assert interrupt.sent
-    assert clock.interrupted
-    check_form(answer, case, True)
-
-
 def test_what_the_report_raises_comes_through():
     class Enough(Exception):
         pass
@@ -456,14 +342,6 @@ def test_what_the_report_raises_comes_through():
 
     with pytest.raises(Enough):
         attacked(undecided(), clock=Clock(60.0, report))
-
-
-def test_the_trace_falls():
-    clock = Clock(2.0)
-    answer = attacked(undecided(2, 15, 4), clock=clock)
-    misfits = [i.misfit for i in clock.trace]
-    assert misfits == sorted(set(misfits), reverse=True)
-    assert misfits[-1] >= answer.rows[0].misfit
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -20,30 +20,16 @@ from helpers.cases import Drawn
 from helpers.examples import seeds
 from helpers.models import alike, points_of, sides, some_model
 from treeleak import reconstruct
-from treeleak.attacks.known_draws import leaf_boxes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, cells
+from treeleak.partition import Geometry
 from treeleak.verification.counts import check_rows
 
 FORESTS = int(os.environ.get("TREELEAK_FORESTS", "300"))
 """Models in the slow suite; all that were tried: ``TREELEAK_FORESTS=2000``."""
 MOST = 1000
 """Tables beyond which a model is left out."""
-
-
-@pytest.fixture
-def unlisted(monkeypatch):
-    """No grid is small enough to be listed."""
-    monkeypatch.setattr(cells, "MAX_GRID", 0)
-
-
-@pytest.fixture
-def by_turns(monkeypatch):
-    """For every other model, leaves are too many to be compared each with each."""
-    most = leaf_boxes.MAX_COMPARED
-    return lambda seed: monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", most * (seed // 2 % 2))
 
 
 def worlds_of(case: Drawn, distinct: bool) -> list[np.ndarray] | None:
@@ -141,11 +127,11 @@ def checked(seed: int) -> list[str]:
 
 @seeds(FORESTS, fast=10)
 def test_what_is_proved_is_so_in_every_table_and_all_that_is_so_is_proved(
-    unlisted, by_turns, seeds
+    unlisted, compared, seeds
 ):
     seen: Counter[str] = Counter()
     for seed in seeds:
-        by_turns(seed)
+        compared(seed // 2 % 2 > 0)
         seen.update(checked(seed))
     assert seen["too many"] <= len(seeds) / 3
     assert min(seen[kind] for kind in ("forest", "extra trees", "bagging")) >= len(seeds) / 20
@@ -160,10 +146,10 @@ def test_leaves_that_meet_in_pairs_and_not_together_part_no_row(unlisted, seed):
 
 
 @seeds(FORESTS, fast=20)
-def test_no_leaf_is_ruled_out_that_some_table_needs(by_turns, seeds):
+def test_no_leaf_is_ruled_out_that_some_table_needs(compared, seeds):
     seen: Counter[str] = Counter()
     for seed in seeds:
-        by_turns(seed)
+        compared(seed // 2 % 2 > 0)
         case, _ = some_model(seed)
         distinct = bool(seed % 2)
         geometry = Geometry.of(case.release, case.schema)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.benchmarks import known_raw, known_raw_tables
-from treeleak.core.errors import BadInput, TimeUp
+from treeleak.core.errors import TimeUp
 
 
 def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
@@ -21,23 +20,6 @@ def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
     assert set(floors.claim.dropna()) == {"answered", "verified", "listed", "decided"}
     # What is asked for without a claim would never be said.
     assert floors[floors.claim.isna()].iloc[:, 2:].isna().all(axis=None)
-
-
-def test_lines_of_other_sizes_have_no_floor():
-    asked = known_raw.lines(["stroke", "mixed"], [300, 500], quick=False)
-    assert asked[["table", "rows"]].to_numpy().tolist() == [
-        ["stroke", 300], ["stroke", 500], ["mixed", 300], ["mixed", 500],
-    ]  # fmt: skip
-    assert asked.claim.fillna("").tolist() == ["", "verified", "", "decided"]
-    assert (known_raw.lines(["stroke"], None, quick=True).rows <= known_raw.SMALL).all()
-
-
-def test_runs_have_less_time_than_their_floor_allows():
-    asked = known_raw.lines(["diabetes"], [200, 300, 768], quick=False)
-    found = list(known_raw.cases(asked, range(2), None))
-    assert [(c.n_rows, c.seed) for c in found] == [(n, s) for n in (200, 300, 768) for s in (0, 1)]
-    assert [c.time_limit for c in found[::2]] == [57.0, 60.0, 300.0]
-    assert {c.time_limit for c in known_raw.cases(asked, [0], 7.0)} == {7.0}
 
 
 @pytest.mark.parametrize(
@@ -94,21 +76,6 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_the_schema_is_told_only_if_it_is_asked_for(told, monkeypatch):
-    given = []
-
-    def note(model, schema, **_):
-        given.append(schema)
-        raise TimeUp("enough")
-
-    monkeypatch.setattr(known_raw.treeleak, "reconstruct", note)
-    line = known_raw.lines(["cancer"], [40], quick=True)
-    (case,) = known_raw.cases(line, [0], 1.0, told)
-    known_raw.run(replace(case, n_trees=2))
-    assert (given[0] is not None) == told
-
-
 def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys):
     def refuse(*_, **__):
         raise TimeUp("too late")
@@ -148,28 +115,3 @@ def test_a_right_answer_is_right_in_every_figure():
     assert turned["near"] < 0.5
     # A label that is wrong is wrong, wherever the row lies.
     assert figures(data.filled(), 1 - data.y)["placed"] == 0
-
-
-def test_words_are_encoded_as_by_an_encoder_that_saw_the_rows():
-    data = known_raw_tables.sample("adult", 30, 0, n_trees=2)
-    groups = [a for a in data.schema.attributes if a.kind == "one-hot"]
-    assert len(groups) == 8
-    assert all((data.X[list(a.columns)].sum(axis=1) == 1).all() for a in groups)
-    assert all(data.X[list(a.columns)].any().all() for a in groups)
-    assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
-
-
-def test_tables_that_are_not_there_or_too_small_are_skipped_with_a_reason(monkeypatch, capsys):
-    def absent():
-        raise BadInput("no such file")
-
-    tables = {"stroke": absent, "cancer": lambda: SimpleNamespace(X=range(569))}
-    monkeypatch.setattr(known_raw, "TABLES", tables)
-    asked = known_raw.lines(["stroke", "cancer", "mixed"], [569, 570], quick=False)
-    chosen = known_raw.present(asked)
-    assert chosen[["table", "rows"]].to_numpy().tolist() == [
-        ["cancer", 569], ["mixed", 569], ["mixed", 570],
-    ]  # fmt: skip
-    said = capsys.readouterr().out
-    assert "stroke 569 skipped: no such file" in said
-    assert "cancer 570 skipped: the table has 569 rows" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,10 +15,10 @@ from helpers.examples import shared
 from helpers.models import points_of, sides, some_values
 from helpers.releases import tree_of
 from treeleak import NotCovered, reconstruct
-from treeleak.attacks.known_draws import leaf_boxes, listing, run
+from treeleak.attacks.known_draws import listing, run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry, cells
+from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.release import Release
@@ -57,10 +59,7 @@ RULED = (
 )
 
 
-@pytest.fixture(autouse=True)
-def unlisted(monkeypatch):
-    """No grid is small enough to be listed."""
-    monkeypatch.setattr(cells, "MAX_GRID", 0)
+pytestmark = pytest.mark.usefixtures("unlisted")
 
 
 def some_ruled(seed: int) -> Drawn | None:
@@ -79,7 +78,7 @@ def some_ruled(seed: int) -> Drawn | None:
     return Drawn(release, schema, known_draws(release).counts, X.to_numpy(), label, False)
 
 
-def check_ruled(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+def check_ruled(seed: int, compared: Callable[[bool], None]) -> bool:
     """Hold an answer against all tables that meet counts and rules; whether that was possible."""
     case = some_ruled(seed)
     if case is None:
@@ -90,7 +89,7 @@ def check_ruled(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     worlds = ordered_datasets(case.release, case.schema, b, most=500, points=points)
     if worlds is None:
         return False
-    monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", 2**25 * (seed // 2 % 2))
+    compared(seed // 2 % 2 > 0)
     found = reconstruct(case.release, case.schema)
     table = found.X[names].to_numpy(dtype=float)
     label = np.searchsorted(np.array(case.release.classes), found.y)
@@ -108,14 +107,14 @@ def check_ruled(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     return True
 
 
-def test_rules_rule_out_nothing_true(monkeypatch):
-    assert sum(check_ruled(seed, monkeypatch) for seed in range(12)) >= 4
+def test_rules_rule_out_nothing_true(compared):
+    assert sum(check_ruled(seed, compared) for seed in range(12)) >= 4
 
 
 @pytest.mark.slow
-def test_rules_rule_out_nothing_true_in_many(monkeypatch):
+def test_rules_rule_out_nothing_true_in_many(compared):
     tried = shared(138, 46)
-    assert sum(check_ruled(12 + k, monkeypatch) for k in range(tried)) >= tried / 138 * 50
+    assert sum(check_ruled(12 + k, compared) for k in range(tried)) >= tried / 138 * 50
 
 
 def stump(feature: int, left: int, right: int) -> Tree:

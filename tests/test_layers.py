@@ -17,7 +17,6 @@ from treeleak.attacks.loss_sums.layers import (
     _shared_out,
     choices,
     effort,
-    held,
     met,
     propagate_flows,
 )
@@ -196,35 +195,3 @@ def test_choices_of_a_node_are_those_that_meet_its_sums(rows, sums, seed):
             if sums:
                 fits &= np.abs(every @ layer.second - told.second[v]) <= 1e-9
             assert found.tolist() == np.unique(every[fits], axis=0).tolist()
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_of_the_unlikely_class_are_rounded_in_another_way(seed):
-    rng = np.random.default_rng(seed)
-    tree = random_tree(rng, CUTS, 3)
-    rows = rng.integers(1, 30, 5)
-    truth = through(rng, tree, rows)
-    p = rng.random(5)
-    first, shift = np.where(p > 0.5, p - 1, p), 1e-8 * rng.random(5)
-    one = np.zeros_like(truth)
-    one[:, tree.leaves] = rng.binomial(truth[:, tree.leaves], p[:, None])
-    for v in np.flatnonzero(~tree.is_leaf)[::-1]:
-        one[:, v] = one[:, tree.left[v]] + one[:, tree.right[v]]
-    unlikely = np.where(p[:, None] > 0.5, truth - one, one)
-    second = p * (1 - p)
-    totals = NodeTotals(
-        truth.sum(axis=0).astype(float), second @ truth,
-        p @ truth - one.sum(axis=0) + shift @ unlikely,
-        *[np.full(tree.n_nodes, 1e-12)] * 5,
-    )  # fmt: skip
-    parts = Groups(0, rows, np.zeros((2, 5, 1), int), np.ones((1, 1), bool), np.arange(5))
-    layer = Layer(tree, totals, second, first, shift, np.zeros((2, 5)), parts, *[np.arange(5)] * 3)
-    assert met(layer, Bounds(truth, truth), np.ones(tree.n_nodes, bool))
-    np.testing.assert_array_equal(
-        held(layer, Bounds(truth, truth)), [each.sum(axis=0)[tree.leaves] for each in (truth, one)]
-    )
-    # What is rounded in another way is no row's place: all others would be seen.
-    exact = Layer(
-        tree, totals, second, first, 0 * shift, np.zeros((2, 5)), parts, *[np.arange(5)] * 3
-    )
-    assert met(exact, Bounds(truth, truth), np.ones(tree.n_nodes, bool)) == (not unlikely.any())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from helpers.cases import Stated
 from helpers.examples import examples, seeds, spread
 from helpers.grids import FEW, columns_of_any_kind
-from helpers.interrupt import Interrupt
 from helpers.older import COUNTS_GAPS
 from helpers.releases import tampered
 from helpers.tables_of import dataset, written
@@ -24,10 +22,8 @@ from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import bayes_estimate, restarts
-from treeleak.core import clock as clock_module
+from treeleak.attacks.large_grid import bayes_estimate
 from treeleak.core.clock import Clock
-from treeleak.core.errors import TimeUp
 from treeleak.partition import GridTooLarge, cells
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
@@ -262,109 +258,6 @@ def test_models_over_numbers(kind, seed, told):
     check_rebuilt(*rebuilt(model, GAPS if told else None), model)
 
 
-@pytest.mark.parametrize("kind", ["forest", "bootstrap", "weights"])
-@pytest.mark.parametrize("seed", SOME_SEEDS)
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.slow
-def test_what_is_known_stands_in_the_answer(kind, seed, labelled):
-    X, y = frame(seed)
-    X["yes"] = np.arange(len(X)) % 2  # Rows alike in what is known, of both classes.
-    model = MODELS[kind](seed).fit(X, y)
-    table = X.assign(label=y)
-    columns = table[["yes", *(["label"] if labelled else [])]]
-    rows = table.iloc[[1, 4]].rename_axis("row")
-    for how in ({"known_columns": columns}, {"known_rows": rows},
-                {"known_columns": columns, "known_rows": rows}):  # fmt: skip
-        one, other = rebuilt(model, GAPS, **how)
-        check_rebuilt(one, other, model)
-        if "known_columns" in how:
-            assert other.X["yes"].tolist() == X["yes"].tolist()
-            assert not labelled or other.y.tolist() == y.tolist()
-        if "known_rows" in how:
-            pd.testing.assert_frame_equal(
-                other.X.iloc[[1, 4]].astype(float), X.iloc[[1, 4]].astype(float)
-            )
-
-
-def test_nothing_is_left_to_walk():
-    X, y = frame(1)
-    model = MODELS["forest"](1).fit(X, y)
-    one, other = rebuilt(model, GAPS, known_rows=X.assign(label=y))
-    assert (other.status, other.misfit) == (one.status, 0)
-    pd.testing.assert_frame_equal(other.X.astype(float), X.astype(float))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_rows(kind):
-    case = Stated(SMALL, 4, kind, 12)
-    one, again, other = (walked(case, Clock(60.0), seed) for seed in (0, 0, 1))
-    assert (one.rows[0].values == again.rows[0].values).all()
-    assert (one.rows[0].confidence == again.rows[0].confidence).all()
-    assert (one.rows[0].confidence != other.rows[0].confidence).any()
-
-
-class Ticking:
-    """Seconds that pass each time somebody looks."""
-
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 0.0, step
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
-
-
-def test_the_time_limit_is_kept(monkeypatch):
-    case = impossible()
-    monkeypatch.setattr(clock_module, "now", Ticking(0.01))
-    clock = Clock(1.0, started=0.0)
-    answer = walked(case, clock)
-    assert clock.stopped
-    # What was compiled is forgiven.
-    assert clock.seconds < clock.limit + 0.3
-    check_form(answer, case)
-    assert answer.status == "unknown"
-
-
-def test_an_interrupt_keeps_the_best_rows_so_far():
-    case, interrupt = impossible(), Interrupt(lambda progress: progress.misfit)
-    clock = Clock(600.0, interrupt)
-    with clock.until_interrupt():
-        answer = walked(case, clock)
-    assert interrupt.sent
-    assert clock.interrupted
-    check_form(answer, case)
-    assert 0 < answer.rows[0].misfit <= interrupt.sent[0].misfit
-
-
-@pytest.mark.slow
-def test_walkers_that_look_at_no_clock_lose_no_answer(monkeypatch):
-    case, turns = impossible(), []
-    on = restarts.all_walked
-
-    def slower(*given):
-        turns.append(True)
-        if len(turns) > 3:
-            end = time.perf_counter() + 30.0
-            while time.perf_counter() < end:
-                pass
-        return on(*given)
-
-    monkeypatch.setattr(restarts, "all_walked", slower)
-    short = Clock.cut_short
-    monkeypatch.setattr(Clock, "cut_short", lambda own, *_: short(own, 0.1))
-    clock = Clock(0.5)
-    with clock.enforced():
-        answer = walked(case, clock)
-    assert len(turns) == 4
-    check_form(answer, case)
-    assert answer.status == "unknown"
-    # Where no walk came to an end, there is no answer.
-    with pytest.raises(TimeUp):
-        walked(case, Clock(0.1))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_many_values_to_weigh(kind, monkeypatch):
     monkeypatch.setattr(bayes_estimate, "_MOST_SHARES", 1)
@@ -375,17 +268,6 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
     assert (answer.rows[0].confidence[:, :-1] == 0.5).all()
     # Classes of known draws follow from whole trees.
     assert set(answer.rows[0].confidence[:, -1]) <= {0.5, 0.9999}
-
-
-def test_values_are_not_weighed_when_time_is_up_before(monkeypatch):
-    monkeypatch.setattr(bayes_estimate, "_LATE", 1)
-    case, clock = Stated(SMALL, 4, "rows", 12), Clock(60.0)
-    assert (walked(case, Clock(60.0)).rows[0].confidence != 0.5).any()
-    clock.report = lambda told: clock.stop() if "drawing" in told.stage else None
-    answer = walked(case, clock)
-    check_form(answer, case)
-    assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
-    assert (answer.rows[0].confidence[:, :-1] == 0.5).all()
 
 
 @pytest.mark.parametrize("kind", ["rows", "none"])

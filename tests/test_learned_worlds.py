@@ -17,14 +17,12 @@ from helpers.examples import spread
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
-from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact import world_chains
-from treeleak.attacks.exact.annealing_runs import N_WORLDS, some_world
+from treeleak.attacks.exact.annealing_runs import some_world
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.posterior.chains import as_kernel_prior
-from treeleak.attacks.solvers import integer
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
@@ -157,34 +155,6 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world(monkeypatch
     assert cases
 
 
-def test_of_a_problem_that_is_too_large_the_part_that_chains_saw_is_solved(monkeypatch) -> None:
-    clock, solved = Clock(600.0), 0
-    for seed, s, found, problem in without_worlds(monkeypatch, n_rows=16, n_trees=4, depth=3):
-        monkeypatch.setattr(integer, "_MOST_TERMS", -1)
-        assert not found.near(s, problem, clock, seed).worlds(s)
-        monkeypatch.setattr(integer, "_MOST_TERMS", problem.n_terms - 1)
-        assert not problem.tractable
-        solved += bool(found.near(s, problem, clock, seed).worlds(s))
-    assert solved
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_look_for_a_world_leaves_what_was_learned_as_it_was(seed: int) -> None:
-    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    land, clock = ChainContext.of(searches, geometry, values), Clock(600.0)
-    chain, _ = WorldChain.started(land, seed).walked(5.0, 6.0, 0.3)
-    for s, search in enumerate(searches):
-        looked = chain.frozen(s, 0.25, 2, BRIEF, clock)
-        assert looked.fixed_prior is None
-        assert np.array_equal(looked.hierarchy.log_share, chain.hierarchy.log_share)
-        assert np.array_equal(looked.residual[s], search.space.residual(looked.points[s]))
-        for other in range(len(searches)):
-            if other != s:
-                assert np.array_equal(looked.points[other], chain.points[other])
-        fresh = looked.at(s, looked.points[s])
-        assert np.array_equal(fresh.log_prior[s], looked.log_prior[s])
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) -> None:
     _, _, _, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
@@ -196,44 +166,6 @@ def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) 
         for world in met:
             held = search.system.residual(search.histogram(world))
             assert not held.any()
-
-
-def test_a_search_for_some_world_goes_on_until_one_meets_all_counts(monkeypatch) -> None:
-    _, _, _, searches = opened(0, n_rows=8, n_trees=3, depth=2)
-    search = next(s for s in searches if s.can_move)
-    lengths: list[int] = []
-    near_weights = SearchSpace.near_weights
-
-    def late(space, w, steps, seed, *rest):
-        """Runs that miss a count, but for those of four times the usual length."""
-        chain = near_weights(space, w, steps, seed, *rest)
-        if rest[1:]:
-            lengths.append(steps)
-        return chain if steps >= 4 * space.default_steps() else replace(chain, misfit=2)
-
-    monkeypatch.setattr(SearchSpace, "near_weights", late)
-    tried = some_world(search, None, Clock(600.0), "", 0)
-    usual = search.space.default_steps()
-    assert lengths == [usual] * N_WORLDS + [2 * usual] * 2 + [4 * usual] * 2
-    assert any(search.space.misfit(w.points) == 0 for w in tried)
-
-
-def test_equal_seeds_find_the_same() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    found = [
-        posterior_under_learned_prior(searches, geometry, values, Clock(600.0), seed, BRIEF)
-        for seed in (1, 1, 2)
-    ]
-    first, again, other = (f.samples.atoms for f in found if f is not None)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_nothing_is_learned_where_time_is_up() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    clock = Clock(600.0)
-    clock.stop()
-    assert posterior_under_learned_prior(searches, geometry, values, clock, 0, BRIEF) is None
 
 
 def test_what_was_drawn_is_kept_where_time_ends() -> None:
@@ -249,17 +181,6 @@ def test_what_was_drawn_is_kept_where_time_ends() -> None:
     found = posterior_under_learned_prior(searches, geometry, values, clock, 0, plan)
     assert found is not None
     assert 0 < len(found.samples) < plan.chains * plan.samples
-
-
-def test_samples_are_taken_from_one_chain_after_the_other() -> None:
-    _, geometry, values, searches = opened(0, n_rows=6, n_trees=4)
-    found = posterior_under_learned_prior(searches, geometry, values, Clock(600.0), 0, BRIEF)
-    assert found is not None
-    chain = found.samples.chain[found.samples.in_turn]
-    assert chain.tolist() == [*range(BRIEF.chains)] * BRIEF.samples
-    few = found.samples.only(found.samples.chain != 2)
-    assert sorted(few.in_turn.tolist()) == [*range(len(few))]
-    assert few.chain[few.in_turn][:3].tolist() == [0, 1, 3]
 
 
 def test_a_posterior_of_intervals_has_samples_of_all_chains() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import cholesky
@@ -16,7 +15,6 @@ from scipy.sparse import csr_array
 
 from helpers.boosted import compositions
 from helpers.examples import examples
-from treeleak.attacks.loss_sums import columns as columns_module
 from treeleak.attacks.loss_sums import least_squares
 from treeleak.attacks.loss_sums.certificate import only_one
 from treeleak.attacks.loss_sums.columns import Columns, _each_once
@@ -90,19 +88,6 @@ def test_a_fit_is_as_good_as_any(seed):
 
 @examples(300, fast=30)
 @given(SEEDS)
-def test_a_fit_from_any_start_is_as_good(seed):
-    rng = np.random.default_rng(seed)
-    A, b = some_matrix(rng)
-    chosen = rng.permutation(A.shape[1])[: rng.integers(1, A.shape[1] + 1)]
-    start = chosen, rng.integers(0, 3, len(chosen)).astype(float)
-    found = fit(Dense(A, b), Clock(60.0), never, start=start)
-    assert (found.x >= 0).all()
-    assert len(set(found.chosen.tolist())) == len(found.chosen)
-    assert np.linalg.norm(found.residual) <= least_residual(A, b) + 1e-7 * np.linalg.norm(b) + 1e-12
-
-
-@examples(300, fast=30)
-@given(SEEDS)
 def test_free_columns_may_fall_below_zero(seed):
     rng = np.random.default_rng(seed)
     A, b = some_matrix(rng)
@@ -161,32 +146,6 @@ def test_both_ways_to_leave_columns_out_end_above_zero_and_not_above_the_start(s
     assert not len(at) or least_squares._all_at_once(gram, right, start, at, free, stopped) is None
     left, values = least_squares._one_by_one(gram, right, start, at, free, stopped)
     assert (left.tolist(), values.tolist()) == (at.tolist(), start[at].tolist())
-
-
-def test_columns_that_are_nearly_alike_are_told_apart_in_few_rounds():
-    rng = np.random.default_rng(0)
-    A = rng.random((60, 20))
-    A = np.hstack([A, A + 2e-6 * rng.normal(size=A.shape)])
-    x = rng.integers(1, 5, 40).astype(float)
-
-    def near(chosen, found):
-        return len(chosen) == 40 and np.abs(found - x[chosen]).max() < 0.1
-
-    ended = fit(Dense(A, A @ x), Clock(60.0), near)
-    assert ended.accepted
-    assert ended.rounds < 30
-
-
-def test_many_columns_leave_and_come_back(monkeypatch):
-    """With a tiny pool, columns out of use leave it all the time, and the end is the same."""
-    monkeypatch.setattr(least_squares, "_UNUSED", 2)
-    monkeypatch.setattr(least_squares, "_JOIN", 3)
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        A = rng.random((15, 50))
-        b = A @ (rng.integers(0, 3, 50) * (rng.random(50) < 0.2)) + 0.1 * rng.normal(size=15)
-        found = fit(Dense(A, b), Clock(60.0), never)
-        assert np.linalg.norm(found.residual) <= least_residual(A, b) + 1e-6 * np.linalg.norm(b)
 
 
 @examples(300, fast=20)
@@ -300,20 +259,6 @@ def test_columns_are_those_of_the_statements(seed):
 
 @examples(300, fast=20)
 @given(SEEDS)
-def test_lengths_are_those_of_columns_that_meet_each_statement_once(seed):
-    rng = np.random.default_rng(seed)
-    columns, _ = some_columns(rng)
-    # A column that counts twice in one statement has no length of this kind.
-    once = tuple(replace(told, place=None, right=np.zeros(columns.n_leaves), scale=None)
-                 for told in columns.families)  # fmt: skip
-    columns = replace(columns, families=once)
-    np.testing.assert_allclose(
-        columns.length, np.maximum(np.linalg.norm(written_out(columns), axis=0), 1e-12), rtol=1e-5
-    )
-
-
-@examples(300, fast=20)
-@given(SEEDS)
 def test_statements_kept_once_have_the_same_solutions(seed):
     rng = np.random.default_rng(seed)
     columns, _ = some_columns(rng, real=False)
@@ -406,21 +351,6 @@ def test_no_proof_where_columns_in_use_are_alike():
     assert only_one(alone, np.array([0]), np.array([4]), Clock(9.0))
 
 
-def test_many_statements_are_looked_through(monkeypatch):
-    monkeypatch.setattr(columns_module, "_MANY", 0)
-
-    class Geometry:
-        leaf_start = np.array([0, 2, 4])
-
-    leaf = np.array([[0, 2], [1, 3]])
-    told = LinearConstraints(ROWS, np.array([1.0, 2.0, 1.0, 2.0]))
-    own = Columns.of(Geometry(), [told], leaf, np.zeros(2, dtype=np.int64))
-    assert len(own.right) == 2
-    assert own.met(np.arange(2), np.array([1, 2]))
-    with pytest.raises(AssertionError):
-        assert own.met(np.arange(2), np.array([2, 1]))
-
-
 @examples(200, fast=20)
 @given(SEEDS)
 def test_groups_near_a_point_that_meets_all_sums_become_whole(seed):
@@ -444,14 +374,6 @@ def test_groups_near_a_point_that_meets_all_sums_become_whole(seed):
     assert np.abs(total - np.rint(total)).max() < 1e-5
     assert np.abs(A @ found - columns.right).max() < 1e-5
     assert found.min() > -1e-6
-
-
-def test_groups_that_cannot_be_whole_are_none():
-    columns = SimpleNamespace(
-        take=Dense(np.ones((1, 2)), np.zeros(1)).take, right=np.array([0.5]), slack=0.0
-    )
-    half = np.array([0.25, 0.25])
-    assert whole_groups(columns, np.arange(2), half, np.zeros(2, int), Clock.of(60)) is None
 
 
 def counted(A, b):
@@ -480,18 +402,3 @@ def test_whole_numbers_near_a_point_meet_all_sums(seed):
         chosen, m = found
         assert (m > 0).all()
         np.testing.assert_array_equal(A[:, chosen] @ m, A @ true)
-
-
-def test_rows_that_exchange_their_columns_are_made_whole():
-    # x = (1, 1, 0, 0) / 2 + (0, 0, 1, 1) / 2 meets the sums, and so do whole numbers.
-    A = np.array([[1.0, 0, 1, 0], [0, 1.0, 0, 1], [1, 0, 0, 1.0], [0, 1, 1, 0.0]])
-    columns, half = counted(A, np.ones(4)), np.full(4, 0.5)
-    chosen, m = whole_near(columns, np.arange(4), half, 2, Clock(60.0), 0)
-    np.testing.assert_array_equal(A[:, chosen] @ m, 1)
-    assert whole_near(columns, np.arange(4), half + 0.1, 2, Clock(60.0), 0) is None
-
-
-def test_where_all_columns_depend_on_those_in_use_whole_numbers_are_not_looked_for(monkeypatch):
-    monkeypatch.setattr("treeleak.attacks.loss_sums.integral._MOST_USED", 5)
-    columns = counted(np.ones((1, 30)), np.array([3.0]))
-    assert whole_near(columns, np.arange(2), np.array([1.5, 1.5]), 3, Clock(60.0), 0) is None

@@ -228,17 +228,6 @@ def test_texts_of_categories_are_read(tmp_path):
         assert release.levels == {"job": ("größe", "nurse")}
 
 
-def test_rounds_behind_the_best_are_mentioned():
-    data, other = lightgbm.Dataset(ROWS, NUMBER), lightgbm.Dataset(ROWS[:50], -NUMBER[:50])
-    model = lightgbm.train(
-        {"verbose": -1, "num_threads": 1}, data, 30, valid_sets=[other],
-        callbacks=[lightgbm.early_stopping(2, verbose=False)], keep_training_booster=True,
-    )  # fmt: skip
-    release = to_release(model)
-    assert model.best_iteration < len(release.trees)
-    assert f"stop after round {model.best_iteration}," in " ".join(release.notes)
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -366,22 +355,6 @@ def test_rows_that_several_machines_estimated_are_not_taken_for_counts(y, counte
     for tree in release.trees[:counted]:
         leaves = np.bincount(tree.apply(ROWS), minlength=tree.n_nodes)[tree.leaves]
         np.testing.assert_array_equal(tree.totals[tree.leaves], leaves)
-
-
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_estimates_alone_say_nothing_of_rows(rounds, tmp_path):
-    model = lightgbm.LGBMClassifier(n_estimators=rounds, verbose=-1, n_jobs=1)
-    model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
-    (tmp_path / "model.txt").write_text(on_two_machines(model.booster_))
-    assert "holds no numbers of rows" in to_release(tmp_path / "model.txt").not_covered
-
-
-def test_draws_of_several_machines_are_not_known(tmp_path):
-    model = lightgbm.LGBMClassifier(
-        n_estimators=3, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
-    )
-    (tmp_path / "model.txt").write_text(on_two_machines(model.fit(ROWS, CLASS).booster_))
-    assert to_release(tmp_path / "model.txt").sampling.kind == "unknown"
 
 
 def by_categories(seed, objective):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 from experiments import lira
-from experiments.benchmarks import membership
 
 
 def test_offline_lira_takes_out_how_hard_a_record_is():
@@ -50,29 +47,3 @@ def test_lira_tells_members_of_a_model_that_learns_labels_by_heart():
     model = fit(own.drop(columns="label"), own["label"], 0)
     inside, outside = lira.lira(model, fit, pool, "label", 60, (own, others), 0)
     assert roc_auc_score(np.repeat([1, 0], 60), np.concatenate([inside, outside])) > 0.8
-
-
-@pytest.mark.parametrize(("said", "verdict"), [((1.0, 0.0), "met"), ((0.0, 1.0), "NOT met")])
-def test_a_line_says_whether_it_meets_its_floors(capsys, said, verdict):
-    record = {"case": asdict(membership.Case("exact", "adult", 3, 0)), "results_version": 1}
-    record |= {"status": "unique", "seconds": 1.0}
-    for score, (inside, outside) in {
-        "ours": said,
-        "lira": (0.6, 0.5),
-        "threshold": (0.5, 0.5),
-    }.items():
-        record[f"members_{score}"] = [inside] * 20
-        record[f"others_{score}"] = [outside] * 1000
-    misses = membership.floor_table([record])
-    out = capsys.readouterr().out
-    line = next(x for x in out.splitlines() if "adult" in x)
-    assert line.split("│")[-2].strip() == verdict
-    assert misses == (verdict != "met")
-    assert f"{misses} of 1 lines" in out
-
-
-def test_xgboost_is_left_out_where_it_is_not_there():
-    every = list(membership.cases(("exact", "noise"), ("adult",), range(2), 5.0))
-    assert len(every) == 8
-    assert {c.depth for c in every} == {None, 3}
-    assert membership.warm(every[0]).n_rows < every[0].n_rows

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.boosted import LIBRARIES, evidence_of, needs, rows_of_A, some_release
 from helpers.examples import examples
@@ -42,7 +41,6 @@ from treeleak.release.statistics import (
     Statistics,
 )
 from treeleak.schema import Binary, Schema
-from treeleak.verification import counts as verification
 from treeleak.verification.counts import leaves_off
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -141,18 +139,6 @@ def test_the_last_digits_of_sums_are_those_of_the_rows(library, seed):
         assert not len(told)
     own = np.bincount(leaf.ravel(), (found.each * y[:, None]).ravel(), len(number))
     assert (np.abs(own - found.sums)[told] <= found.off[told]).all()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_chances_are_added_up_again_once_for_each_round(n_classes, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, (80, 3)).astype(float)
-    y = np.append(np.arange(n_classes), (X.sum(axis=1)[n_classes:] % n_classes)).astype(int)
-    model = HistGradientBoostingClassifier(max_iter=4, min_samples_leaf=2, early_stopping=False)
-    release, shares, asked = to_release(model.fit(X, y)), verification._shares, []
-    monkeypatch.setattr(verification, "_shares", lambda margin: asked.append(1) or shares(margin))
-    assert leaves_off(release, X, y) == 0
-    assert len(asked) == 4
 
 
 def stepwise(rng, steps, l2, rate):

@@ -8,9 +8,7 @@ import sys
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from experiments.benchmarks.mutation_seeds import releases
@@ -18,12 +16,10 @@ from treeleak.auditing import run
 from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require
 from treeleak.metrics.matching import pair_costs
-from treeleak.partition import Geometry, value_index
-from treeleak.partition.value_index import _distance, values_in
-from treeleak.release import to_release
+from treeleak.partition.value_index import _distance
 from treeleak.release.adapters.xgboost import fitting
 from treeleak.release.readers.release_file import release_from_dict
-from treeleak.schema import Categorical, Numeric, OneHot, Schema
+from treeleak.schema import Numeric
 
 
 def test_what_does_not_fit_is_refused():
@@ -47,26 +43,6 @@ def test_large_tables_are_asked_for_first(step):
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
-
-
-def test_distances_of_too_many_values_to_keep_are_compared_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"x": rng.normal(size=60), "c": rng.choice([1, 2, 5], 60)})
-    X[["a", "b", "d"]] = np.eye(3)[np.arange(60) % 3]
-    schema = Schema([Numeric("x"), Categorical("c", (1, 2, 5)), OneHot("g", ("a", "b", "d"))])
-    release = to_release(
-        RandomForestClassifier(20, random_state=0).fit(X, rng.integers(2, size=60))
-    )
-    kept, parted = (values_in(Geometry.of(release, schema)) for _ in range(2))
-    share = rng.random((7, kept.n_values))
-    rows = [kept.start[:-1] + rng.integers(np.diff(kept.start), size=(n, 4)) for n in (7, 9)]
-    cost, pairs = kept.expected_cost(share), kept.between(*rows)
-    monkeypatch.setattr(value_index, "_KEPT", 0)
-    monkeypatch.setattr(value_index, "_BLOCK", 100)
-    np.testing.assert_allclose(parted.expected_cost(share), cost, rtol=1e-9)
-    np.testing.assert_array_equal(parted.between(*rows), pairs)
 
 
 def test_how_a_model_was_fitted_takes_no_table_of_all_nodes_by_all_nodes():

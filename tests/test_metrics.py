@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 from pathlib import Path
@@ -12,17 +13,21 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import IsolationForest
 
+from experiments.partial_error import partial_error
+from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.metrics import (
-    Baseline,
     exact_row_share,
+    individual_errors,
     match_rows,
     random_baseline,
     random_rows,
     reconstruction_error,
 )
 from treeleak.metrics import matching as module
+from treeleak.metrics.individual import Group, Individual, find_outliers
 from treeleak.schema import AtMost, Binary, Categorical, Implies, Numeric, OneHot, Ordinal, Schema
 
 MIXED = Schema(
@@ -116,11 +121,6 @@ def test_the_share_of_exact_rows_is_that_of_the_common_rows(pair):
     assert exact_row_share(rec, true) == common / len(true)
 
 
-def test_a_one_hot_column_counts_like_any_other():
-    schema = Schema.from_columns("abc", [["a", "b"]])
-    assert reconstruction_error(np.array([[1, 0, 1]]), np.array([[0, 1, 1]]), schema) == 2 / 3
-
-
 def test_without_a_schema_the_true_range_and_text_decide():
     true = pd.DataFrame({"n": [10, 20], "t": ["x", None], "k": [3, 3]})
     rec = pd.DataFrame({"n": [15, 20], "t": ["y", None], "k": [3, 4]})
@@ -132,19 +132,6 @@ def test_a_difference_beyond_the_range_is_capped_and_not_taken_for_missing():
     true = pd.DataFrame({"n": [0.0, 1.0, np.nan]})
     rec = pd.DataFrame({"n": [np.inf, 1e9, 4.0]})
     assert reconstruction_error(rec, true) == 1
-
-
-def test_an_array_has_the_columns_of_the_other_table():
-    true = pd.DataFrame({"b": [1.0], "a": [0.0]})
-    schema = Schema.from_columns("ab")
-    assert reconstruction_error(np.array([[1, 0]]), true, schema) == 0
-    assert reconstruction_error(np.array([[1, 0]]), true.to_numpy()[:, ::-1], schema) == 1
-
-
-def test_columns_outside_the_schema_do_not_count():
-    true = pd.DataFrame({"a": [0, 1], "label": ["n", "y"]})
-    rec = pd.DataFrame({"label": ["y", "y"], "a": [1, 0]})
-    assert reconstruction_error(rec, true, Schema([Binary("a")])) == 0
 
 
 @pytest.mark.parametrize(
@@ -240,13 +227,6 @@ def test_the_baseline_of_one_bit_is_known():
     assert std == pytest.approx(0.5, abs=0.01)
 
 
-def test_the_baseline_follows_its_seed():
-    X, schema = np.zeros((20, 3)), Schema.from_columns("abc")
-    first = random_baseline(X, schema, 5, seed=1)
-    assert isinstance(first, Baseline)
-    assert random_baseline(X, schema, 5, seed=1) == first != random_baseline(X, schema, 5, seed=2)
-
-
 def test_the_baseline_of_many_rows_samples_them(monkeypatch):
     X = np.arange(500.0).reshape(-1, 1)
     schema = Schema([Numeric("a")])
@@ -284,3 +264,112 @@ def test_the_baseline_is_the_one_in_the_paper(name: str):
         mean, std = random_baseline(X, schema, n_draws=40)
         # Theirs is a mean over guesses as well; their number of guesses is not published.
         assert mean == pytest.approx(theirs, abs=std)
+
+
+# ------------------------------------------------------------------------------ errors row by row
+
+
+SCHEMA = Schema([Binary("a"), Binary("b"), Numeric("x", 0, 2)])
+
+
+@st.composite
+def pairs(draw):
+    row = st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from([0.0, 0.5, 2.0]))
+    n = draw(st.integers(1, 5))
+    return [
+        pd.DataFrame(draw(st.lists(row, min_size=n, max_size=n)), columns=list("abx"))
+        for _ in range(2)
+    ]
+
+
+@examples(25)
+@given(pairs())
+def test_errors_are_those_of_some_best_matching(pair):
+    rec, true = pair
+    found = individual_errors(rec, true, SCHEMA)
+    scale = np.array([1, 1, 2])
+    costs = (np.abs(true.to_numpy(float)[:, None] - rec.to_numpy(float)[None]) / scale).mean(axis=2)
+    orders = list(itertools.permutations(range(len(true))))
+    sums = [sum(costs[i, j] for i, j in enumerate(o)) for o in orders]
+    best = [
+        tuple(costs[i, j] for i, j in enumerate(o))
+        for o, s in zip(orders, sums, strict=True)
+        if s <= min(sums) + 1e-9
+    ]
+    assert any(np.allclose(found.errors, b) for b in best)
+    assert found.all.error == pytest.approx(reconstruction_error(rec, true, SCHEMA))
+    assert found.all.perfect == pytest.approx(exact_row_share(rec, true))
+    assert found.all.worst == found.errors.max()
+
+
+@given(pairs(), st.randoms(use_true_random=False))
+def test_groups_add_up(pair, random):
+    rec, true = pair
+    errors = np.abs(rec - true).mean(axis=1).to_numpy()
+    chosen = Individual(errors, np.array([random.random() < 0.5 for _ in range(len(true))]))
+    groups = [g for g in (chosen.inliers, chosen.outliers) if g.n_rows]
+    assert sum(g.n_rows for g in groups) == len(true)
+    for name in ("error", "perfect"):
+        total = sum(getattr(g, name) * g.n_rows for g in groups) / len(true)
+        assert total == pytest.approx(getattr(chosen.all, name))
+    assert max(g.worst for g in groups) == chosen.all.worst
+
+
+def test_errors_stand_in_the_order_of_the_training_rows():
+    true = pd.DataFrame({"a": [0, 1, 0], "b": [0, 1, 1], "x": [0.0, 2.0, 1.0]})
+    rec = true.iloc[[2, 0, 1]].reset_index(drop=True)
+    rec.loc[2, "x"] = 0.5
+    found = individual_errors(rec, true, SCHEMA)
+    assert found.errors == pytest.approx([0, 0.75 / 3, 0])
+    assert found.all == Group(3, pytest.approx(0.25 / 3), pytest.approx(2 / 3), 0.25)
+
+
+def test_what_was_known_does_not_count():
+    true = pd.DataFrame({"a": [0, 1, 0], "b": [0, 1, 1], "x": [0.0, 2.0, 1.0]})
+    rec = true.assign(b=[0, 0, 1])
+    known = np.zeros((3, 3), dtype=bool)
+    known[0] = known[:, 0] = True
+    found = individual_errors(rec, true, SCHEMA, known)
+    assert np.isnan(found.errors[0])
+    assert found.errors[1:] == pytest.approx([0.5, 0])
+    assert found.all.n_rows == 2
+    assert found.all.error == pytest.approx(partial_error(rec, true, known, SCHEMA))
+    by_name = individual_errors(rec, true, SCHEMA, ["a", "b"])
+    assert by_name.all == Group(3, 0, 1, 0)
+    with pytest.raises(BadInput, match="'z' is known"):
+        individual_errors(rec, true, SCHEMA, ["z"])
+
+
+def test_a_group_without_rows_says_nothing():
+    found = Individual(np.array([0.5, 0.0]), np.array([False, False]))
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert told["outliers"] == {"n_rows": 0, "error": None, "perfect": None, "worst": None}
+    assert told["inliers"] == {"n_rows": 2, "error": 0.25, "perfect": 0.5, "worst": 0.5}
+
+
+def crowd():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (200, 3)), columns=list("abc")).assign(d=0, e=0, f=0)
+    X.loc[:4, ["d", "e", "f"]] = 1
+    return X
+
+
+def test_outliers_are_those_of_an_isolation_forest_in_default_settings():
+    X = crowd()
+    found = find_outliers(X, seed=3)
+    theirs = IsolationForest(random_state=3).fit(X.to_numpy()).predict(X.to_numpy()) == -1
+    assert (found == theirs).all()
+    assert found[:5].all()
+    assert not found.all()
+    assert (individual_errors(X, X, seed=3).outlier == found).all()
+
+
+def test_text_and_missing_values_can_make_an_outlier():
+    X = crowd().astype(object)
+    X.loc[:4, ["d", "e", "f"]] = None
+    X["g"] = "many"
+    X.loc[:4, "g"] = "few"
+    table = X.convert_dtypes()
+    assert find_outliers(table)[:5].all()
+    alike = find_outliers(pd.DataFrame({"a": [np.nan] * 20, "b": ["u"] * 20}))
+    assert len(set(alike)) == 1

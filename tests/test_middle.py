@@ -1,14 +1,20 @@
 """The one dataset in the middle of samples, where leaves do not tell values apart."""
 
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
+from scipy.stats import binom
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
+from treeleak.attacks.exact.worlds import likely_points, most_in_common
 from treeleak.attacks.posterior import bayes_estimate as middles
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
@@ -96,36 +102,6 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
 
 
 @pytest.mark.slow
-def test_many_rows_are_compared_by_atoms(monkeypatch):
-    X, y = table(60, 0)
-    forest = shallow(X, y, 0)
-    monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
-    monkeypatch.setattr(Samples, "draw_values", None)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
-    assert len(result.X) == 60
-    assert result.expected_error > 0
-
-
-@pytest.mark.slow
-def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
-    X, y = table(30, 1)
-    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-    found = []
-    central = middles._central
-
-    def noted(*args, **more):
-        found.append(central(*args, **more))
-        return found[-1]
-
-    monkeypatch.setattr(middles, "_central", noted)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
-    assert len(found) == 1
-    values = result.posterior.samples.values
-    rows = values.rows(found[0][0][:, :-1], WIDTH)
-    assert sorted(map(tuple, rows)) == sorted(map(tuple, result.X.to_numpy(float)))
-
-
-@pytest.mark.slow
 def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
     schema = Schema([Binary("x2"), Binary("x4"), Binary("x9", missing=True)])
     X, y = table(200, 3)
@@ -192,3 +168,42 @@ def test_rows_keep_to_rules_where_values_are_drawn():
     result = treeleak.reconstruct(shallow(X, y, 0), schema, "hidden", 10.0, 0)
     assert schema.valid(result.X.to_numpy(float), list(X)).all()
     assert result.X.drop(columns=list(members)).drop_duplicates().shape[0] > 8
+
+
+# ------------------------------------------------------------------------------- points of a cell
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4), st.integers(0, 5), st.integers(0, 3))
+def test_rows_stand_where_most_are_expected_to_be_right(weight, m, elsewhere):
+    cell = np.array([0] * len(weight) + [1])
+    points = most_in_common(cell, np.array([*weight, 2.0]), np.array([m, elsewhere]))
+    held = np.bincount(points, minlength=len(cell))
+    assert held[-1] == elsewhere
+    assert held[:-1].sum() == m
+    p = np.array(weight) / np.sum(weight)
+
+    def expected(own):
+        return sum(binom.sf(np.arange(h), m, q).sum() for h, q in zip(own, p, strict=True))
+
+    every = (
+        np.bincount(np.array(chosen, dtype=int), minlength=len(p))
+        for chosen in combinations_with_replacement(range(len(p)), m)
+    )
+    assert expected(held[:-1]) == pytest.approx(max(map(expected, every)))
+
+
+def test_points_are_likely_that_resemble_the_rows_of_other_cells():
+    """Where the third column is 0, rows tell that the first two are alike; elsewhere, nothing."""
+    grid = np.array(list(product([0, 1], repeat=3)))
+    model = GradientBoostingClassifier(max_depth=3, n_estimators=1).fit(grid, grid.sum(1) % 2)
+    schema = treeleak.Schema([treeleak.Binary(f"x{i}") for i in range(3)])
+    values = values_of(Geometry.of(to_release(model), schema).parts, 1)
+    atoms = np.column_stack([grid, np.zeros(8, dtype=np.int64)]) + values.atom_start[:-1]
+    cell = np.where(grid[:, 2] == 0, 2 * grid[:, 0] + grid[:, 1], 4 + grid[:, 0])
+    m = np.array([100, 0, 0, 100, 50, 50])
+    share = np.exp(likely_points(atoms, cell, m, values))
+    share /= np.bincount(cell, share)[cell]
+    alike = grid[:, 0] == grid[:, 1]
+    assert (share[alike & (grid[:, 2] == 1)] > 0.95).all()
+    points = most_in_common(cell, share, m)
+    assert alike[points].mean() > 0.97

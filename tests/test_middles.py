@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,14 +16,15 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples, spread
+from helpers.raw_tables import leaning, schema_of
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.known_draws import run, walking
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import between_thresholds
+from treeleak.attacks.known_draws.walking import rows_between
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows
-from treeleak.attacks.large_grid.bayes_estimate import medians as medians_of
 from treeleak.attacks.large_grid.between_thresholds import (
     drawn_between,
-    nearer,
     relabel_column_values,
 )
 from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
@@ -30,11 +32,15 @@ from treeleak.attacks.large_grid.midpoint_kernels import Standing, stand, walk_b
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.clock import Clock
+from treeleak.core.errors import TimeUp
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
+from treeleak.partition.cells import GridTooLarge
 from treeleak.partition.value_index import values_of
+from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.verification.counts import check_rows
 
 SCHEMA = Schema(
     [
@@ -288,25 +294,6 @@ def test_rows_that_were_drawn_are_counted_within_their_walls(seed, price, breach
     assert (~behind | (own == before) | (case.constraints.draws == 0)).all()
 
 
-def test_rows_that_miss_counts_come_nearer_to_the_training_set():
-    case = Known(5, 60, 60)
-    rng = np.random.default_rng(0)
-    astray = case.anywhere(rng)
-    other = rng.random(len(astray)) < 0.3
-    astray[other] = case.truth[other]
-    walkers = [Walker.started(case.constraints, k, astray) for k in range(2)]
-    begun = case.middles.standing(walkers[0], 0)
-    assert begun.total.min() > 0
-    clock = stopping(60)
-    found = nearer(case.middles, walkers, case.constraints, clock, "")
-    assert len(found) == 2
-    for rows in found:
-        assert case.middles.misfit(rows, case.constraints) < begun.total[0]
-    begun_at, own = (case.middles.places(begun), found[0])
-    true = case.middles.places(case.true_ranks())
-    assert (own == true).mean() > (begun_at == true).mean() + 0.05
-
-
 def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     case = Known(5, 60, 60)
     n_finer, n_atoms = (len(v.first) for v in (case.middles.values, case.values))
@@ -323,62 +310,6 @@ def test_rows_that_came_nearer_are_written_as_atoms_of_the_geometry():
     assert (own == case.truth).mean() > (astray == case.truth).mean() + 0.05
     assert far is not None
     assert far > 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_numbers_that_miss_counts_are_medians_of_beliefs_and_walks(seed):
-    case, rng = Known(5, 60, 60), np.random.default_rng(seed)
-    start, n_rows = case.values.atom_start, len(case.truth)
-    probable = rng.random((n_rows, start[-2])).astype(np.float32) ** 6
-    for begin, end in pairwise(start[:-1]):
-        probable[:, begin:end] /= probable[:, begin:end].sum(axis=1)[:, None]
-    constraints = replace(case.constraints, probable=probable)
-    walks = [case.anywhere(rng) + start[:-1] for _ in range(2)]
-    medians = medians_of(walks, constraints, case.values)
-    row, own = np.arange(n_rows), medians.rows - start[:-1]
-    leaf, drawn = case.geometry.trace_atoms(own[:, :-1]), constraints.draws > 0
-    for a, part in enumerate(case.values.parts):
-        share = probable[:, start[a] : start[a + 1]]
-        np.testing.assert_allclose(medians.sure[:, a], share[row, own[:, a]], rtol=1e-5)
-        inside = np.zeros(share.shape, dtype=bool)
-        for atom in range(share.shape[1]):
-            moved = own[:, :-1].copy()
-            moved[:, a] = atom
-            inside[:, atom] = ((case.geometry.trace_atoms(moved) == leaf) | ~drawn).all(axis=1)
-        if isinstance(part.attribute, (Numeric, Ordinal)):
-            # Atoms of numbers stand in the order of their values.
-            apart = np.abs(np.subtract.outer(*[np.arange(share.shape[1])] * 2))
-            both = share.copy()
-            for walk in walks:
-                both[row, walk[:, a] - start[a]] += 0.5
-            cost = both @ apart
-            assert np.allclose(cost[row, own[:, a]], cost.min(axis=1), atol=1e-4)
-            np.testing.assert_allclose(
-                medians.within[:, a], (share * inside).sum(axis=1), atol=1e-5
-            )
-        else:
-            assert (medians.rows[:, a] == walks[0][:, a]).all()
-    assert (medians.rows[:, -1] == walks[0][:, -1]).all()
-    assert np.isnan(medians.sure[:, -1]).all()
-
-
-def test_a_walk_that_breaks_more_tests_than_before_is_not_heeded(monkeypatch):
-    case = Known(5, 60, 60)
-    walkers = [Walker.started(case.constraints, k, case.truth) for k in range(2)]
-    hot = replace(between_thresholds._MISSING, price=(1e-3, 1e-3), breach=(1e-3, 1e-3))
-    monkeypatch.setattr(between_thresholds, "_MISSING", hot)
-    clock = stopping(3)
-    assert nearer(case.middles, walkers, case.constraints, clock, "") == []
-
-
-def test_same_seed_same_walk():
-    case, both = Case(1), []
-    for _ in range(2):
-        s = case.standing(case.truth, 3)
-        likes = case.middles.log_share(s, 2)
-        walk_between(case.middles.splits, s, likes, s.label, 2_000, 1.0, 0.5)
-        both.append(s.rank)
-    assert (both[0] == both[1]).all()
 
 
 @pytest.mark.parametrize("are", ["unknown", "values"])
@@ -429,3 +360,89 @@ def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
                 == 0
             )
     assert error["middles"] < error["counts"]
+
+
+# --------------------------------------------------- known draws: rows walk on between thresholds
+
+
+def six_columns(seed, n=40):
+    X, y = leaning(seed, n)
+    rng = np.random.default_rng(100 + seed)
+    X = X.assign(**{c: rng.integers(0, 200, n).astype(float) for c in "pqr"})
+    return X, y, RandomForestClassifier(60, random_state=seed).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def rebuilt():
+    """Of two forests: the rows, the answer, and what it would be without walks."""
+    out = []
+    with pytest.MonkeyPatch.context() as patch:
+        for seed in range(2):
+            X, y, model = six_columns(seed)
+            both = []
+            for step in (rows_between, lambda answer, *_: answer):
+                patch.setattr(run, "rows_between", step)
+                both.append(treeleak.reconstruct(model, schema_of(X), seed=0, time_limit=20))
+            out.append((X, y, model, *both))
+    return out
+
+
+@pytest.mark.slow
+def test_every_count_is_still_met(rebuilt):
+    for *_, model, found, _ in rebuilt:
+        assert found.status == "feasible"
+        rows, label = found.X.to_numpy(), found.y.to_numpy()
+        assert check_rows(to_release(model), rows, label, found.draws.counts).misfit == 0
+
+
+@pytest.mark.slow
+def test_rows_come_nearer_to_the_training_rows(rebuilt):
+    def far(found, X):
+        return (np.abs(found.X - X) / np.ptp(X.to_numpy(), axis=0)).to_numpy().mean()
+
+    error = np.array([[far(f, X) for f in found] for X, _, _, *found in rebuilt])
+    assert error[:, 0].sum() < 0.9 * error[:, 1].sum()
+    for *_, found, without in rebuilt:
+        assert found.midpoints_met > without.midpoints_met
+
+
+@pytest.mark.slow
+def test_what_is_proved_stays_so(rebuilt):
+    for X, *_, found, without in rebuilt:
+        np.testing.assert_array_equal(found.proved, without.proved)
+        sure = without.confidence.to_numpy() == 1.0
+        assert (np.abs(found.X - X).to_numpy()[sure & found.proved.to_numpy()[:, None]] == 0).all()
+
+
+@pytest.mark.slow
+def test_values_are_right_as_often_as_is_said(rebuilt):
+    right, said = [], []
+    for X, *_, found, _ in rebuilt:
+        right.append(((found.lower <= X) & (found.upper >= X)).to_numpy().mean())
+        said.append(found.confidence.to_numpy().mean())
+    assert abs(np.mean(right) - np.mean(said)) < 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RowConstraints", "_within_leaves"])
+@pytest.mark.parametrize("error", [GridTooLarge("too many masks"), TimeUp("the time is up")])
+def test_where_rows_cannot_walk_they_stay(name, error, monkeypatch):
+    def fails(*_):
+        raise error
+
+    X, _, model = six_columns(0)
+    broken = SimpleNamespace(of_known=fails) if name == "RowConstraints" else fails
+    monkeypatch.setattr(walking, name, broken)
+    found = treeleak.reconstruct(model, schema_of(X), seed=0, time_limit=20)
+    assert found.status == "feasible"
+    assert found.misfit == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "rules", "population"),
+    [("unknown", (), None), ("feasible", ("one",), None), ("feasible", (), "rows")],
+)
+def test_walks_that_know_too_little_are_not_begun(status, rules, population):
+    answer = Answer(status, None)
+    domains, given = SimpleNamespace(rules=rules), SimpleNamespace(population=population)
+    assert rows_between(answer, None, domains, given, None) is answer

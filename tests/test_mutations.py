@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
-import zlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,12 +20,6 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict
 
-ROOT = Path(__file__).parents[1]
-SAME = """import zlib
-from experiments.benchmarks.mutation_formats import FORMATS
-from experiments.benchmarks.mutations import Case
-print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
-"""
 MUTATIONS = {"skops": 30, "pickle": 30, "csv": 30, "marginals": 20}
 """Of formats of which each takes longer; of the others, 80."""
 
@@ -185,12 +176,3 @@ def test_an_array_of_no_dimension_where_a_list_should_be():
         "sklearn.tree._classes.DecisionTreeClassifier", {"sample_weight": np.array(3)}
     )
     assert take_inventory(stored, Context(None, None, None))
-
-
-@pytest.mark.slow
-def test_a_case_is_the_same_in_every_process():
-    made = subprocess.run(
-        [sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    sums = {name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS}
-    assert made.stdout.strip() == str(sums)

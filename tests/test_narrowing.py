@@ -11,8 +11,6 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import treeleak
 from treeleak import Numeric, Ordinal, Schema
-from treeleak.reconstruction import interval_imputation as of_numbers
-from treeleak.reconstruction import narrowing
 from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -82,13 +80,6 @@ def test_bounds_that_contradict_each_other_are_not_believed():
     assert ((found.chance >= 0) & (found.chance <= 1)).all()
 
 
-def test_without_time_or_room_values_stay(monkeypatch):
-    X, release, draws = some_forest(2)
-    assert narrow(release, X.to_numpy(), draws, seconds=-1.0) is None
-    monkeypatch.setattr(narrowing, "_MOST", 10)
-    assert narrow(release, X.to_numpy(), draws) is None
-
-
 @rows_quickly
 @pytest.mark.parametrize(
     ("kind", "n", "n_trees"),
@@ -125,22 +116,6 @@ def test_whole_numbers_are_found_as_whole_numbers(whole):
     found = treeleak.reconstruct(RandomForestClassifier(80, random_state=0).fit(X, y), schema)
     assert (found.X == X).to_numpy().mean() > 0.8
     assert found.midpoints_met > 0.75
-
-
-@pytest.mark.slow
-def test_where_all_trees_saw_all_rows_thresholds_say_the_same(monkeypatch):
-    X, y = whole_numbers()
-    forest = RandomForestClassifier(80, bootstrap=False, random_state=0).fit(X, y)
-
-    def rebuilt():
-        found = treeleak.reconstruct(forest, Schema([Numeric(c, 0, 30) for c in X]), seed=0)
-        return len(found.X.drop_duplicates().merge(X)) / len(X), found.midpoints_met
-
-    share, met = rebuilt()
-    monkeypatch.setattr(of_numbers, "_narrowed", lambda *_: None)
-    share_without, met_without = rebuilt()
-    assert share > max(0.2, 2 * share_without)
-    assert met > 1.5 * met_without
 
 
 def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around_them() -> None:

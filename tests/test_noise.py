@@ -4,15 +4,41 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2
+from sklearn.ensemble import RandomForestClassifier
 
-from helpers.noise import fits
-from treeleak.core.errors import BadInput
+import treeleak
+from helpers.examples import examples
+from helpers.noise import fits, noise_drawn
+from helpers.releases import stumps
+from helpers.tables import compas_sample
+from treeleak.core.errors import BadInput, BadModel, Mismatch
+from treeleak.learn import DPForestClassifier
 from treeleak.learn.forest import discrete_laplace, truncated_laplace
+from treeleak.reconstruction.quality_notes import of_noise
+from treeleak.release import AllRows, Bootstrap, to_release
+from treeleak.release.n_rows import check_row_count
+from treeleak.release.noise.goodness_of_fit import (
+    Scale,
+    count_misfit,
+    label_misfit,
+    noise_misfit,
+    scale_of_labels,
+    scale_of_noise,
+)
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.noise.table import NoiseTable, excess_bound
+from treeleak.release.sampling import Disjoint
+from treeleak.release.stated_noise import check_counts_agree, noise_left, stated_noise_misfit
+from treeleak.release.statistics import LABELS, Statistics
+from treeleak.verification.training_rows import match_training
 
 WHOLE = [
     *(DiscreteLaplace(e) for e in (0.05, 1.0, 4.0)),
@@ -129,3 +155,395 @@ def test_the_test_of_a_law_tells_these_two_apart():
     draws = [truncated_laplace(Fraction(1), source) for _ in range(20_000)]
     with pytest.raises(AssertionError):
         fits(draws, DiscreteLaplace(1.0))
+
+
+# --------------------------------------------------------------------------- noise that is stated
+
+
+LAWS = [
+    DiscreteLaplace(1e-4), DiscreteLaplace(0.5), DiscreteLaplace(20.0),
+    Laplace(0.05), Laplace(1.0, "nearest"), Laplace(1.0, "towards zero"),
+    Gaussian(0.3), Gaussian(50.0), Gaussian(5.0, "nearest"), Gaussian(5.0, "towards zero"),
+]  # fmt: skip
+WIDE = [law for law in LAWS if law.variance > 1.5]
+
+
+def trees_of(law, rng, n_trees=10):
+    return [noise_drawn(law, (rng.integers(3, 20), 2), rng) for _ in range(n_trees)]
+
+
+def cells(off, rng, n_rows=100):
+    """True counts that add up to the same number in every tree."""
+    return [
+        rng.multinomial(n_rows, np.full(y.size, 1 / y.size)).reshape(y.shape).astype(float)
+        for y in off
+    ]
+
+
+# ------------------------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.slow
+def test_noise_of_the_law_is_not_doubted(law):
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        off = trees_of(law, rng)
+        assert noise_misfit(law, off) is None
+        assert noise_misfit(law, off, centred=False) is None
+        counts = [y + n for y, n in zip(off, cells(off, rng), strict=True)]
+        assert count_misfit(law, counts, agree=True) is None
+        pairs = [own.sum(axis=1)[:, None] for own in off]
+        assert noise_misfit(law, pairs, summed=2) is None
+
+
+@pytest.mark.parametrize("law", WIDE, ids=repr)
+def test_no_noise_too_little_too_much_and_noise_in_some_trees_is_doubted(law):
+    rng = np.random.default_rng(1)
+    off = trees_of(law, rng, 20)
+    assert noise_misfit(law, [0 * y for y in off]).how == "smaller"
+    assert (
+        noise_misfit(law, [np.trunc(y / 5) if law.whole else y / 5 for y in off]).how == "smaller"
+    )
+    assert noise_misfit(law, [4 * y for y in off]).how == "larger"
+    assert noise_misfit(law, [y + round(law.variance**0.5) for y in off]).how == "larger"
+    half = [np.where(rng.random(y.shape) < 0.5, y, 0) for y in off]
+    assert noise_misfit(law, half).how == "smaller"
+    some = [y if t % 3 else 0 * y for t, y in enumerate(off)]
+    assert noise_misfit(law, some).how == "smaller"
+    one = [0 * off[0], *off[1:]]
+    if law.variance > 20 and off[0].size > 9:
+        assert noise_misfit(law, one).how == "smaller"
+
+
+@pytest.mark.parametrize("law", WIDE, ids=repr)
+def test_noise_that_is_not_independent_is_doubted(law):
+    rng = np.random.default_rng(2)
+    own = noise_drawn(law, (12, 2), rng)
+    assert noise_misfit(law, [own] * 12) is not None
+    signs = [own if t % 2 else -own for t in range(12)]
+    assert noise_misfit(law, signs) is not None
+    off = trees_of(law, rng, 20)
+    for y in off:
+        y[-1, -1] -= y.sum()
+    assert noise_misfit(law, off) is not None
+
+
+def test_whole_numbers_are_no_noise_that_is_not_rounded():
+    rng = np.random.default_rng(0)
+    off = [np.round(rng.normal(0, 50, (10, 2))) for _ in range(5)]
+    assert "whole numbers" in count_misfit(Gaussian(50.0), off, agree=True).why
+    # Counts that were written with one decimal are whole one time in ten.
+    written = [np.round(rng.normal(0, 50, (10, 2)), 1) for _ in range(5)]
+    assert count_misfit(Gaussian(50.0), written, agree=True) is None
+
+
+def test_counts_that_agree_too_well_are_doubted_without_any_row():
+    rng = np.random.default_rng(3)
+    off = trees_of(DiscreteLaplace(0.5), rng, 20)
+    exact = cells(off, rng)
+    for law in WIDE:
+        assert count_misfit(law, exact, agree=True) is not None
+    # Where trees saw different rows, sums may differ or not: large counts hide small noise.
+    large = cells(off, rng, 100_000)
+    assert count_misfit(DiscreteLaplace(0.5), large, agree=False) is None
+    assert "agree too well" in count_misfit(DiscreteLaplace(0.5), large, agree=True).why
+    assert count_misfit(DiscreteLaplace(0.5), [*large[:-1], large[-1] + 40], True) is not None
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(0.001), Gaussian(1000.0, "nearest")], ids=repr)
+def test_what_is_called_too_small_is_rarer_than_once_in_a_million(law):
+    """By enumeration: six values of k each."""
+    y = np.arange(-1200, 1201)
+    p = np.exp(law.log_prob(y))
+    doubts = [noise_misfit(law, [np.full(6, float(k))]) for k in range(1, 200, 3)]
+    most = max(3 * k + 1 for k, doubt in enumerate(doubts) if doubt and doubt.how == "smaller")
+    if isinstance(law, DiscreteLaplace):
+        one = np.bincount(np.abs(y), p)
+        three = np.convolve(np.convolve(one, one), one)
+        chance = np.convolve(three, three)[: 6 * most + 1].sum()
+    else:
+        # Rounded, a value in the ball is at most half a step outside it.
+        chance = chi2.cdf(6 * (most + 0.5) ** 2 / law.sigma**2, 6)
+    assert 1e-12 < chance < 1e-6
+
+
+@examples(60, fast=8)
+@given(
+    law=st.sampled_from([DiscreteLaplace(0.7), Laplace(0.7), Gaussian(2.0, "nearest")]),
+    number=st.integers(1, 30),
+    weight=st.floats(0.2, 1.0),
+    seed=st.integers(0, 999),
+)
+def test_the_bound_on_a_sum_is_one(law, number, weight, seed):
+    """Never below the probability of the sum, which the central limit tells near enough."""
+    table = NoiseTable.of(law)
+    sums = noise_drawn(law, (4000, number), np.random.default_rng(seed)).sum(axis=1)
+    for share in (0.1, 0.01):
+        far = float(np.quantile(np.abs(sums), 1 - share))
+        groups = [(1.0, number)]
+        assert excess_bound(table, far, groups) > math.log(share) - 0.5
+        # A weight on everything changes nothing.
+        scaled = [(weight, number)]
+        assert excess_bound(table, weight * far, scaled) == pytest.approx(
+            excess_bound(table, far, groups), abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_a_table_has_the_law_and_its_sums(law):
+    table, two = NoiseTable.of(law), NoiseTable.of_sum(law, 2)
+    mass = np.exp(table.log_mass)
+    assert 2 * mass.sum() - mass[0] == pytest.approx(1, rel=0.01)
+    below, upto = table.upto(0.0)
+    assert below + upto == pytest.approx(1)
+    assert two.sd == pytest.approx(max(math.sqrt(2 * law.variance), 0.01), rel=0.01)
+    sums = noise_drawn(law, (2000, 2), np.random.default_rng(0)).sum(axis=1)
+    at = np.quantile(sums, [0.1, 0.5, 0.9])
+    seen = (sums[:, None] <= at).mean(axis=0)
+    assert two.upto(at)[1] == pytest.approx(seen, abs=0.05)
+
+
+# ------------------------------------------------------------------------------------- scale
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(0.5), Laplace(0.1), Gaussian(5.0)], ids=repr)
+@pytest.mark.slow
+def test_the_interval_of_the_scale_holds_it_as_often_as_it_says(law):
+    rng, held, runs = np.random.default_rng(0), 0, 200
+    true = getattr(law, "sigma", None) or law.epsilon
+    for _ in range(runs):
+        found = scale_of_noise(law, [noise_drawn(law, 60, rng)])
+        assert found.low < found.high < 3 * found.low
+        held += found.low <= true <= found.high
+    assert binom.ppf(1e-4, runs, 0.95) <= held
+
+
+def test_the_scale_does_not_depend_on_what_is_stated():
+    off = [noise_drawn(DiscreteLaplace(0.5), 100, np.random.default_rng(0))]
+    one, other = (scale_of_noise(DiscreteLaplace(e), off) for e in (0.5, 0.001))
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=0.01)
+    assert "epsilon of the noise is" in str(other)
+    assert str(other).endswith("stated: 0.001")
+
+
+def test_no_noise_has_a_bound_on_one_side():
+    zeros = [np.zeros(200)]
+    found = scale_of_noise(DiscreteLaplace(0.5), zeros)
+    assert found.high is None
+    # Where 200 zeros have a probability of one in twenty.
+    chance = math.tanh(found.low / 2) ** 200
+    assert chance == pytest.approx(0.05, rel=0.1)
+    assert "at least" in str(found)
+    small = scale_of_noise(Gaussian(5.0, "nearest"), zeros)
+    assert small.low is None
+    assert "at most" in str(small)
+    assert str(Scale("epsilon", 1.0, None, None)).count("of any size") == 1
+    assert scale_of_noise(Gaussian(1.0), []) is None
+
+
+# ------------------------------------------------------------------------------------- labels
+
+
+def named(law, held, rng):
+    p = np.exp(law.log_prob(held))
+    return np.eye(held.shape[1])[[rng.choice(held.shape[1], p=row / row.sum()) for row in p]]
+
+
+@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 3.0])
+def test_names_of_leaves_are_tested_on_both_sides(rule, scale):
+    law, rng = LabelNoise(rule, scale), np.random.default_rng(0)
+    held = [rng.integers(0, 9, (30, 3)).astype(float) for _ in range(10)]
+    told = [named(law, own, rng) for own in held]
+    assert label_misfit(law, held, told) is None
+    assert label_misfit(law, held, told, alone=False) is None
+    largest = [np.eye(3)[own.argmax(axis=1)] for own in held]
+    if scale < 1:
+        assert label_misfit(law, held, largest).how == "smaller"
+    if scale < 0.1:
+        assert label_misfit(law, held, largest, alone=False).how == "smaller"
+    least = [np.eye(3)[own.argmin(axis=1)] for own in held]
+    assert label_misfit(law, held, least).how == "larger"
+    found = scale_of_labels(law, held, told)
+    if scale == 0.3:
+        assert found.low < scale < found.high < 3 * found.low
+    assert scale_of_labels(LabelNoise("majority"), held, told) is None
+
+
+# ------------------------------------------------------------------------------------ releases
+
+
+def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
+    X, y, _ = compas_sample(300, seed=6)
+    forest = RandomForestClassifier(50, random_state=6).fit(X, y)
+    whole = to_release(forest)
+    trees = []
+    for tree in whole.trees:
+        named = np.where(tree.is_leaf[:, None], tree.counts > 0, 0.0)
+        statistics = Statistics.counting(LABELS, named, present=tree.is_leaf)
+        trees.append(replace(tree, statistics=statistics))
+    bare = replace(whole, trees=tuple(trees), noise=LabelNoise("present", 1.0))
+    left = noise_left(bare, X.to_numpy(), y.to_numpy())
+    assert left.compared
+    assert left.misfit is None
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, compas = compas_sample(60, seed=0)
+    return X, y, compas.schema
+
+
+@pytest.fixture(scope="module")
+def exact(data):
+    X, y, _ = data
+    model = treeleak.learn.DPForestClassifier(
+        20, 4, 1e6, schema=data[2], classes=[0, 1], random_state=0
+    )
+    with pytest.warns(treeleak.errors.PrivacyWarning):
+        return to_release(model.fit(X, y))
+
+
+def private(data, epsilon, seed=0):
+    X, y, schema = data
+    model = DPForestClassifier(10, 4, epsilon, schema=schema, classes=[0, 1], random_state=seed)
+    with pytest.warns(treeleak.errors.PrivacyWarning):
+        return to_release(model.fit(X, y))
+
+
+def claimed(release, noise, sampling=None):
+    return replace(release, noise=noise, sampling=sampling or AllRows())
+
+
+@pytest.mark.parametrize("noise", [Gaussian(50.0), DiscreteLaplace(1e-4), DiscreteLaplace(1.0)])
+@pytest.mark.slow
+def test_noise_that_is_not_there_is_refuted_and_the_counts_are_attacked_as_they_are(
+    data, exact, noise
+):
+    X, y, schema = data
+    release = claimed(exact, noise)
+    with pytest.raises(Mismatch, match=r"by far less than the stated noise|another way"):
+        match_training(release, X, y)
+    for rows in ((X, y), (X,), ()):
+        found = treeleak.audit(release, *rows, schema=schema, time_limit=10)
+        assert found.verdict == "leak shown"
+        assert "do not carry the stated noise" in found.budget.refuted
+        assert found.budget.cost is None
+        assert found.reconstruction.evidence.startswith("exact")
+        ruling = treeleak.judge(found, treeleak.Policy("p", {"epsilon": 1.0}))
+        assert {check.key: check.state for check in ruling.checks}["ended"] == "not assessed"
+        assert not ruling.passed
+
+
+@pytest.mark.slow
+def test_counts_without_their_noise_never_show_that_nothing_leaks(data):
+    """Of large leaves that are claimed noisy: the attack finds nothing, and that is no verdict."""
+    compas = treeleak.datasets.load_compas()
+    X, y = compas.X[:400], compas.y[:400]
+    model = DPForestClassifier(3, 1, 1e6, schema=compas.schema, classes=[0, 1], random_state=0)
+    with pytest.warns(treeleak.errors.PrivacyWarning):
+        release = to_release(model.fit(X, y))
+    bare = treeleak.audit(replace(release, noise=None), schema=compas.schema, time_limit=10)
+    assert bare.verdict.startswith("no leak")
+    found = treeleak.audit(
+        claimed(release, Gaussian(9999.0, "nearest")), schema=compas.schema, time_limit=3
+    )
+    assert found.budget.refuted
+    assert found.verdict == "not assessed"
+
+
+def test_a_private_forest_is_not_doubted_and_its_noise_is_found(data):
+    X, y, _ = data
+    for epsilon in (0.1, 1.0, 30.0):
+        release = private(data, epsilon)
+        assert stated_noise_misfit(release) is None
+        left = noise_left(release, X.to_numpy(dtype=float), y.to_numpy())
+        assert left.compared
+        assert left.misfit is None
+        assert left.scale.low < epsilon / 10 < left.scale.high
+        check_row_count(release, 60)
+
+
+@pytest.mark.parametrize("sampling", [Bootstrap(), Disjoint()], ids=["bootstrap", "disjoint"])
+def test_wide_noise_on_small_counts_is_refuted_however_rows_reached_the_trees(exact, sampling):
+    found = stated_noise_misfit(claimed(exact, DiscreteLaplace(1e-4), sampling))
+    assert found.how == "smaller"
+
+
+def test_a_wrong_number_of_rows_is_refused(data, exact):
+    X, _, schema = data
+    release = private(data, 30.0)
+    for n_rows in (1, 20, 200):
+        with pytest.raises(BadInput, match=rf"n_rows is {n_rows}, but the noisy counts add up to"):
+            treeleak.reconstruct(release, schema, n_rows=n_rows)
+        with pytest.raises(BadInput, match=f"trained on {n_rows} rows, but the noisy counts"):
+            treeleak.reconstruct(replace(release, n_rows=n_rows), schema)
+    check_row_count(release, 60)
+    bare = replace(exact, noise=None)
+    with pytest.raises(BadInput, match="n_rows is 20, but the leaves of tree 0 count 60 rows"):
+        treeleak.reconstruct(bare, schema, n_rows=20)
+    with pytest.raises(BadInput, match="trained on 20 rows, but the leaves of tree 0 count 60"):
+        treeleak.reconstruct(replace(bare, n_rows=20), schema)
+    with pytest.raises(BadInput, match="the known columns have 20 rows, but the noisy counts"):
+        treeleak.reconstruct(release, schema, known_columns=X[["sex:Male"]][:20])
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_right_number_of_rows_is_never_refused(law):
+    rng = np.random.default_rng(0)
+    for n_leaves in (1, 6):
+        for _ in range(10):
+            sums = 100 + noise_drawn(law, (6, 2 * n_leaves), rng).sum(axis=1)
+            check_row_count(stumps(sums, law, n_leaves=n_leaves), 100)
+    far = 100 + 60 * law.variance**0.5 + 3
+    with pytest.raises(BadInput, match="once in a million"):
+        check_row_count(stumps(sums, law, n_leaves=1), round(far + 60 * law.variance**0.5))
+
+
+def test_numbers_without_noise_beside_noisy_counts_are_refused(exact):
+    first = exact.trees[0]
+    ones = np.ones(first.n_nodes)
+    for other, said in (
+        (first.with_counts(totals=ones), "totals beside counts with noise"),
+        (first.with_counts(distinct=ones.astype(int)), "distinct beside counts with noise"),
+        (
+            first.with_counts(counts=first.counts + np.eye(len(ones))[:, :1]),
+            "node 0: it is not a leaf",
+        ),
+    ):
+        with pytest.raises(BadModel, match=f"tree 0.*{said}"):
+            check_counts_agree(replace(exact, trees=(other, *exact.trees[1:])))
+    bare = replace(exact, noise=None)
+    with pytest.raises(BadModel, match=r"tree 0, leaf .*: counts add up to .*, totals say"):
+        check_counts_agree(replace(bare, trees=(first.with_counts(totals=ones * 99),)))
+    check_counts_agree(exact)
+
+
+def noted(data, times, seed, n_rows=None):
+    """What an answer says of the noise, if ``times`` the real epsilon is stated."""
+    release = private(data, 30.0, seed)
+    law = replace(release.noise, epsilon=times * release.noise.epsilon)
+    found = treeleak.reconstruct(
+        replace(release, noise=law), data[2], n_rows=n_rows, time_limit=10, seed=seed
+    )
+    return [str(note) for note in found.notes if "more than the stated noise" in str(note)]
+
+
+def test_likely_rows_doubt_noise_that_is_ten_times_larger_than_stated(data):
+    X, y, _ = data
+    release = private(data, 30.0)
+    assert of_noise(release, X, y) == of_noise(replace(release, noise=None), X, y) == ()
+    stated = replace(release, noise=replace(release.noise, epsilon=10 * release.noise.epsilon))
+    (note,) = of_noise(stated, X, y)
+    assert "larger than stated, or the search needs more time. With these rows, epsilon" in note
+    # Noise that is smaller than stated may be so because the likeliest rows are near the counts.
+    assert of_noise(replace(release, noise=replace(release.noise, epsilon=0.1)), X, y) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_wrong_epsilon_is_noticed_and_a_right_one_never_doubted(data, seed):
+    assert len(noted(data, 10, seed)) == 1
+    for n_rows in (None, len(data[0])):
+        assert noted(data, 1, seed, n_rows) == []

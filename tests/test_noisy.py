@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
-import signal
 from dataclasses import replace
 from importlib import resources
 
@@ -18,11 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import beta, chisquare, kstest, loggamma
+from scipy.stats import chisquare
 
 from experiments.partial_error import partial_error
-from helpers.brute_force import as_multiset, datasets
-from helpers.examples import examples, spread
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
 from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from helpers.walks import frequencies, written
@@ -36,24 +33,21 @@ from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
     draw_row,
     imagine,
-    log_dirichlet,
-    log_gamma,
     relearn,
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.core.clock import Clock, Progress
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, UnknownSampling
-from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
+from treeleak.release.sampling import Bootstrap, Disjoint, UnknownSampling
+from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
 MIXED = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 3)])
-FLAGS = Schema([Binary("a"), Binary("b"), Binary("c")])
 NOTHING_SAID = DiscreteLaplace(1e-8)
 NOISE = DiscreteLaplace(1.0)
 RULE = LabelNoise("permute-and-flip", 1.0)
@@ -149,16 +143,6 @@ def test_what_draws_of_some_rows_are_behind_noise(monkeypatch):
             assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(total)
 
 
-@pytest.mark.parametrize("law", [Laplace(5.0), Gaussian(3.0), DiscreteLaplace(5.0)], ids=repr)
-def test_counts_that_no_number_is_small_enough_for_still_pull(law):
-    n_rows = 2000
-    own = CountLikelihood(np.array([0.0, 600.0]), 2, law, n_rows, n_rows).law
-    gains = [own.gain[o : o + n_rows] for o in own.offset]
-    assert (gains[0] < 0).all()
-    assert (gains[1][:590] > 0).all()
-    assert (gains[1][610:] < 0).all()
-
-
 def test_tables_that_would_not_fit_are_refused():
     far = np.append(np.arange(2000.0), 1e9)
     with pytest.raises(NotCovered, match="noisy counts that spread over"):
@@ -180,11 +164,6 @@ def test_the_kernel_knows_the_law_of_labels(rows, rule, scale):
     for c in range(len(rows)):
         found = log_named(np.array(rows), c, RULES[rule], scale, np.inf)
         assert found == pytest.approx(expected[c], rel=1e-9, abs=1e-9)
-
-
-def test_labels_of_many_classes_lose_no_figures():
-    found = log_named(np.full(70, 3), 0, RULES["permute-and-flip"], 1.0, np.inf)
-    assert found == pytest.approx(-math.log(70))
 
 
 @given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
@@ -222,31 +201,6 @@ def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, la
 
 
 # ---------------------------------------------------------------------- what rows are like
-
-
-@nb.njit
-def _gammas(rng, shape, times):
-    return np.array([log_gamma(rng, shape) for _ in range(times)])
-
-
-@pytest.mark.parametrize("shape", [1e-3, 0.3, 1.0, 2.7, 80.0])
-def test_gamma_variates(shape):
-    draws = _gammas(np.array([3], dtype=np.uint64), shape, 20_000)
-    assert kstest(draws, loggamma(shape).cdf).pvalue > 1e-3
-
-
-def test_dirichlet_variates():
-    shape, rng = np.array([0.2, 1.0, 3.5]), np.array([5], dtype=np.uint64)
-    draws = np.empty((20_000, 3))
-    for out in draws:
-        log_dirichlet(rng, shape, out)
-    np.testing.assert_allclose(np.exp(draws).sum(axis=1), 1.0)
-    for x in range(3):
-        law = beta(shape[x], shape.sum() - shape[x])
-        assert kstest(np.exp(draws[:, x]), law.cdf).pvalue > 1e-3
-    # Also where all but one underflow, every share is a number.
-    log_dirichlet(rng, np.array([1e-26, 1e-26]), draws[0, :2])
-    assert np.isfinite(draws[0]).all()
 
 
 def land_for(schema, n_classes, n_rows=6, noise=NOTHING_SAID):
@@ -547,15 +501,6 @@ def test_disjoint_trees_end_to_end(quick):
     assert (kept.X[known.columns].to_numpy() == known.to_numpy()).all()
 
 
-def test_disjoint_trees_under_a_population_weigh_rows_as_it_does(quick):
-    """Where leaves say nothing, the rows of the answer's samples are those of the population."""
-    release = replace(noisy_case(FLAGS, 12, 2, NOISE, sampling=Disjoint())[2], noise=NOTHING_SAID)
-    people = pd.DataFrame([[0, 0, 1]] * 90 + [[1, 1, 0]] * 10, columns=FLAGS.columns)
-    found = reconstruct(release, FLAGS, time_limit=30, n_rows=12, population=people)
-    share = found.expectation(lambda X, y: X["c"].mean()).mean
-    assert share == pytest.approx(0.9, abs=0.08)
-
-
 # ---------------------------------------------------------------------------- end to end
 
 
@@ -621,37 +566,6 @@ def test_a_private_forest_end_to_end(quick, mechanism):
     assert 0 <= number.low <= number.mean <= number.high <= guessed.row_count.n
 
 
-@pytest.mark.filterwarnings("ignore::treeleak.errors.PrivacyWarning")
-def test_known_rows_and_columns_stay_where_they_are(quick):
-    X, y, forest = trained()
-    columns = X[["o", "a"]]
-    found = reconstruct(forest, MIXED, time_limit=30, known_columns=columns)
-    check_answer(found, MIXED, ROWS)
-    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
-    rows = X.assign(label=y).iloc[[2, 7]]
-    found = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=rows)
-    check_answer(found, MIXED, ROWS)
-    kept = as_multiset(found.X.assign(label=found.y).to_numpy())
-    assert not as_multiset(rows.to_numpy()) - kept
-    assert (found.membership(rows) == 1).all()
-    placed = rows.set_index(pd.Index([2, 7], name="row"))
-    found = reconstruct(
-        forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=placed, known_columns=columns
-    )
-    check_answer(found, MIXED, ROWS)
-    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
-    assert (found.X.iloc[[2, 7]].to_numpy() == X.iloc[[2, 7]].to_numpy()).all()
-    assert found.y.iloc[[2, 7]].tolist() == y[[2, 7]].tolist()
-
-
-def test_a_population_comes_with_the_answer_without_it(quick):
-    _, _, release = case_behind_noise()
-    people = pd.DataFrame(all_points(MIXED, MIXED.columns)[:9], columns=MIXED.columns)
-    found = reconstruct(release, MIXED, time_limit=30, population=people)
-    check_answer(found, MIXED, ROWS)
-    check_answer(found.without_population, MIXED, ROWS)
-
-
 @pytest.mark.parametrize("sampling", ["bootstrap", "all", "labels"])
 def test_other_releases_end_to_end(quick, sampling):
     X, y, release = case_behind_noise()
@@ -676,60 +590,6 @@ def test_answers_keep_to_the_rules_of_the_schema(quick, apart):
     points = pd.DataFrame(all_points(schema, schema.columns), columns=schema.columns)
     for told in ({}, {"population": points}):
         check_answer(reconstruct(release, schema, n_rows=ROWS, **told), schema, ROWS)
-
-
-@pytest.mark.parametrize(
-    ("n_classes", "apart"), spread([(3, False), (1, True), (1, False), (3, True)], fast=1)
-)
-def test_one_class_and_several(quick, n_classes, apart):
-    _, _, release = noisy_case(MIXED, ROWS, 0, NOISE, n_classes=n_classes, sampling=Disjoint())
-    release = release if apart else replace(release, sampling=AllRows())
-    for own in (release, labelled(release, RULE)):
-        found = reconstruct(own, MIXED, n_rows=5)
-        check_answer(found, MIXED, 5)
-        assert set(found.y) <= set(range(n_classes))
-
-
-@pytest.mark.parametrize("apart", [False, True])
-def test_numbers_behind_noise_lie_between_their_bounds(quick, apart):
-    schema = Schema([Numeric("x", 0, 10), Binary("b")])
-    rng = np.random.default_rng(0)
-    X = np.column_stack([10 * rng.random(8), rng.integers(2, size=8)])
-    trees = [random_tree(rng, [[1.5, 4.0, 7.2], [0.5]], 3) for _ in range(3)]
-    release = counted(trees, schema.columns, X, np.zeros(8, dtype=int), 2)
-    bare = tuple(tree.with_counts(totals=None) for tree in release.trees)
-    release = replace(release, trees=bare, noise=NOISE)
-    release = replace(release, **({"sampling": Disjoint()} if apart else {}))
-    found = reconstruct(release, schema)
-    check_answer(found, schema, 8)
-    assert found.interval_columns == ("x",)
-
-
-@pytest.mark.parametrize("schema", [FLAGS, Schema([Binary("a"), Ordinal("o", 0, 2)])])
-def test_next_to_no_noise_gives_the_rows_away(quick, schema):
-    cases = (noisy_case(schema, 7, s, DiscreteLaplace(25.0), 5, depth=9) for s in itertools.count())
-    X, y, release = next(c for c in cases if all(len(w) == 1 for w in datasets(c[2], schema)))
-    found = reconstruct(release, schema, time_limit=30)
-    assert as_multiset(table(found.X, found.y)) == as_multiset(table(X, y))
-    assert found.expected_error < 0.01
-    assert found.misfit == 0
-
-
-def test_an_answer_that_ran_out_of_time_is_an_answer():
-    _, _, release = case_behind_noise()
-    short = reconstruct(release, MIXED, time_limit=1e-4)
-    check_answer(short, MIXED, ROWS, ("unknown", "likely"))
-
-    sent = []
-
-    def stop(progress: Progress) -> None:
-        if progress.stage.startswith("looking") and not sent:
-            sent.append(True)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    cut = reconstruct(release, MIXED, time_limit=30, progress=stop)
-    assert cut.interrupted
-    check_answer(cut, MIXED, ROWS, ("unknown", "likely"))
 
 
 def test_what_cannot_be_asked_behind_noise_is_refused():

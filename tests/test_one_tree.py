@@ -16,11 +16,17 @@ from treeleak import reconstruct
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves, redraw
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.world_chains import ChainContext
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.posterior.chains import hierarchy_of
 from treeleak.attacks.posterior.prior_kernels import imagine, relearn
 from treeleak.core.clock import Clock
 from treeleak.datasets import load_compas
+from treeleak.evidence import evidence_for
 from treeleak.metrics import reconstruction_error
+from treeleak.partition import Geometry
+from treeleak.partition.cells import MAX_FINE_GRID
+from treeleak.release import Release, to_release
+from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Binary, Implies, Ordinal, Schema
 
 SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3), Binary("d")])
@@ -137,20 +143,6 @@ def test_leaves_that_are_no_boxes_of_one_tree_are_walked() -> None:
             assert found.world(s, [], clock, 0)[0].misfit == 0
 
 
-def test_equal_seeds_find_the_same_and_no_time_finds_nothing() -> None:
-    lands = (the_land(seed, n_rows=9) for seed in range(9))
-    land = next(own for own in lands if any(search.can_move for search in own.searches))
-
-    def found(seed: int, clock: Clock):
-        return posterior_under_learned_prior(land.searches, land.geometry, land.values, clock, seed)
-
-    first, again, other = (found(seed, Clock(600.0)) for seed in (1, 1, 2))
-    assert first.leaves is not None
-    assert np.array_equal(first.samples.atoms, again.samples.atoms)
-    assert not np.array_equal(first.samples.atoms, other.samples.atoms)
-    assert found(1, Clock(1e-6)) is None
-
-
 def test_samples_behind_one_tree_meet_its_counts() -> None:
     """Each row is in one leaf: what rows are taken to be like must not pull it into another one."""
     data = load_compas()
@@ -167,3 +159,31 @@ def test_samples_behind_one_tree_meet_its_counts() -> None:
     truth = reconstruction_error(found.X, X, data.schema)
     assert truth < 0.1
     assert 0.6 * truth < found.expected_error < 1.5 * truth
+
+
+# ----------------------------------------------------------------------- a grid too large to list
+
+
+def release_of(n_rows: int) -> Release:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n_rows, 4)), rng.integers(0, 3, n_rows)
+    return to_release(DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(X, y))
+
+
+def test_rows_are_placed_without_a_search():
+    release = release_of(600)
+    geometry = Geometry.of(release, infer_schema(release))
+    assert geometry.n_points > MAX_FINE_GRID
+    evidence = evidence_for(release)(geometry)
+    constraints = RowConstraints.of_exact(evidence, geometry)
+    rows = constraints.of_one_tree(0)
+    assert rows is not None
+    assert (rows[:, -1] == constraints.label).all()
+    atoms = np.ascontiguousarray(rows[:, :-1])
+    assert constraints.misfit(atoms, constraints.label) == 0
+    # Other seeds, other places in the same leaves.
+    other = constraints.of_one_tree(1)
+    assert other is not None
+    assert (other != rows).any()
+    leaves = (constraints.masks.trace(np.ascontiguousarray(r[:, :-1])) for r in (rows, other))
+    assert np.array_equal(*leaves)

@@ -1,14 +1,30 @@
 """Values beyond the outermost thresholds."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.partition.untested_priors import Outer, _rates, outer_sides
+import treeleak
+from helpers.examples import examples
+from treeleak.learn import DPForestClassifier
+from treeleak.partition.untested_priors import (
+    Outer,
+    _rates,
+    mean_skew,
+    nodes_per_column,
+    shares_of_ones,
+)
 from treeleak.reconstruction.tail_extrapolation import beyond
+from treeleak.release import to_release
+from treeleak.schema import Binary, Schema
 
 
 def release(cuts, ranges=None):
@@ -91,15 +107,6 @@ def test_a_table_without_rows_stays_one():
     assert found.shape == typical.shape == (0, 1)
 
 
-def test_both_ends_are_alike():
-    rng = np.random.default_rng(0)
-    x, cuts = rng.exponential(size=300), np.linspace(0.2, 1.5, 9)
-    here = moved(x, cuts, (0.0, 9.0))
-    there = moved(-x, -cuts[::-1], (-9.0, 0.0))
-    np.testing.assert_allclose(here[0], -there[0])
-    np.testing.assert_allclose(here[1], there[1])
-
-
 def test_the_ends_of_all_rows_are_those_of_the_domain_where_a_file_has_them():
     x, cuts = np.linspace(0.0, 10.0, 200), np.array([2.0, 3.0, 4.0])
     free = moved(x, cuts, (0.0, 1000.0))
@@ -116,35 +123,6 @@ def test_known_values_are_counted_and_not_moved():
     assert np.isnan(typical[[0, 59]]).all()
     others = moved(x, cuts, (0.0, 12.0))[0]
     np.testing.assert_array_equal(found[1:59], others[1:59])
-
-
-def test_missing_values_change_nothing_for_others():
-    x, cuts = np.linspace(0.0, 10.0, 60), np.array([2.0, 3.0, 4.0])
-    alone, far, *_ = moved(x, cuts, (0.0, 12.0))
-    ends = np.array([0.0, *cuts, 12.0])
-    side = np.searchsorted(cuts, x)
-    low, high = np.append(ends[side], np.nan)[:, None], np.append(ends[side + 1], np.nan)[:, None]
-    label = np.zeros(len(low), dtype=int)
-    found, typical = beyond(release(cuts), (low + high) / 2, label, low, high, np.ones(1, bool))
-    np.testing.assert_array_equal(found[:, 0], [*alone, np.nan])
-    np.testing.assert_array_equal(typical[:, 0], [*far, np.nan])
-    assert np.isfinite(far).any()
-
-
-def test_a_value_equal_to_a_threshold_is_not_above_it():
-    cuts, x = np.array([1.0, 2.0, 3.0]), np.array([[1.0], [3.0], [2.0]])
-    low, high = x - 1.0, x + 1.0
-    found, _ = beyond(release(cuts), x, np.zeros(3, dtype=int), low, high, np.ones(1, bool))
-    assert found[0, 0] < 1.0
-    np.testing.assert_array_equal(found[1:, 0], [3.0, 2.0])
-
-
-@pytest.mark.parametrize("cuts", [[], [2.0]])
-def test_one_threshold_says_nothing_of_densities(cuts):
-    x = np.linspace(0.0, 10.0, 20)
-    found, typical, table, _ = moved(x, np.array(cuts), (0.0, 12.0))
-    np.testing.assert_array_equal(found, table)
-    assert np.isnan(typical).all()
 
 
 @pytest.mark.parametrize("odds", [1e-300, 1e-12, 1e-3, 0.5, 1.0, 1.5, 40.0, 1e250])
@@ -195,15 +173,6 @@ def test_values_are_about_as_far_off_as_is_said_whatever_law_they_have(name, wid
     assert 0.6 * np.mean(off) < np.mean(said) < 2.0 * np.mean(off)
 
 
-def test_no_row_beyond_and_no_room_beyond_say_nothing():
-    cuts = np.array([1.0, 2.0])
-    assert not outer_sides(cuts, np.array([0.0, 2.0, 0.0]), (-5.0, 5.0))
-    assert not outer_sides(cuts, np.array([1.0, 1.0, 1.0]), (1.0, 2.0))
-    below, above = outer_sides(cuts, np.array([3.0, 2.0, 4.0]), (-5.0, 9.0))
-    assert (below.sign, below.edge, below.odds, below.room) == (-1.0, 1.0, 1.5, 6.0)
-    assert (above.sign, above.edge, above.odds, above.room) == (1.0, 2.0, 2.0, 7.0)
-
-
 def groups(n, rng):
     """Ages of children, of adults before they marry, and after; only the last reach 40."""
     kind = rng.integers(3, size=n)
@@ -238,22 +207,135 @@ def test_rows_lie_where_rows_like_them_do():
     np.testing.assert_array_equal(found[:, 1:], table[:, 1:])
 
 
-def test_odds_that_do_not_depend_on_a_column_move_nothing_far():
-    rng = np.random.default_rng(3)
-    x = rng.exponential(size=(400, 1))
-    cuts = np.linspace(0.1, 1.2, 20)
-    ends = np.array([0.0, *cuts, 9.0])
-    side = np.searchsorted(cuts, x[:, 0])
-    low, high = np.zeros((400, 3)), np.zeros((400, 3))
-    low[:, 0], high[:, 0] = ends[side], ends[side + 1]
-    noise = rng.normal(size=(400, 2))
-    low[:, 1:] = high[:, 1:] = noise
-    table = np.column_stack([x, noise])
-    own = SimpleNamespace(
-        feature_names=("x", "y", "z"), thresholds=[cuts, cuts, cuts], ranges={},
-        float_type="float64",
-    )  # fmt: skip
-    numbers, label = np.array([True, False, False]), np.zeros(400, dtype=int)
-    found, _ = beyond(own, table, label, low, high, numbers)
-    upper = found[side == 20, 0]
-    assert np.std(upper) < 0.25 * (np.median(upper) - 1.2)
+# --------------------------------------------------------------------- columns that no tree tests
+
+
+NONE = np.zeros((0, 2))
+LAWS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "half": lambda rng, n: np.full(n, 0.5),
+    "rare": lambda rng, n: np.full(n, 0.02),
+    "frequent": lambda rng, n: np.full(n, 0.98),
+    "both ends": lambda rng, n: rng.beta(0.2, 0.2, n),
+    "middle": lambda rng, n: rng.beta(5.0, 5.0, n),
+}
+"""Shares of ones in columns; none is the prior."""
+
+
+def some_columns(rng, n_rows, shares):
+    return (rng.random((n_rows, len(shares))) < shares).astype(int)
+
+
+TESTED = st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), max_size=6)
+
+
+@examples(200, fast=30)
+@given(TESTED, st.floats(0, 200))
+def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(tested, tests):
+    share, weight = shares_of_ones(np.array(tested).reshape(-1, 2), tests)
+    assert weight.sum() == pytest.approx(1)
+    assert (weight >= 0).all()
+    assert (share > 0).all()
+    assert (share < 1).all()
+
+    def rarer(tests):
+        share, weight = shares_of_ones(NONE, tests)
+        return float(np.minimum(share, 1 - share) @ weight)
+
+    assert rarer(tests + 5) < rarer(tests)
+
+
+@given(TESTED, st.floats(0, 200))
+def test_zeros_and_ones_are_alike_before_any_column_is_looked_at(tested, tests):
+    tested = np.array(tested).reshape(-1, 2)
+    share, weight = shares_of_ones(tested, tests)
+    mirrored, other = shares_of_ones(tested[:, ::-1], tests)
+    assert mirrored @ other == pytest.approx(1.0 - share @ weight)
+    np.testing.assert_allclose(mean_skew(tested), mean_skew(tested[:, ::-1])[::-1])
+    share, weight = shares_of_ones(NONE, tests)
+    assert share @ weight == pytest.approx(0.5)
+    np.testing.assert_array_equal(mean_skew(NONE), [0.5, 0.5])
+
+
+def test_without_tests_the_law_is_that_of_jeffreys():
+    share, weight = shares_of_ones(NONE, 0.0)
+    assert share @ weight == pytest.approx(0.5)
+    assert share**2 @ weight - 0.25 == pytest.approx(1 / 8, rel=1e-3)  # the variance of Beta(½, ½)
+
+
+@pytest.mark.parametrize("ones", [0.1, 0.3, 0.8, 0.95])
+def test_tested_columns_say_which_value_is_the_rarer_one(ones):
+    def mean(n, tests):
+        share, weight = shares_of_ones(np.tile([1 - ones, ones], (n, 1)), tests)
+        return share @ weight
+
+    for tests in (0.0, 10.0):
+        means = [mean(n, tests) for n in (0, 1, 5, 50)]
+        assert np.all(np.diff(means) * (1 if ones > 0.5 else -1) > 0)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_likelier_value_is_no_surer_than_it_should_be(law):
+    """Whatever law columns are drawn from: where most tested ones are alike, so are untested."""
+    rng = np.random.default_rng(0)
+    sure, right = [], []
+    for _ in range(300):
+        tested, untested = LAWS[law](rng, 8), LAWS[law](rng, 1)[0]
+        heard = np.column_stack([1 - tested, tested])
+        share, weight = shares_of_ones(heard, rng.choice([0.0, 2.0]))
+        mean = share @ weight
+        sure.append(max(mean, 1 - mean))
+        right.append(untested if mean > 0.5 else 1 - untested)
+    # Of no law is more known than eight columns show; of a point at one half, too much.
+    assert np.mean(sure) < np.mean(right) + (0.3 if law in ("half", "middle") else 0.1)
+
+
+def test_over_laws_of_all_kinds_probabilities_are_right_on_average():
+    rng = np.random.default_rng(1)
+    said, true = [], []
+    for seed in range(24):
+        law = list(LAWS.values())[seed % len(LAWS)]
+        shares = law(rng, 15)
+        X = some_columns(rng, 100, shares)
+        y = (X @ rng.normal(size=15) + rng.normal(size=100) > 0).astype(int)
+        release = to_release(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X, y))
+        tested = np.array([len(cuts) > 0 for cuts in release.thresholds])
+        ones = X.mean(axis=0)
+        heard = np.column_stack([1 - ones, ones])[tested]
+        share, weight = shares_of_ones(heard, nodes_per_column(release))
+        said += [share @ weight] * int((~tested).sum())
+        true += ones[~tested].tolist()
+    said, true = np.array(said), np.array(true)
+    assert len(true) > 150
+    likelier = np.where(said > 0.5, true, 1 - true)
+    assert abs(likelier.mean() - np.maximum(said, 1 - said).mean()) < 0.12
+
+
+def test_tests_of_a_column_are_counted_where_splits_follow_rows():
+    rng = np.random.default_rng(0)
+    X, y = some_columns(rng, 80, rng.random(6)), rng.integers(0, 2, 80)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    inner = sum(int((t.tree_.feature >= 0).sum()) for t in forest.estimators_)
+    assert nodes_per_column(to_release(forest)) == inner / 6
+    schema = Schema([Binary(f"x{i}") for i in range(6)])
+    noisy = DPForestClassifier(5, epsilon=1.0, classes=[0, 1], schema=schema)
+    assert nodes_per_column(to_release(noisy.fit(X, y))) == 0.0
+
+
+def test_values_that_nobody_knows_are_one_guess_and_no_surer_than_that():
+    rng = np.random.default_rng(2)
+    shares = rng.uniform(0.1, 0.5, 8)
+    X = pd.DataFrame(some_columns(rng, 100, shares), columns=[f"x{i}" for i in range(8)])
+    X["rare"] = (np.arange(100) < 6).astype(int)
+    y = (X.to_numpy() @ rng.normal(size=9) > 0).astype(int)
+    model = HistGradientBoostingClassifier(max_iter=30).fit(X, y)
+    release = to_release(model)
+    schema = Schema([Binary(name) for name in X])
+    found = treeleak.reconstruct(release, schema, time_limit=10)
+    untested = [n for n, cuts in zip(X, release.thresholds, strict=True) if not len(cuts)]
+    assert "rare" in untested
+    for name in untested:
+        assert found.X[name].nunique() == 1
+        assert found.confidence[name].nunique() == 1
+        assert 0.5 < found.confidence[name].iloc[0] < 0.99
+    assert (found.X["rare"] == 0).all()

@@ -442,14 +442,6 @@ def test_a_spreadsheet_runs_nothing_of_a_table_and_reading_gives_back_what_was_w
     assert read.to_numpy().tolist() == table.to_numpy().tolist()
 
 
-def test_texts_get_a_mark_only_if_spreadsheets_would_run_them():
-    table = pd.DataFrame([[1.5, None, "no"]] * 2, columns=["=n", "-", "-1"])
-    assert csv_text(table) == "'=n,'-,-1\n1.5,,no\n1.5,,no\n"
-    for text in FORMULAS + HARMLESS:
-        written = csv_text(pd.DataFrame({"a": [text]}))
-        assert (f"'{text}" in written) == (text in FORMULAS)
-
-
 def test_rows_of_a_hostile_model_run_nowhere_and_are_read_back(tmp_path):
     X = pd.DataFrame({"=cmd()": [0, 0, 1, 1] * 3, "@b": [0, 1, 0, 1] * 3})
     y = np.array(["-no", "=yes()"])[X["=cmd()"] ^ X["@b"]]

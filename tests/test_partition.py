@@ -13,7 +13,7 @@ from helpers.brute_force import as_multiset, equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled
-from helpers.releases import counted, drawn, leaves_of, mixed, random_tree, tree_of
+from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (
@@ -305,43 +305,6 @@ def test_a_point_is_kept_for_a_class_if_all_trees_count_the_draws_of_one_and_the
         check_drawable(some_drawn(seed, n_trees=n_trees))
 
 
-# A row is a bit of a 64-bit word.
-@pytest.mark.parametrize("n_rows", [63, 64, 65, 128, 129])
-@pytest.mark.parametrize("seed", range(3))
-def test_points_are_kept_for_every_one_of_many_rows(n_rows, seed):
-    check_drawable(some_drawn(seed, n_rows=n_rows, n_trees=6, tamper=False))
-
-
-@pytest.mark.parametrize("k", [0, 62, 63, 64, 65, 127, 128])
-def test_a_point_that_a_single_row_keeps(k):
-    # Row k alone was drawn, so that it alone can lie where anything is counted.
-    b = np.zeros((2, 129), dtype=np.uint8)
-    b[:, k] = 3
-    X, y = np.ones((129, 2)), np.zeros(129, dtype=int)
-    release = drawn([stump(0.5), stump(0.5, 1)], ["a", "b"], X, y, 2, b)
-    schema = Schema.from_columns(["a", "b"])
-    check_drawable(Drawn(release, schema, b, X, y, False))
-    geometry = Geometry.of(release, schema)
-    kept = enumerate_drawable(geometry, KnownDraws(geometry, b).row_sets())
-    assert kept.points.tolist() == [3]
-    assert kept.alive.tolist() == [[True, False]]
-
-
-def test_different_rows_in_different_trees_keep_no_point():
-    # Leaf a=1 of tree 0 has room for row 0 only, leaf b=1 of tree 1 for row 1 only.
-    b = np.array([[1, 3], [3, 1]], dtype=np.uint8)
-    X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros(2, dtype=int)
-    release = drawn([stump(0.5), stump(0.5, 1)], ["a", "b"], X, y, 1, b)
-    schema = Schema.from_columns(["a", "b"])
-    geometry = Geometry.of(release, schema)
-    kept = enumerate_drawable(geometry, KnownDraws(geometry, b).row_sets())
-    rows = np.concatenate(
-        [expand(geometry, kept.points[i : i + 1]) for i in range(len(kept.points))]
-    )
-    assert [1.0, 1.0] not in rows.tolist()
-    check_drawable(Drawn(release, schema, b, X, y, False))
-
-
 def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
     case, shares = some_drawn(3), []
     geometry = Geometry.of(case.release, case.schema)
@@ -358,15 +321,3 @@ def test_reachable_leaves_are_those_that_some_point_reaches(schema, seed):
     assert len(found) == len(release.trees)
     for t, tree in enumerate(release.trees):
         np.testing.assert_array_equal(found[t], np.isin(tree.leaves, reached[:, t]))
-
-
-def test_leaves_that_only_a_rule_shuts_count_as_reachable():
-    free = Schema([Binary("a"), Binary("b")])
-    ruled = Schema(free.attributes, rules=[Implies({"a": 1}, {"b": 1})])
-    release = forest(free, 3, n_trees=4, depth=4)
-    open_leaves = reachable_leaves(Geometry.of(release, ruled))
-    for mine, theirs in zip(open_leaves, reachable_leaves(Geometry.of(release, free)), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    reached = leaves_of(release, all_points(ruled, release.feature_names))
-    held = [len(np.unique(reached[:, t])) for t in range(4)]
-    assert sum(held) < sum(leaves.sum() for leaves in open_leaves)

@@ -38,10 +38,9 @@ def browser(path, lines):
     return str(path)
 
 
-def test_without_a_browser_it_is_refused_before_any_work(folder, monkeypatch):
+def test_without_a_browser_it_is_refused_before_any_work(folder, no_audit, monkeypatch):
     monkeypatch.delenv("CHROMIUM", raising=False)
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(treeleak, "audit", None)
     refused = audit(folder, folder / "r.pdf")
     assert refused.exit_code == 2
     assert "Chromium or Chrome prints a report as PDF, and neither is on the path" in refused.stderr

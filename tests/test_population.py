@@ -131,15 +131,6 @@ def test_marginals_come_back_as_their_product_over_the_values_of_each_atom(data,
     np.testing.assert_allclose(everywhere(geometry, density), wanted, atol=1e-5)
 
 
-def test_columns_without_shares_are_spread_evenly():
-    schema = Schema([Binary("a"), Ordinal("o", 0, 3)])
-    geometry = geometry_for(schema, schema.columns, 1, n_trees=4)
-    density = Population.of({"a": 0.9}, schema, geometry.release).fitted(geometry)
-    values = all_points(schema, schema.columns)
-    sizes = np.bincount(points_of(geometry, values), values[:, 0] * 0.8 + 0.1)
-    np.testing.assert_allclose(everywhere(geometry, density).sum(axis=1), sizes / 4, atol=1e-5)
-
-
 def test_many_rows_give_their_own_frequencies():
     schema = Schema([Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 5)])
     names = schema.columns
@@ -372,13 +363,6 @@ def lopsided(n_rows, n_trees, bootstrap, seed=3):
     table = pd.DataFrame(X, columns=schema.columns).assign(label=y)
     population = Population.of(table, schema, release)
     return geometry, evidence, true, SideInformation(population=population)
-
-
-def test_exact_counts_say_more_with_a_population_like_the_truth():
-    geometry, evidence, true, known = lopsided(40, 4, bootstrap=False)
-    without = hamming(answered(exact, evidence, geometry)[1], true)
-    with_ = hamming(answered(exact, evidence, geometry, known)[1], true)
-    assert with_ < 0.6 * without
 
 
 @pytest.mark.slow

@@ -9,13 +9,17 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.releases import counted, leaves_of, tree_of
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
-from treeleak.attacks.answer import most_worlds
-from treeleak.attacks.known_draws.rows_from_marginals import drawn_worlds
 from treeleak.attacks.samples import Samples
+from treeleak.partition import Geometry
+from treeleak.partition.value_index import values_in
+from treeleak.reconstruction.jitter_within_intervals import Inside
+from treeleak.reconstruction.posterior import Posterior
 from treeleak.verification.counts import check_drawable
 
 
@@ -165,15 +169,6 @@ def test_numbers_count_by_their_interval():
     assert result.membership(inside)[0] == pytest.approx(np.mean(held))
 
 
-def test_the_index_of_the_records_is_kept_and_columns_may_come_in_any_order(plain):
-    records = grid(plain.schema.attributes, ["no", "yes"])
-    shuffled = records[records.columns[::-1]].sample(frac=1, random_state=0)
-    found = plain.membership(shuffled)
-    assert found.index.equals(shuffled.index)
-    assert np.allclose(found.sort_index(), plain.membership(records))
-    assert found.name == "membership"
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -245,11 +240,6 @@ def test_an_expectation_is_that_of_the_samples(coarse):
     assert str(wide) == f"{wide.mean:g} (90%: {wide.low:g} to {wide.high:g})"
 
 
-def test_an_expectation_of_what_is_certain_has_no_width(plain):
-    said = plain.expectation(lambda X, y: len(X) + y.nunique())
-    assert (said.mean, said.low, said.high) == (10, 10, 10)
-
-
 @pytest.mark.parametrize("level", [0, 1, -0.1, 90])
 def test_a_level_is_a_probability(plain, level):
     with pytest.raises(BadInput, match="level"):
@@ -288,31 +278,101 @@ def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
         assert one[0].equals(other[0])
 
 
-def test_attributes_of_many_atoms_are_stored_without_overflow():
-    class Two:
-        """As many atoms as are asked for, and two classes."""
-
-        atom_start = np.array([0, 70_000, 70_002])
-        n_atoms = 70_002
-
-        def prior(self, marginal):
-            return marginal
-
-    numbered = np.array([[[69_999, 70_001]], [[40_000, 70_000]]])
-    samples = Samples.of_worlds(Two(), numbered)
-    assert samples.atoms.tolist() == [[[69_999, 1]], [[40_000, 0]]]
-    assert (samples.numbered(0) == numbered[0]).all()
-    Two.atom_start = np.array([0, 2**15, 2**15 + 2])
-    fits = Samples.of_worlds(Two(), np.array([[[2**15 - 1, 2**15]]]))
-    assert fits.atoms.dtype == np.int16
-    assert fits.atoms.tolist() == [[[2**15 - 1, 0]]]
+# ----------------------------------------------------------------- numbers inside their intervals
 
 
-def test_few_datasets_of_many_rows_are_kept():
-    assert [most_worlds(n) for n in (0, 100, 20_000, 10**6)] == [200_000, 2000, 10, 2]
-    share = sparse.csr_array(np.eye(2))
-    held = drawn_worlds(
-        share, np.arange(20_000) % 2, np.arange(2), np.zeros(2), np.array([[0, 2], [1, 3]])
-    )
-    assert held.shape == (10, 20_000, 2)
-    assert (held[:, 1] == [1, 3]).all()
+BIG = 10**6
+
+
+def case(x, cuts, attribute, float_type="float64"):
+    """One column, a tree for each cut, and the world in which its rows are where they are."""
+    trees = [tree_of((0, float(c)), None, None) for c in cuts]
+    label = np.zeros(len(x), dtype=int)
+    release = counted(trees, ["x"], x[:, None], label, 1, float_type=float_type)
+    geometry = Geometry.of(release, Schema([attribute]))
+    values = values_in(geometry)
+    atom = geometry.parts[0].holding(x[:, None], release).argmax(axis=1)
+    world = np.column_stack([atom, label]) + values.atom_start[:-1]
+    return release, geometry, values, world
+
+
+def posterior(samples, geometry, release):
+    def write(rows, label):
+        return rows, label
+
+    none = np.zeros((0, 2), dtype=int)
+    return Posterior(samples, geometry, release, write, 0, none)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["numeric", "endless", "whole"]), st.booleans())
+def test_drawn_values_are_of_the_same_interval_and_in_the_domain(seed, kind, missing):
+    rng = np.random.default_rng(seed)
+    x = rng.exponential(size=30) * rng.choice([1e-3, 1.0, 1e4])
+    if kind == "whole":
+        x = np.round(x * 1e3)
+        attribute = Ordinal("x", 0, int(x.max()) + BIG, missing=missing)
+    else:
+        top = np.inf if kind == "endless" else float(x.max() * rng.choice([1.0, 1.1, 1e3]))
+        attribute = Numeric("x", -np.inf if kind == "endless" else 0.0, top, missing=missing)
+    between = np.sort(x)
+    cuts = np.unique(rng.choice((between[1:] + between[:-1]) / 2, rng.integers(1, 9)))
+    if missing:
+        x[rng.integers(len(x), size=4)] = np.nan
+    kind_of = ("float32", "float64")[rng.integers(2)]
+    release, geometry, values, world = case(x, cuts, attribute, kind_of)
+    rows = np.bincount(world.ravel(), minlength=values.n_atoms).astype(float)
+    placed = values.with_tails(release, rows)
+    (old,), (part,) = values.parts, placed.parts
+    asked = np.arange(len(old))
+    for own in (part, old):
+        held = own.holding(part.representatives, release)
+        np.testing.assert_array_equal(held.argmax(axis=1), asked)
+        assert attribute.holds(own.representatives).all()
+    samples = Samples.of_worlds(placed, np.stack([world, world]))
+    for X, _ in posterior(samples, geometry, release).datasets():
+        drawn = X.to_numpy()
+        np.testing.assert_array_equal(np.isnan(drawn[:, 0]), np.isnan(x))
+        assert attribute.holds(drawn).all()
+        np.testing.assert_array_equal(leaves_of(release, drawn), leaves_of(release, x[:, None]))
+        inside = part.holding(drawn, release)
+        assert inside[np.arange(len(x)), world[:, 0]].all()
+
+
+def test_expectations_are_those_of_values_inside_intervals():
+    """Points of intervals say too little of how far values go, and of how they differ."""
+    rng = np.random.default_rng(1)
+    x = rng.exponential(size=4000)
+    release, geometry, values, world = case(x, np.arange(0.2, 2.2, 0.2), Numeric("x", 0.0, 50.0))
+    samples = Samples.of_worlds(values, np.stack([world] * 40))
+    own = posterior(samples, geometry, release)
+    mean = own.expectation(lambda X, _: X["x"].mean())
+    assert mean.low < x.mean() < mean.high
+    assert mean.mean == pytest.approx(x.mean(), abs=0.05)
+    spread = own.expectation(lambda X, _: X["x"].std())
+    assert spread.low < x.std() < spread.high
+    median = own.expectation(lambda X, _: X["x"].median())
+    assert median.mean == pytest.approx(np.median(x), abs=0.02)
+
+
+def test_points_beyond_the_last_threshold_are_where_half_of_the_rows_are():
+    rng = np.random.default_rng(2)
+    x = rng.exponential(size=2000)
+    release, _, values, world = case(x, [0.1, 0.2, 0.3, 0.4], Numeric("x", 0.0, 40.0))
+    rows = np.bincount(world.ravel(), minlength=values.n_atoms).astype(float)
+    (old,), (new,) = values.parts, values.with_tails(release, rows).parts
+    last = old.representatives[:, 0].argmax()
+    assert old.representatives[last, 0] < 0.6
+    assert new.representatives[last, 0] == pytest.approx(np.median(x[x > 0.4]), abs=0.25)
+    others = np.arange(len(old)) != last
+    inner = others & (old.representatives[:, 0] > 0.1)
+    np.testing.assert_array_equal(new.representatives[inner], old.representatives[inner])
+    assert values.with_tails(release, rows).distance(0).max() > values.distance(0).max()
+
+
+def test_nothing_is_drawn_where_an_interval_has_no_end_and_nothing_says_how_far_it_goes():
+    x = np.array([0.0, 1.0, 2.0, 5.0])
+    release, _, values, world = case(x, [1.5], Numeric("x"))
+    table = values.rows(values.first[world[:, :1]], 1)
+    samples = Samples.of_worlds(values, world[None])
+    drawn = Inside.of(samples, release).drawn(table, world[:, :1], np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tracemalloc
 import warnings
@@ -21,7 +22,7 @@ from helpers.examples import examples
 from helpers.ferry import LIST_X, TOY, TOY_SCHEMA, TOY_X, TOY_Y
 from helpers.older import needs_counted_gaps
 from helpers.releases import tree_of
-from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
+from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import (
     AllRows,
@@ -30,12 +31,11 @@ from treeleak.release import (
     Release,
     RuleList,
     Tree,
-    to_release,
     write_rules,
 )
-from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
+from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree, regions
+from treeleak.uncertainty.regions import FirstMatch
 
 J48 = Path(__file__).parent / "models" / "j48"
 
@@ -271,24 +271,6 @@ def test_rules_outside_of_the_domain_are_refused(condition: Condition, attribute
         from_rule_list(rules(rule(condition, counts=(1, 0)), n=1), Schema([attribute]))
 
 
-@pytest.mark.parametrize("values", [(0,), (4000,), (-1, 5, 6, 9), (17.0, 3999)])
-@pytest.mark.parametrize("negated", [False, True])
-def test_rules_name_values_of_long_ordinal_columns(
-    values: tuple[float, ...], negated: bool
-) -> None:
-    low = int(min(0, *values))
-    schema = Schema([Ordinal("a1", low, 4000, missing=True)])
-    said = rule(Condition("a1", values, negated=negated), counts=(2, 0))
-    data = from_rule_list(rules(said, default=(1, 0), n=1), schema)
-    every = pd.DataFrame({"a1": [*range(low, 4001), np.nan]})
-    n = len(values)
-    assert data.points == ((len(every) - n, n) if negated else (n, len(every) - n))
-    inside = data.space.locate(every)[:, 0]
-    matches, taking = data.region(0)
-    found = matches.possible(taking)[0][inside]
-    assert found.tolist() == [(v in values) != negated for v in every["a1"]]
-
-
 def test_trees_outside_of_the_domain_are_refused() -> None:
     with pytest.raises(BadSchema, match=r"column 'a': the schema allows 5 to 9.*'a' <= 0\.5"):
         from_tree(stump([[1, 1], [0, 1], [1, 0]]), Schema([Ordinal("a", 5, 9)]))
@@ -387,16 +369,6 @@ def test_rules_of_a_set_that_overlap_are_counted_together() -> None:
     assert data.contains(LIST_X, LIST_Y)
 
 
-def test_the_nearest_world_of_many_rules_is_found_by_few_changes() -> None:
-    # Of 40 columns, a row that all rules hold must leave each of 12.
-    n = 40
-    said = [rule(one(f"a{i + 1}"), one(f"a{i + 13}"), counts=(0, 0)) for i in range(12)]
-    data = from_rule_list(rules(*said, default=(1, 0), n=n))
-    ones = pd.DataFrame(np.ones((1, n), dtype=int), columns=[f"a{i + 1}" for i in range(n)])
-    assert data.distance(ones) == pytest.approx(12 / n)
-    assert data.distance(ones.assign(a1=0, a14=0)) == pytest.approx(10 / n)
-
-
 def test_questions_about_other_tables_name_what_is_wrong() -> None:
     data = figure_1()
     for ask in (data.contains, data.distance):
@@ -410,12 +382,6 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
             ask(TOY_X.set_axis(["a1", "a1", "a3"], axis=1))
     with pytest.raises(BadInput, match="4 rows have 2 labels"):
         data.contains(TOY_X, [0, 1])
-
-
-def test_columns_that_the_model_lacks_are_ignored() -> None:
-    data, more = figure_1(), TOY_X.assign(nonsense="x")
-    assert data.contains(more, TOY_Y)
-    assert data.distance(more) == 0
 
 
 # Rows of which everything is known, and merging.
@@ -448,13 +414,6 @@ def test_measures_of_trees_with_other_thresholds(seed: int) -> None:
     assert unknown.dist() == unknown.dist_g() == 1
 
 
-def test_numeric_columns_are_told_in_steps_of_their_range() -> None:
-    data = from_tree(stump([[2, 2], [2, 0], [0, 2]], 25), Schema([Numeric("a", 0, 100)]))
-    assert data.points == (250, 750)
-    data = from_tree(stump([[2, 2], [2, 0], [0, 2]], 0), Schema([Numeric("a", 0, 100)]))
-    assert data.points[0] == 1
-
-
 @pytest.mark.parametrize(
     "attribute", [Numeric("a1", 0, 100), Ordinal("a1", 0, 100), Ordinal("a1", 0, 99_999)]
 )
@@ -482,38 +441,6 @@ def test_rules_with_bounds_on_one_side_on_both_and_beyond_the_domain(
 # Odd users.
 
 
-def test_models_without_column_names_take_columns_in_order() -> None:
-    X = LIST_X.set_axis([0, 1, 2], axis=1)
-    data = from_tree(DecisionTreeClassifier().fit(X.to_numpy(), LIST_Y))
-    for rows in (X, X.to_numpy()):
-        assert data.contains(rows, LIST_Y)
-        assert data.distance(rows, LIST_Y) == 0
-    with pytest.raises(Mismatch, match="lack 3 columns"):
-        figure_1().contains(LIST_X.set_axis(["p", "q", "r"], axis=1).iloc[:4])
-
-
-@pytest.mark.parametrize("names", [["", " ", "\n"], ['"', "a;b", "ä"], [0, 1, 2]])
-def test_odd_column_names(names: list[Any]) -> None:
-    X = LIST_X.set_axis(names, axis=1)
-    schema = Schema.from_columns(map(str, names))
-    model = DecisionTreeClassifier(random_state=0).fit(X.to_numpy(), range(5))
-    data = from_tree(replace(to_release(model), feature_names=schema.columns), schema)
-    assert data.contains(X.iloc[[3, 4, 0, 1, 2]])
-    assert len(data.groups) == 5
-
-
-@pytest.mark.parametrize(
-    "label",
-    [bool, int, str, float, lambda v: "yes" if v else "no"],
-    ids=["bool", "int", "str", "float", "words"],
-)
-def test_labels_of_any_type(label: Any) -> None:
-    y = [label(v) for v in LIST_Y]
-    data = from_tree(DecisionTreeClassifier().fit(LIST_X, y), Schema.from_columns(LIST_X))
-    assert data.contains(LIST_X, y)
-    assert not data.contains(LIST_X, y[::-1])
-
-
 def test_models_without_columns_are_refused() -> None:
     for ask in (lambda: from_rule_list(rules(n=0)), lambda: from_tree(J48 / "loans_one_leaf.txt")):
         with pytest.raises(NotCovered, match="tests no column, and its file names none"):
@@ -528,27 +455,6 @@ def test_what_is_no_schema_is_refused(odd: Any) -> None:
     ):
         with pytest.raises(BadInput, match=r"must be a treeleak\.Schema, not"):
             ask()
-
-
-def test_one_value_and_one_attribute() -> None:
-    same = Schema([Ordinal("a", 5, 5)])
-    data = from_rule_list(RuleList(("a",), (0, 1), (), DecisionRule((), 0, (2, 1))), same)
-    assert data.dist() == data.dist_g() == 0
-    assert data.n_worlds == 1
-    more = from_rule_list(
-        RuleList(("a", "b"), (0, 1), (), DecisionRule((), 0, (2, 1))),
-        Schema([*same.attributes, Binary("b")]),
-    )
-    assert more.dist() == more.dist_g() == 1
-
-
-def test_duplicate_rows_stay_rows() -> None:
-    X = pd.DataFrame({"a": [1, 1, 1, 0]})
-    data = from_tree(DecisionTreeClassifier().fit(X, [1, 1, 1, 0]), Schema([Binary("a")]))
-    assert data.contains(X, [1, 1, 1, 0])
-    assert not data.contains(X.iloc[[0, 3, 3, 1]], [1, 0, 0, 1])
-    assert not data.contains(X.iloc[:3], [1, 1, 1])
-    assert data.distance(X.iloc[:3], [1, 1, 1]) == pytest.approx(0.25)
 
 
 def test_missing_values_that_a_tree_parts_from_all_others() -> None:
@@ -609,18 +515,6 @@ def test_rows_that_noise_put_where_no_row_can_be_are_left_out() -> None:
     assert data.distance(X) < 0.7
 
 
-def test_a_numeric_column_counts_as_many_steps_however_often_it_is_cut() -> None:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"w": rng.lognormal(0, 3, 3000)})
-    schema = Schema([Numeric("w", 0, float(X.w.max()))])
-    tree = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 3000))
-    data = from_tree(tree, schema)
-    assert data.space.bits == pytest.approx(math.log2(1000), abs=1e-6)
-    # Most leaves are narrower than a step: nothing is left to know of their rows.
-    assert np.median(data.row_shares()) == 0
-    assert data.contains(X)
-
-
 @pytest.mark.slow
 def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
     rule = DecisionRule((Condition("a1", (1.0,)),), 1, (0, 0))
@@ -678,42 +572,137 @@ def test_a_million_rows_are_never_listed() -> None:
     assert peak < 60e6
 
 
-def test_trees_of_weka() -> None:
-    text = J48 / "loans.txt"
-    with pytest.raises(BadSchema, match="has no bounds"):
-        from_tree(text)
-    jobs = ("clerk", "nurse", "driver", "none")
-    numbers = [Numeric("age", 17, 67), Numeric("income", 0, 1000)]
-    data = from_tree(text, Schema([Categorical("job", labels=jobs), *numbers]))
-    # Leaves by hand: 500 of 1000 steps of age; 352.951008 of income.
-    by_hand = [500 * 1000, 500 * 352.951008, 500 * 647.048992, 500 * 1000, 500 * 1000, 2_000_000]
-    assert sorted(data.points) == [round(n) for n in sorted(by_hand)]
-    assert sorted(data.counts.tolist()) == sorted(
-        [[5, 1, 0], [0, 6, 0], [2, 0, 0], [1, 8, 0], [0, 5, 0], [28, 4, 0]]
-    )
-    # One test parts the first label from the others, and so on.
-    for other in (jobs[::-1], ("cook", "smith")):
-        with pytest.raises(BadSchema, match="column 'job'"):
-            from_tree(text, Schema([Categorical("job", labels=other), *numbers]))
+# --------------------------------------------------------------- counting what ordered rules take
 
 
-def test_trees_of_weka_take_tables_of_texts() -> None:
-    lines = (J48 / "loans.arff").read_text().partition("@data\n")[2].splitlines()
-    release = to_release(J48 / "loans.txt")
-    columns = ["job", "age", "income", "town", "loan"]
-    rows = pd.DataFrame([line.split(",") for line in lines], columns=columns)
-    X, y = rows[list(release.feature_names)], rows["loan"]
-    schema = Schema(
-        replace(a, low=0, high=1000) if isinstance(a, Numeric) else a
-        for a in infer_schema(release).attributes
-    )
-    data = from_tree(release, schema)
-    assert data.contains(X.iloc[::-1], y[::-1])
-    texts = [c for c in X if c in release.levels]
-    coded = X.assign(**{c: [release.levels[c].index(v) for v in X[c]] for c in texts})
-    assert texts
-    assert data.contains(coded, y)
-    other = X.copy()
-    other.loc[0, texts[0]] = "astronaut"
-    with pytest.raises(BadInput, match="row 0 of the rows: column 'job'"):
-        data.contains(other)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def random_list(rng, n_axes, n_rules, most_atoms=4, width=3, largest=3):
+    """Sizes, a box and rules; some rules test nothing, some hold no point."""
+    n_atoms = rng.integers(1, most_atoms + 1, n_axes)
+    sizes = tuple(rng.integers(0 if rng.random() < 0.1 else 1, largest + 1, n) for n in n_atoms)
+    box = tuple(rng.random(n) < 0.9 for n in n_atoms)
+    rules = []
+    for _ in range(n_rules):
+        tested = rng.choice(
+            n_axes,
+            min(rng.integers(0 if rng.random() < 0.1 else 1, width + 1), n_axes),
+            replace=False,
+        )
+        rules.append({int(k): rng.random(n_atoms[k]) < 0.6 for k in tested})
+    return sizes, box, rules
+
+
+def binary_list(rng, n_axes, n_rules):
+    """Rules of width 3 over axes of two values."""
+    sizes = (np.ones(2, dtype=np.int64),) * n_axes
+    box = (np.ones(2, dtype=bool),) * n_axes
+    rules = [
+        {int(k): np.arange(2) == rng.integers(2) for k in rng.choice(n_axes, 3, replace=False)}
+        for _ in range(n_rules)
+    ]
+    return sizes, box, rules
+
+
+def first(rules, point):
+    """Find the first rule that holds a point."""
+    taking = (j for j, r in enumerate(rules) if all(m[point[k]] for k, m in r.items()))
+    return next(taking, len(rules))
+
+
+def captured(sizes, box, rules):
+    return list(FirstMatch(sizes, box, rules).counts)
+
+
+def by_points(sizes, box, rules):
+    """Give every point to the first rule that holds it."""
+    out = [0] * (len(rules) + 1)
+    for point in itertools.product(*(np.flatnonzero(m) for m in box)):
+        out[first(rules, point)] += math.prod(int(s[v]) for s, v in zip(sizes, point, strict=True))
+    return out
+
+
+def num(sizes, box, rules):
+    """Count the points that lie in all of some rules."""
+    held = list(box)
+    for rule in rules:
+        for k, mask in rule.items():
+            held[k] = held[k] & mask
+    return math.prod(int(s[m].sum()) for s, m in zip(sizes, held, strict=True))
+
+
+def by_recursion(sizes, box, rules):
+    """Take from each rule what each rule before it takes of it, and so on."""
+
+    def taken(j, of):
+        return num(sizes, box, [rules[j], *of]) - sum(taken(h, [rules[j], *of]) for h in range(j))
+
+    out = [taken(j, []) for j in range(len(rules))]
+    return [*out, num(sizes, box, []) - sum(out)]
+
+
+@examples(150, fast=18)
+@given(SEEDS)
+def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
+    rng = np.random.default_rng(seed)
+    sizes, box, rules = random_list(rng, rng.integers(1, 6), rng.integers(0, 9))
+    assert captured(sizes, box, rules) == by_points(sizes, box, rules)
+
+
+@examples(100, fast=12)
+@given(SEEDS)
+def test_values_and_changes_are_those_of_all_points(seed):
+    rng = np.random.default_rng(seed)
+    sizes, box, rules = random_list(rng, rng.integers(1, 5), rng.integers(0, 8))
+    matches = FirstMatch(sizes, box, rules)
+    taken = [[] for _ in range(len(rules) + 1)]
+    held = [np.flatnonzero(m & (s > 0)) for m, s in zip(box, sizes, strict=True)]
+    for point in itertools.product(*held):
+        taken[first(rules, point)].append(point)
+    some = rng.choice(len(taken), rng.integers(1, len(taken) + 1), replace=False).tolist()
+    points = np.array([p for j in some for p in taken[j]]).reshape(-1, len(box))
+    possible = matches.possible(some)
+    assert [np.flatnonzero(m).tolist() for m in possible] == [
+        np.unique(points[:, k]).tolist() for k in range(len(box))
+    ]
+    other = np.array([rng.integers(-1, len(m)) for m in box])
+    least = (points != other).sum(axis=1).min(initial=len(box) + 1)
+    assert matches.changes_to(other, some) == least
+
+
+@examples(30, fast=3)
+@given(SEEDS)
+def test_as_the_recursion_over_earlier_rules_says(seed):
+    rng = np.random.default_rng(seed)
+    sizes, box, rules = random_list(rng, 40, 8, most_atoms=10, largest=10**6)
+    sizes = tuple(np.maximum(s, 1) for s in sizes)
+    box = tuple(np.ones_like(m) for m in box)
+    found = captured(sizes, box, rules)
+    assert found == by_recursion(sizes, box, rules)
+    assert sum(found) > 2**64
+
+
+def test_forty_rules_share_all_points():
+    sizes, box, rules = binary_list(np.random.default_rng(60), 60, 40)
+    found = captured(sizes, box, rules)
+    assert sum(found) == 2**60
+    assert found[:8] == by_recursion(sizes, box, rules[:8])[:8]
+
+
+def test_rules_that_take_nothing_or_all():
+    sizes, box = (np.array([2, 3]),), (np.array([True, True]),)
+    low, high, none = np.array([True, False]), np.array([False, True]), np.array([False, False])
+    assert captured(sizes, box, []) == [5]
+    assert captured(sizes, box, [{}, {0: low}]) == [5, 0, 0]
+    assert captured(sizes, box, [{0: none}, {0: low}, {0: low}, {0: high}]) == [0, 2, 0, 3, 0]
+    assert captured(sizes, (none,), [{0: low}]) == [0, 0]
+
+
+def test_stops_where_rules_overlap_in_too_many_ways(monkeypatch):
+    sizes, box, rules = binary_list(np.random.default_rng(0), 60, 120)
+    with pytest.raises(NotCovered, match="not counted: 120 rules overlap"):
+        captured(sizes, box, rules)
+    monkeypatch.setattr(regions, "MOST_STEPS", 10)
+    with pytest.raises(NotCovered, match="not counted: 20 rules overlap"):
+        captured(sizes, box, rules[:20])

@@ -27,34 +27,6 @@ def test_each_line_stands_once_and_names_a_figure():
     assert set(floors.figure) <= {"near", "exact"}
 
 
-def test_lines_of_other_sizes_and_tables_have_no_floor():
-    asked = raw_boosted.lines(["HistGB"], ["diabetes", "cancer"], [205, 50], quick=False)
-    assert asked[["table", "rows"]].to_numpy().tolist() == [
-        ["diabetes", 205], ["diabetes", 50], ["cancer", 205], ["cancer", 50],
-    ]  # fmt: skip
-    assert asked.share.notna().tolist() == [True, False, False, False]
-    assert len(raw_boosted.lines(["HistGB"], ["cancer"], None, quick=False)) == 1
-    few = raw_boosted.lines(raw_boosted.MODELS, None, None, quick=True)
-    assert 0 < len(few) < len(raw_boosted.floors())
-
-
-def test_the_training_rows_themselves_are_right_by_every_measure(cancer):
-    for measure in (models.near, models.exact, models.between):
-        shuffled = cancer.X.sample(frac=1.0, random_state=0)
-        assert models.best(measure, shuffled, cancer) == 1.0
-
-
-def test_numbers_count_as_near_up_to_a_third_of_a_standard_deviation(cancer):
-    off = cancer.X.copy()
-    column = off.columns[3]
-    off[column] += 0.31 * cancer.spread[column]
-    assert models.best(models.near, off, cancer) == 1.0
-    assert models.best(models.exact, off, cancer) < 1.0
-    # Far off, no matching brings it near; the other columns stay right.
-    off[column] += 100 * cancer.spread[column]
-    assert models.best(models.near, off, cancer) == pytest.approx(1 - 1 / off.shape[1])
-
-
 def test_rows_are_matched_where_most_values_are_right():
     X = pd.DataFrame({"a": [0.0, 10.0, 20.0], "b": [5.0, 6.0, 7.0]})
     release = SimpleNamespace(thresholds=[np.array([5.0, 15.0]), np.array([])],
@@ -64,14 +36,6 @@ def test_rows_are_matched_where_most_values_are_right():
     assert models.best(models.exact, given, data) == pytest.approx(4 / 6)
     # Nothing tests b: all of its values are on the right side of every threshold.
     assert models.best(models.between, given, data) == 1.0
-
-
-def test_no_more_is_right_than_the_most_frequent_value_between_two_thresholds():
-    X = pd.DataFrame({"a": [1.0, 2.0, 2.0, 9.0], "b": [5.0, 6.0, 7.0, 8.0]})
-    release = SimpleNamespace(thresholds=[np.array([5.0]), np.array([5.5, 6.5, 7.5])],
-                              float_type="float64", trees=[])  # fmt: skip
-    data = SimpleNamespace(X=X, release=release)
-    assert models.ceiling(data) == pytest.approx(7 / 8)
 
 
 def test_a_table_with_values_exchanged_between_two_thresholds_has_the_same_file():

@@ -28,7 +28,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
 from treeleak.evidence.class_counts_from_gradients import digits
-from treeleak.partition import Geometry, GridTooLarge, cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE
 from treeleak.release import to_release
@@ -212,41 +211,12 @@ def test_with_side_information_counts_alone_are_used(given):
     assert found.misfit == 0
 
 
-def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(monkeypatch):
+def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(unlisted):
     model, _, y = model_of("histogram")
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
     found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
     assert found.numbers["trees_settled"] == 8
     assert sorted(found.y) == sorted(y)
     assert found.misfit == 0
-
-
-@pytest.mark.parametrize("too_large", [(cells, "MAX_GRID"), (attack, "MOST_ENTRIES")])
-def test_where_too_few_trees_are_settled_counts_alone_are_used(monkeypatch, too_large):
-    model, _, _ = model_of("histogram")
-    monkeypatch.setattr(*too_large, 1)
-    monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
-    assert COUNTS_ALONE in found.notes
-    assert found.y is None
-    assert found.misfit == 0
-
-
-@pytest.mark.parametrize(("n_classes", "held"), [(2, 1.0), (3, 1.5), (8, 4.0)])
-def test_several_classes_take_the_memory_of_so_many_columns(n_classes, held, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (60, 4)), columns=list("abcd"))
-    y = np.append(np.arange(n_classes), (X.a + 2 * X.b + 4 * X.c)[n_classes:] % n_classes)
-    model = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=2).fit(X, y)
-    geometry = Geometry.of(to_release(model), bits(to_release(model)))
-    evidence, clock = LossSums(geometry), Clock.of(60)
-    size = attack.enumerated(evidence, geometry, clock).signature.size
-    monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
-    monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size))
-    assert attack.loss_sums(evidence, geometry, clock, 0).status != "infeasible"
-    monkeypatch.setattr(attack, "MOST_ENTRIES", int(held * size) - 1)
-    with pytest.raises(GridTooLarge):
-        attack.loss_sums(evidence, geometry, clock, 0)
 
 
 @pytest.mark.parametrize(
@@ -268,8 +238,7 @@ def file_of_xgboost():
     return to_release(folder / "logistic.ubj")
 
 
-def test_a_classifier_of_xgboost_that_counts_do_not_tell_is_refused_in_words(monkeypatch):
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
+def test_a_classifier_of_xgboost_that_counts_do_not_tell_is_refused_in_words(unlisted, monkeypatch):
     monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
     with pytest.raises(NotCovered, match="of the sums in its leaves"):
         treeleak.reconstruct(file_of_xgboost(), time_limit=9)

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from experiments.draft_tables import draft_sample, load_draft
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
-from helpers.interrupt import Interrupt
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak import (
@@ -32,9 +30,7 @@ from treeleak import (
     BadSchema,
     Binary,
     Categorical,
-    Implies,
     NotCovered,
-    Numeric,
     OneHot,
     Ordinal,
     Reconstruction,
@@ -253,27 +249,6 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
     return X, rng.integers(0, 2, n)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
-def test_the_same_seed_gives_the_same_answer(seed):
-    X, y = small()
-    schema = Schema.from_columns(X.columns)
-    model = RandomForestClassifier(6, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
-    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
-    assert same(one, other)
-    assert one.status in ("feasible", "likely")
-    assert one.seed == seed
-
-
-def test_nothing_global_is_seeded_or_drawn_from():
-    X, y = small(12)
-    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
-    np.random.seed(5)  # noqa: NPY002
-    expected = np.random.random(3)  # noqa: NPY002
-    np.random.seed(5)  # noqa: NPY002
-    reconstruct(model, Schema.from_columns(X.columns))
-    assert np.array_equal(np.random.random(3), expected)  # noqa: NPY002
-
-
 def test_a_deep_forest_is_rebuilt_uniquely():
     X, y = small(40, 8)
     model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
@@ -302,15 +277,6 @@ def test_zero_rows(unit):
     check_form(result, release, result.schema)
 
 
-def test_one_row_in_a_single_leaf_leaves_everything_free():
-    X, y = small(1, 3)
-    result = reconstruct(DecisionTreeClassifier().fit(X, y), Schema.from_columns(X.columns))
-    assert result.status == "feasible"
-    assert result.free_columns == tuple(X.columns)
-    assert (result.confidence < 1).all(axis=None)
-    assert result.label_confidence.tolist() == [1.0]
-
-
 def test_one_row_of_a_schema_with_one_point_is_unique():
     X = pd.DataFrame({"a": [1.0], "b": [3.0]})
     schema = Schema([OneHot("g", ["a"]), Ordinal("b", 3, 3)])
@@ -318,14 +284,6 @@ def test_one_row_of_a_schema_with_one_point_is_unique():
     assert result.status == "unique"
     assert result.X.to_numpy().tolist() == [[1, 3]]
     assert result.y.tolist() == ["yes"]
-
-
-def test_one_class():
-    X, _ = small(8, 3)
-    model = ExtraTreesClassifier(5, random_state=0).fit(X, np.zeros(8, int))
-    result = reconstruct(model, Schema.from_columns(X.columns))
-    assert result.status == "feasible"
-    assert result.y.tolist() == [0] * 8
 
 
 def test_a_class_that_no_row_has():
@@ -339,112 +297,12 @@ def test_a_class_that_no_row_has():
     check_against_brute_force(result, release, schema)
 
 
-def test_a_stump():
-    X, y = small(8, 3)
-    model = DecisionTreeClassifier(max_depth=1).fit(X, y)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema)
-    assert result.status == "feasible"
-    root = to_release(model).trees[0].feature[0]
-    assert (result.confidence.iloc[:, root] == 1).all()
-    assert (result.confidence.drop(columns=f"x{root}") < 1).all(axis=None)
-    assert sorted(result.X.iloc[:, root]) == sorted(X.iloc[:, root])
-
-
-def test_identical_trees_say_no_more_than_one():
-    X, y = small(10, 4)
-    one = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
-    release = to_release(one)
-    many = replace(release, trees=release.trees * 7)
-    schema = Schema.from_columns(X.columns)
-    results = [reconstruct(r, schema) for r in (release, many)]
-    assert [r.status for r in results] == ["feasible"] * 2
-    for result in results:
-        check_form(result, many, schema)
-    certain = [sorted((r.confidence == 1).sum(axis=1)) for r in results]
-    assert certain[0] == certain[1]
-
-
-def test_200_unused_columns_are_free_and_the_rest_is_found():
-    X, y = small(12, 4)
-    unused = [f"u{i}" for i in range(200)]
-    wide = X.reindex(columns=[*X.columns, *unused], fill_value=0)
-    model = RandomForestClassifier(30, bootstrap=False, random_state=0).fit(wide, y)
-    result = reconstruct(model, Schema.from_columns(wide.columns))
-    assert result.status == "feasible"
-    assert result.free_columns == tuple(unused)
-    assert (result.confidence[unused] < 1).all(axis=None)
-    check_form(result, to_release(model), result.schema)
-    used = np.column_stack([result.X[X.columns], result.y])
-    assert sorted(map(tuple, used)) == sorted(map(tuple, np.column_stack([X, y])))
-
-
 def test_a_schema_without_room_for_the_counts_is_a_contradiction():
     X, y = small(10, 3)
     model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
     result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
     assert result.status == "infeasible"
     assert re.match(r"tree \d+, node \d+: ", result.contradiction)
-
-
-def test_trees_of_different_sizes_contradict():
-    X, y = small(10, 3)
-    one, other = (
-        to_release(DecisionTreeClassifier(random_state=0).fit(X[:n], y[:n])) for n in (10, 9)
-    )
-    both = replace(one, trees=one.trees + other.trees)
-    result = reconstruct(both, Schema.from_columns(X.columns))
-    assert result.status == "infeasible"
-    assert "tree 1" in result.contradiction
-    assert "tree 0" in result.contradiction
-
-
-def test_a_numeric_column_is_never_certain():
-    X = pd.DataFrame({"a": [0, 1], "n": [0.0, 0.0], "m": [2.5, 7.5]})
-    schema = Schema([Binary("a"), Numeric("n"), Numeric("m", 0, 10)])
-    model = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, [0, 1])
-    result = reconstruct(model, schema)
-    assert result.status == "feasible"
-    assert (result.confidence[["n", "m"]] < 1).all(axis=None)
-    assert (result.confidence["a"] == 1).all()
-    check_form(result, to_release(model), schema)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.slow
-def test_numeric_and_ordinal_columns_on_a_small_grid(seed):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame({"age": rng.integers(18, 90, 25), "bmi": rng.uniform(10, 60, 25).round(1)})
-    y = rng.integers(0, 2, 25)
-    schema = Schema([Ordinal("age", 18, 90), Numeric("bmi", 10, 60)])
-    model = ExtraTreesClassifier(5, max_depth=4, random_state=seed).fit(X, y)
-    result = reconstruct(model, schema)
-    assert result.status == "feasible"
-    assert result.misfit == 0
-    check_form(result, to_release(model), schema)
-
-
-def test_a_wide_ordinal_column_costs_no_more_than_its_thresholds():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"income": rng.integers(0, 10**6, 20), "b": rng.integers(0, 2, 20)})
-    model = RandomForestClassifier(5, max_depth=4, bootstrap=False, random_state=0)
-    model.fit(X, rng.integers(0, 2, 20))
-    schema = Schema([Ordinal("income", 0, 10**6), Binary("b")])
-    result = reconstruct(model, schema)
-    assert result.status == "feasible"
-    assert (result.confidence["income"] < 1).all()
-    check_form(result, to_release(model), schema)
-
-
-def test_missing_values_come_back_as_missing():
-    needs_counted_gaps()
-    X, y = small(12, 3)
-    X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
-    schema = Schema([Binary(c, missing=True) for c in X.columns])
-    model = RandomForestClassifier(100, bootstrap=False, random_state=0).fit(X, y)
-    result = reconstruct(model, schema)
-    check_against_brute_force(result, to_release(model), schema)
-    assert result.X.isna().any(axis=None)
 
 
 def test_a_test_against_the_highest_value_parts_known_from_missing():
@@ -456,15 +314,6 @@ def test_a_test_against_the_highest_value_parts_known_from_missing():
     assert result.X["a"].isna().sum() == 1
     with pytest.raises(BadSchema, match="'a'"):
         reconstruct(release, Schema([Binary("a")]))
-
-
-def test_rules_narrow_the_answer():
-    schema = Schema([Binary("a"), Binary("b")], [Implies({"a": 1}, {"b": 1})])
-    X = pd.DataFrame({"a": [1, 1, 0], "b": [1, 1, 0]})
-    model = DecisionTreeClassifier(max_features=1, max_depth=1, random_state=1).fit(X, [0, 0, 1])
-    check_against_brute_force(reconstruct(model, schema), to_release(model), schema)
-    free = reconstruct(model, Schema.from_columns(["a", "b"]))
-    assert free.status == "feasible"
 
 
 @pytest.mark.parametrize("weighting", ["balanced", "rows", "zeros"])
@@ -619,41 +468,6 @@ def test_a_negative_seed():
         reconstruct(DecisionTreeClassifier().fit(X, y), seed=-1)
 
 
-@pytest.mark.parametrize("limit", [1e-9, 1e-3])
-@pytest.mark.parametrize("depth", [1, 3, None])
-def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit, depth):
-    X, y = small(60, 8)
-    model = RandomForestClassifier(20, max_depth=depth, bootstrap=False, random_state=0).fit(X, y)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema, time_limit=limit)
-    assert len(result.X) == 60
-    check_form(result, to_release(model), schema)
-    assert (result.status == "unknown") == (result.misfit > 0)
-
-
-def test_an_interrupt_keeps_the_best_answer_so_far():
-    X, y = small(300, 12, seed=3)
-    model = RandomForestClassifier(40, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
-    schema = Schema.from_columns(X.columns)
-    interrupt = Interrupt(lambda progress: "rebuilding" in progress.stage)
-    before = signal.getsignal(signal.SIGINT)
-    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert interrupt.sent
-    assert result.interrupted
-    assert len(result.X) == 300
-    check_form(result, to_release(model), schema)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_progress_speaks_of_shares():
-    X, y = small(20, 5)
-    seen = []
-    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
-    reconstruct(model, Schema.from_columns(X.columns), progress=seen.append)
-    assert seen
-    assert all(0 <= p.done <= 1 and p.stage for p in seen)
-
-
 def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
     X, y = small(20, 5)
     model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
@@ -661,31 +475,6 @@ def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
     assert all(isinstance(a, Binary) for a in result.schema.attributes)
     assert any("no schema given" in note for note in result.notes)
     assert len(all_points(result.schema, X.columns)) == 32
-
-
-def test_a_large_grid_and_no_time_give_no_rows_and_no_crash():
-    columns = [f"c{i}" for i in range(23)]
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, size=(60, 23)), columns=columns)
-    forest = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, X.c0 ^ X.c1)
-    result = reconstruct(forest, time_limit=1e-3)
-    assert result.numbers == {}
-    assert (result.status, result.X, result.misfit) == ("unknown", None, 0.0)
-    assert "rows" not in result.to_json(include_rows=True).split('"versions"')[1]
-
-
-@pytest.mark.slow
-def test_the_trace_falls_to_a_dataset_that_meets_every_count():
-    X, y = draft_sample(load_compas(), 40, 3)
-    forest = RandomForestClassifier(8, max_depth=3, bootstrap=False, random_state=3).fit(X, y)
-    result = reconstruct(forest, load_compas().schema, seed=1)
-    misfits = [i.misfit for i in result.trace]
-    assert result.between_datasets
-    assert misfits == sorted(set(misfits), reverse=True)
-    assert misfits[-1] == 0 < result.misfit
-    again = reconstruct(forest, load_compas().schema, seed=1)
-    pd.testing.assert_frame_equal(result.X, again.X)
-    pd.testing.assert_frame_equal(result.confidence, again.confidence)
 
 
 @pytest.mark.parametrize(
@@ -829,39 +618,6 @@ def test_one_forest_and_three_ways_to_read_it():
     with pytest.raises(NotCovered, match="did not draw their rows by a bootstrap"):
         reconstruct(plain, schema, "known")
     assert reconstruct(plain, schema).draws is None
-
-
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
-@pytest.mark.usefixtures("short_walks")
-def test_the_same_seed_gives_the_same_drawn_rows(seed):
-    X, y = small(20, 5)
-    schema = Schema.from_columns(X.columns)
-    model = RandomForestClassifier(6, max_depth=3, random_state=0).fit(X, y)
-    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
-    assert one.status in ("feasible", "likely")
-    assert same(one, other)
-
-
-@pytest.mark.parametrize("limit", spread([1e-9, 1e-3, 0.1], fast=1))
-@pytest.mark.parametrize("depth", [1, 3, None])
-def test_hardly_any_time_for_drawn_rows(limit, depth):
-    X, y = small(60, 8)
-    model = RandomForestClassifier(20, max_depth=depth, random_state=0).fit(X, y)
-    result = reconstruct(model, Schema.from_columns(X.columns), time_limit=limit)
-    check_drawn(result, to_release(model), X, y)
-
-
-def test_an_interrupt_keeps_the_drawn_rows_found_so_far():
-    X, y = small(200, 8, seed=3)
-    model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y)
-    interrupt = Interrupt(lambda progress: "fitting" in progress.stage)
-    before = signal.getsignal(signal.SIGINT)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
-    assert interrupt.sent
-    assert result.interrupted
-    check_drawn(result, to_release(model), X, y)
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_counts_that_no_drawn_rows_meet_are_a_contradiction():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from dataclasses import replace
 from functools import cache
@@ -13,14 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ortools.sat.python import cp_model
 from scipy.stats import binom
 
 from experiments.dp_forests import load_dp_forest
 from experiments.draft_tables import load_draft
 from experiments.published_programs import program
-from experiments.published_programs.bootstrap import draw_weights
-from experiments.published_programs.noisy import noise_bound
 from helpers.brute_force import datasets, ordered_datasets
 from helpers.examples import examples, seeds
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
@@ -32,11 +28,9 @@ from helpers.releases import (
     random_tree,
     summed,
     tampered,
-    tree_of,
 )
 from helpers.tables_of import labelled
 from treeleak.attacks import attack_for
-from treeleak.attacks.solvers.literals import Apart, Ascending, encodings_of
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
@@ -44,9 +38,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows
-from treeleak.release.tree import Tree
-from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import Binary, OneHot, Ordinal, Schema
 from treeleak.side_information.side_information import KnownParts, SideInformation
 from treeleak.verification.counts import check_rows
 
@@ -183,19 +175,6 @@ def test_every_kind_of_column_meets_its_counts(schema, seed):
         assert_meets_counts(answer, release, schema, b)
 
 
-def test_columns_of_numbers_have_one_variable_per_interval():
-    schema = Schema([Numeric("x", 0, 9), Binary("a"), Numeric("unused", 0, 1)])
-    rng = np.random.default_rng(3)
-    X = np.column_stack([[0.5, 2.0, 2.5, 7.0], [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4]])
-    y = np.array([0, 0, 1, 1])
-    trees = [random_tree(rng, [[1.0, 2.25, 5.0], [0.5], []], 3) for _ in range(6)]
-    release = counted(trees, ["x", "a", "unused"], X, y, 2)
-    answer = attacked(ExactCounts(Geometry.of(release, schema)))
-    assert answer.status == "feasible"
-    assert_meets_counts(answer, release, schema)
-    assert_modest(answer)
-
-
 @cache
 def deep(seed=0, n_rows=8, n_trees=12):
     """Trees that tell all points apart, with rows and draws that the counts determine."""
@@ -261,119 +240,6 @@ def test_methods_that_do_not_exist_are_refused_with_those_that_do():
         attack_for(ExactCounts(once_deep()), "milp")
     with pytest.raises(BadInput, match=r"exact totals.*\('auto',\).*not 'reference-cp'"):
         attack_for(ExactTotals(once_deep(counts_are="none")), "reference-cp")
-
-
-def every_atom(part):
-    """An encoding of one attribute, its literals in a model, and which atoms those allow."""
-    values = values_of((part,), 2)
-    (encoding,) = encodings_of(values)
-    model = cp_model.CpModel()
-    own = encoding.made(model)
-    assert len(own) == encoding.n_literals
-
-    def left(restrict):
-        found = []
-        for i in range(len(part)):
-            one = model.clone()
-            encoding.keep(one, own, np.arange(len(part)) == i)
-            restrict(one, own)
-            solver = cp_model.CpSolver()
-            solver.parameters.num_workers = 1
-            if solver.solve(one) == cp_model.OPTIMAL:
-                assert encoding.chosen(solver, own) == i
-                found.append(i)
-        return found
-
-    return encoding, left
-
-
-def atoms_between(attribute, cuts):
-    tree = Tree(
-        np.array([*[0] * len(cuts), *[-1] * (len(cuts) + 1)]),
-        np.array([*cuts, *[np.nan] * (len(cuts) + 1)]),
-        np.array([*range(len(cuts), 2 * len(cuts)), *[-1] * (len(cuts) + 1)]),
-        np.array([*range(1, len(cuts)), 2 * len(cuts), *[-1] * (len(cuts) + 1)]),
-        np.zeros(2 * len(cuts) + 1, dtype=bool),
-    )
-    release = Release((tree,), attribute.columns, (), AllRows(), None)
-    (part,) = Geometry.of(release, Schema([attribute])).parts
-    return part
-
-
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("kind", ["numeric", "ordinal", "categorical"])
-def test_interval_literals_say_what_literals_of_atoms_say(kind, missing):
-    attribute = {
-        "numeric": Numeric("x", 0, 9, missing=missing),
-        "ordinal": Ordinal("x", 0, 9, missing=missing),
-        "categorical": Categorical("x", tuple(range(10)), missing=missing),
-    }[kind]
-    part = atoms_between(attribute, [1.5, 3.5, 5.5])
-    encoding, left = every_atom(part)
-    assert isinstance(encoding, Ascending)
-    n = len(part)
-    assert n == 4 + missing
-    atoms = np.arange(n)
-    assert left(lambda *_: None) == atoms.tolist()
-    for low, high, gone in itertools.product(range(4), range(4), {False, missing}):
-        allowed = (low <= atoms) & (atoms <= high)
-        allowed[4:] = gone
-        if not allowed.any():
-            continue
-        demands = encoding.demands(allowed)
-        # However many atoms a path rules out.
-        assert len(demands) <= 2
-
-        def demand(model, own, demands=demands):
-            model.add_bool_and([own[i] if i >= 0 else ~own[~i] for i in demands])
-
-        assert left(demand) == np.flatnonzero(allowed).tolist()
-    # What is known of a row need not be an interval.
-    for code in range(1, 2**n):
-        allowed = code >> atoms & 1 == 1
-        found = left(lambda model, own, allowed=allowed: encoding.keep(model, own, allowed))
-        assert found == np.flatnonzero(allowed).tolist()
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_literals_that_paths_need_suffice_for_them(missing):
-    part = atoms_between(Ordinal("x", 0, 9, missing=missing), [0.5, 1.5, 3.5, 5.5])
-    (encoding,) = encodings_of(values_of((part,), 2))
-    atoms = np.arange(len(part))
-    ways = list(itertools.product(range(5), range(5), {False, missing}))
-    inside = [(low <= atoms) & (atoms <= high) & (atoms < 5) for low, high, _ in ways]
-    paths = [own | ((atoms == 5) & way[2]) for own, way in zip(inside, ways, strict=True)]
-    paths = [own for own in paths if own.any()]
-    for one, two in itertools.product(paths, paths):
-        demands = [encoding.demands(own) for own in (one, two)]
-        needed = np.zeros(encoding.n_literals, dtype=bool)
-        needed[[i if i >= 0 else ~i for i in itertools.chain(*demands)]] = True
-        model = cp_model.CpModel()
-        own = encoding.made(model, needed)
-        made = sum(literal is not None for literal in own)
-        # Two for each end of an interval, and one for what is missing.
-        assert made <= ((2 * needed.sum() + 1) if missing else needed.sum())
-        model.add_bool_and([own[i] if i >= 0 else ~own[~i] for i in itertools.chain(*demands)])
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        found = solver.solve(model) == cp_model.OPTIMAL
-        assert found == (one & two).any()
-        if found:
-            assert (one & two)[encoding.chosen(solver, own)]
-
-
-def test_only_single_columns_that_ascend_have_interval_literals():
-    ordered = atoms_between(Ordinal("x", 0, 9), [1.5, 3.5])
-    falling = replace(ordered, atoms=ordered.atoms[::-1])
-    trees = tuple(tree_of((column, 0.5), None, None) for column in (0, 1))
-    release = Release(trees, ("a", "b", "c"), (), AllRows(), None)
-    (group,) = Geometry.of(release, Schema([OneHot("g", ["a", "b", "c"])])).parts
-    wide = replace(ordered, columns=np.arange(2))
-    for part in (falling, wide, group):
-        encoding, left = every_atom(part)
-        assert isinstance(encoding, Apart)
-        assert left(lambda *_: None) == list(range(len(part)))
-    assert isinstance(every_atom(ordered)[0], Ascending)
 
 
 # ----------------------------------------------------------------------------- hidden draws
@@ -446,14 +312,6 @@ def test_hidden_draws_the_rows_are_the_likeliest_of_all(distinct, seeds):
         verdicts.append(feasible)
     assert verdicts.count(True) >= 0.58 * len(seeds)
     assert verdicts.count(False) >= 0.05 * len(seeds)
-
-
-def test_the_weights_are_logarithms_of_binomial_probabilities():
-    p = [math.comb(6, b) * 0.25**b * 0.75 ** (6 - b) for b in range(5)]
-    weights = draw_weights(6, 4, 4)
-    np.testing.assert_allclose(
-        np.array(weights) / program.SCALE, np.log(p), atol=0.5 / program.SCALE
-    )
 
 
 # ----------------------------------------------------------------------------- known parts
@@ -662,40 +520,6 @@ def test_noisy_counts_the_rows_are_the_likeliest_of_all(seeds):
     assert set(lengths[::2]) == {0}
 
 
-@examples(25, fast=4)
-@given(schemas(), st.sampled_from(LAWS), st.integers(0, 2**32))
-def test_no_rows_are_likelier_than_those_found_behind_noise(schema, law, seed):
-    rng = np.random.default_rng(seed)
-    names = shuffled(schema.columns, rng)
-    X = some_rows(schema, names, int(rng.integers(0, 4)), rng)
-    y = rng.integers(3, size=len(X))
-    trees = [random_tree(rng, cuts_for(schema, names), 2) for _ in range(2)]
-    release = noised(counted(trees, names, X, y, 3), law, rng)
-    for ends in ((len(X), len(X)), (max(1, len(X) - 1), len(X) + 1)):
-        evidence = NoisyCounts(Geometry.of(release, schema), len(X), law, ends)
-        answer = attacked(evidence)
-        assert answer.status == "likely"
-        rows, label = table_of(answer, release)
-        assert schema.valid(rows, names).all()
-        assert ends[0] <= len(rows) <= ends[1]
-        assert answer.rows[0].misfit == np.abs(noise_in(release, rows, label)).sum()
-        if answer.numbers["optimal"] and ends[0] <= len(X):
-            assert log_noise(release, rows, label) >= log_noise(release, X, y) - 0.01
-
-
-def test_the_search_interval_is_that_of_the_paper():
-    for epsilon in (0.1 / 30, 0.1, 0.5, 1.0, 3.0, 5.0, 7.0, 12.0, 30.0):
-        assert noise_bound(Laplace(epsilon, "towards zero")) == math.ceil(12 / epsilon)
-    for law in (*LAWS, Gaussian(4.0, "towards zero"), Laplace(0.2, "nearest")):
-        bound = noise_bound(law)
-        inside = np.exp(law.log_prob(np.arange(-bound, bound + 1))).sum()
-        assert inside >= 0.999
-        reached = np.exp(law.log_prob(np.arange(bound, 50 * bound))).sum() * 2
-        assert reached <= 1.01 * math.exp(-12)
-        more = reached + 2 * np.exp(law.log_prob(bound - 1))
-        assert more > math.exp(-12)
-
-
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -756,13 +580,3 @@ def assert_sorted(answer):
             digits += [atom] if n == 2 else [int(i == atom) for i in range(n) if n > 2]
         keys.append((int(row[-1]), digits[::-1]))
     assert keys == sorted(keys)
-
-
-@examples(30, fast=4)
-@given(schemas(), st.integers(0, 2**32))
-def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, seed):
-    _, names, trees, X, y = three_classes(schema, seed)
-    release = counted(trees, names, X, y, 3)
-    answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
-    assert answer.status == "feasible"
-    assert_meets_counts(answer, release, schema)

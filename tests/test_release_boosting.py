@@ -308,14 +308,6 @@ def test_medians_are_no_means_but_of_rows_that_are_alike():
     assert mean.present[leaf].tolist() == [True] * 3 + [False] * 3 + [True] * 3 + [False] * 3
 
 
-def test_a_variance_that_was_taken_out_makes_no_leaf_pure():
-    rng = np.random.default_rng(6)
-    X, y = table(rng, gaps=False), rng.normal(size=60)
-    stored = snapshot(DecisionTreeRegressor(max_depth=2).fit(X, y))
-    stored.get("tree_").get("nodes")["impurity"] = 0
-    assert to_release(stored).trees[0].statistics.get(VARIANCE) is None
-
-
 def without(stored, **state):
     return StoredObject(stored.type, {**stored.state, **state})
 

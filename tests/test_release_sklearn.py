@@ -206,20 +206,6 @@ def test_a_class_that_a_tree_never_drew():
     assert_true(release, model, X, y)
 
 
-def test_a_tree_of_a_bagging_may_know_fewer_classes_than_the_bagging():
-    model = BaggingClassifier(DecisionTreeClassifier(random_state=0), 1, bootstrap=False)
-    model.fit(X, np.where(Y == "b", "c", Y))
-    tree = model.estimators_[0]
-    model.classes_ = np.array(["a", "b", "c"])
-    tree.classes_ = np.array([0, 2])
-    release = to_release(model)
-    assert release.trees[0].counts.shape[1] == 3
-    assert not release.trees[0].counts[:, 1].any()
-    tree.classes_ = np.array([0, 7])
-    with pytest.raises(BadModel, match="tree 0 counts 2 classes"):
-        to_release(model)
-
-
 # ----------------------------------------------------------------------------------------- weights
 
 
@@ -253,19 +239,6 @@ def test_balanced_sums_that_equal_the_rows_are_not_taken_for_counts(class_weight
     release = to_release(model.fit(np.ones((28, 1)), y))
     assert release.counts_are == "weights"
     assert [t.totals.tolist() for t in release.trees] == [[28]] * len(release.trees)
-
-
-def test_fractions_that_add_up_to_the_rows_are_weights():
-    tree = DecisionTreeClassifier().fit(np.ones((4, 1)), list("aabb"), [1.5, 0.9, 0.8, 0.8])
-    assert to_release(tree).counts_are == "weights"
-
-
-def test_the_trees_of_a_bagging_know_classes_by_number():
-    tree = DecisionTreeClassifier(class_weight={0: 2.0, 1: 0.7, 2: 1.0})
-    model = BaggingClassifier(tree, **FEW).fit(X, Y)
-    release = to_release(model)
-    assert release.counts_are == "draws"
-    assert_true(release, model, X, Y)
 
 
 def test_a_file_of_unknown_version_says_so():
@@ -333,18 +306,6 @@ def test_row_weights_beside_class_weights_are_not_taken_for_counts():
     model = RandomForestClassifier(bootstrap=False, class_weight="balanced", **FEW)
     model.fit(X, Y, sample_weight=rng.choice([0.3, 1.1], N))
     assert to_release(model).counts_are == "weights"
-
-
-def test_whole_row_weights_are_not_taken_for_draws():
-    forest = RandomForestClassifier(**FEW).fit(X, Y)
-    stored = snapshot(forest)
-    weighted = snapshot(
-        RandomForestClassifier(bootstrap=False, **FEW).fit(
-            X, Y, sample_weight=rng.integers(1, 4, N)
-        )
-    )
-    state = dict(stored.state) | {"estimators_": weighted.state["estimators_"]}
-    assert to_release(StoredObject(stored.type, state)).counts_are == "weights"
 
 
 # ------------------------------------------------------------------------------ not reconstructed

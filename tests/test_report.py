@@ -29,7 +29,7 @@ from helpers.cli import run
 from helpers.examples import spread
 from helpers.hurried import walk_little
 from helpers.tables import compas_sample
-from treeleak.core.text import percent, plain, shortened
+from treeleak.core.text import percent, plain
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.page import WRAP, draw
@@ -398,13 +398,6 @@ def test_places_that_cannot_be(tmp_path, places, said):
 def test_what_cannot_be_seen_is_shown_by_its_number(text, shown):
     assert plain(text) == shown
     assert plain(text).encode("utf-8")
-
-
-def test_long_texts_are_cut_and_wide_letters_count_twice():
-    assert len(plain("x" * 10_000)) < 2_100
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abcde…"
-    assert shortened("日本語日本", 6) == "日本…"
 
 
 def test_charts_say_in_words_what_they_show():

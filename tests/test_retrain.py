@@ -11,7 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import keep, run
@@ -207,31 +207,6 @@ def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch)
         assert "another training" not in without.stdout
         document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
         assert document["retraining"] is None
-
-
-@pytest.mark.parametrize(
-    ("model", "again"),
-    [
-        (GradientBoostingClassifier(n_estimators=2), False),
-        (DecisionTreeRegressor(), False),
-        (DecisionTreeClassifier(), True),
-    ],
-)
-def test_time_is_set_aside_only_for_models_that_can_be_trained_again(
-    data, tmp_path, monkeypatch, model, again
-):
-    X, y, _ = data
-    path, limits = keep(tmp_path, model.fit(X, y), X, y, None), []
-
-    def note(*_, time_limit, **__):
-        limits.append(time_limit.limit)
-        raise BadInput("enough")
-
-    monkeypatch.setattr(treeleak, "harden", note)
-    rows = ["--train", tmp_path / "train.csv", "--label", "label"]
-    told = run("harden", path, "--out", tmp_path / "o", *rows, "--time-limit", ENOUGH).stderr
-    assert (limits == [ENOUGH]) is not again
-    assert ("was not assessed: training a " in told) is not again
 
 
 def test_a_pickle_is_no_file_to_harden_with_training_rows_either(data, tmp_path):

@@ -7,28 +7,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from helpers.brute_force import equations_of, released_counts
-from helpers.cases import Drawn, some_drawn
+from helpers.cases import Drawn, Stated, some_drawn
 from helpers.examples import examples
-from helpers.grids import all_points
-from helpers.releases import drawn
-from treeleak.attacks.known_draws import candidate_pruning, dual
+from helpers.grids import all_points, columns_of_any_kind
+from helpers.releases import drawn, tampered
 from treeleak.attacks.known_draws import candidates as rows
-from treeleak.attacks.known_draws import softmax as softmaxes
-from treeleak.attacks.known_draws.candidate_pruning import fit_likely
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Coordinates, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.row_solver import RowSolver
-from treeleak.attacks.known_draws.softmax import Softmax
+from treeleak.attacks.large_grid import row_program
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
-from treeleak.core.parallel import Pool
 from treeleak.evidence import Pairs
 from treeleak.partition import enumerate_drawable
+from treeleak.partition.value_index import values_of
+from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32)
 Place = tuple[int, ...]
@@ -114,17 +113,6 @@ def bounded_by_hand(case: Drawn, may: list[set[Place]], distinct: bool) -> list[
     return may
 
 
-def misfit_by_hand(case: Drawn, chosen: list[Place | None], distinct: bool) -> int:
-    """Counts that rows in these places miss."""
-    n, _ = released_counts(case.release)
-    d = np.concatenate([tree.distinct[tree.leaves] for tree in case.release.trees])
-    for k, place in enumerate(chosen):
-        for t in np.flatnonzero(case.b[:, k]):
-            n[place[t], place[-1]] -= case.b[t, k]
-            d[place[t]] -= 1
-    return int(np.abs(n).sum() + np.abs(d).sum() * distinct)
-
-
 def worlds_of(case: Drawn, distinct: bool) -> set[tuple[Place, ...]] | None:
     """Where the rows that some tree drew are, in every table that meets the counts."""
     found = case.arrangements(distinct)
@@ -162,20 +150,6 @@ def test_candidates_are_the_places_that_count_enough_draws(seed):
         assert held(*found) == expected
 
 
-# A row is a bit of a 64-bit word.
-@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 127, 128, 129])
-def test_candidates_of_many_rows(n_rows):
-    several = 0
-    for seed in range(6):
-        case = some_drawn(seed, n_rows=n_rows, tamper=False)
-        problem, places = listed(case)
-        assert held(problem, places) == by_hand(case)
-        assert (problem.fixed_pair[~case.seen] == -1).all()
-        assert not np.isin(problem.rows, np.flatnonzero(~case.seen)).any()
-        several += problem.n_open
-    assert several or n_rows == 1
-
-
 def test_too_many_candidates_are_refused(monkeypatch):
     case = some_drawn(3, n_rows=65, tamper=False)
     problem, _ = listed(case)
@@ -186,99 +160,6 @@ def test_too_many_candidates_are_refused(monkeypatch):
     monkeypatch.setattr(rows, "MAX_CANDIDATES", n_pairs)
     with pytest.raises(NotCovered, match="65 rows in"):
         listed(case)
-
-
-@examples(60, fast=10)
-@given(SEEDS, st.booleans())
-def test_some_candidates_only(seed, distinct):
-    case = some_drawn(seed, tamper=False)
-    problem, places = listed(case, distinct)
-    rng = np.random.default_rng(seed)
-    alive = rng.random(len(problem.column)) < 0.7
-    kept = held(problem, places)
-    for i, k in enumerate(problem.rows):
-        q = slice(problem.start[i], problem.start[i + 1])
-        kept[k] = {places[p] for p in problem.pair[problem.column[q][alive[q]]]}
-    part = or_none(lambda: problem.only(alive))
-    assert (part is None) == any(not kept[k] for k in problem.rows)
-    if part is None:
-        return
-    assert held(part, places) == kept
-    assert len(part.pair) == len(np.unique(part.column))
-
-    # Numbers of candidates follow them.
-    x = rng.random(len(problem.column))
-    number = {
-        (k, p): x[q] for q, (k, p) in enumerate(
-            zip(problem.rows[problem.owner], problem.pair[problem.column], strict=True)
-        )
-    }  # fmt: skip
-    mine = zip(part.rows[part.owner], part.pair[part.column], strict=True)
-    assert part.carried(problem, x).tolist() == [number[key] for key in mine]
-
-    # What the settled rows take is taken out of the counts.
-    choice = random_choice(part, rng)
-    pair = part.complete(choice)
-    assert part.columns_of(pair).tolist() == choice.tolist()
-    assert (pair >= 0).tolist() == case.seen.tolist()
-    chosen = [places[p] if p >= 0 else None for p in pair]
-    assert part.misfit(choice) == misfit_by_hand(case, chosen, distinct)
-    assert problem.misfit(problem.columns_of(pair)) == part.misfit(choice)
-
-
-@examples(40, fast=5)
-@given(SEEDS, st.booleans())
-def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
-    found = some_open(seed, distinct)
-    if found is None:
-        return
-    case, problem, places = found
-    choice = random_choice(problem, np.random.default_rng(seed))
-    n, _ = released_counts(case.release)
-    d = np.concatenate([tree.distinct[tree.leaves] for tree in case.release.trees])
-    chosen = [places[p] if p >= 0 else None for p in problem.complete(choice)]
-    for k, place in enumerate(chosen):
-        for t in np.flatnonzero(case.b[:, k]):
-            n[place[t], place[-1]] -= case.b[t, k]
-            d[place[t]] -= 1
-    for k, share in zip(problem.rows, problem.suspicion(choice), strict=True):
-        trees, place = np.flatnonzero(case.b[:, k]), chosen[k]
-        off = [n[place[t], place[-1]] != 0 or (distinct and d[place[t]] != 0) for t in trees]
-        assert share == pytest.approx(np.mean(off))
-
-
-@pytest.mark.slow
-@examples(40, fast=5)
-@given(SEEDS, st.booleans())
-def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
-    found = some_open(seed, distinct)
-    if found is None:
-        return
-    _, problem, _ = found
-    first = random_choice(problem, np.random.default_rng(seed))
-    last = problem.descended(first, clock())
-    least = problem.misfit(last)
-    assert least <= problem.misfit(first)
-    for i, own in enumerate(split(problem, problem.column)):
-        assert last[i] in own
-        for j in own:
-            moved = last.copy()
-            moved[i] = j
-            assert problem.misfit(moved) >= least
-    stopped = clock()
-    stopped.stop()
-    np.testing.assert_array_equal(problem.descended(first, stopped), first)
-
-
-@examples(30, fast=4)
-@given(SEEDS)
-def test_the_prior_counts_the_rows_of_each_place(seed):
-    case = some_drawn(seed, tamper=False)
-    problem, _ = listed(case)
-    u = np.random.default_rng(seed).random(len(problem.column))
-    pair = problem.pair[problem.column]
-    expected = [np.log((problem.fixed_pair == p).sum() + u[pair == p].sum() + 0.25) for p in pair]
-    np.testing.assert_allclose(problem.log_prior(u, 0.25), expected)
 
 
 # ------------------------------------------------------------------------------------- bounds
@@ -411,13 +292,6 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum()
 
 
-def some_open(seed, distinct):
-    """A case, its problem and its places; None where no row is open."""
-    case = some_drawn(seed)
-    found = or_none(lambda: listed(case, distinct))
-    return None if found is None or not found[0].n_open else (case, *found)
-
-
 def open_cases(n: int, *, tamper=False, distinct=None, narrowed=False):
     """Problems with open rows."""
     seed = 0
@@ -481,35 +355,6 @@ def test_where_nothing_is_certain_expected_counts_are_the_released_ones():
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_scores_over_the_whole_grid_are_those_candidate_by_candidate(monkeypatch, distinct):
-    """Against sums by hand, with rows of either kind, and of both beside each other."""
-    both = 0
-    for case, problem, _, _ in open_cases(12, distinct=distinct):
-        rng = np.random.default_rng(len(case.X))
-        x = rng.normal(size=len(problem.n) + len(problem.d))
-        reference = rng.normal(size=len(problem.column))
-        logits = zip(scores_by_hand(problem, x), split(problem, reference), strict=True)
-        logits = [s + r for s, r in logits]
-        u = np.concatenate([softmax(logit) for logit in logits])
-        total = sum(logit.max() + np.log(np.exp(logit - logit.max()).sum()) for logit in logits)
-        for looked_up in (1e-9, 1.5, 1e9):
-            monkeypatch.setattr(softmaxes, "_LOOKED_UP", looked_up)
-            monkeypatch.setattr(softmaxes, "_BLOCK", 2)
-            own = Softmax.of(problem, reference)
-            with Pool() as pool:
-                value, expected = own.evaluate(x, pool)
-            both += all(sum(map(len, rows)) for rows in own._rows)
-            assert value == pytest.approx(total)
-            np.testing.assert_allclose(own.u, u, atol=1e-9)
-            np.testing.assert_allclose(expected, expected_by_hand(problem, u), atol=1e-9)
-            assert problem.owner[own.best].tolist() == list(range(problem.n_open))
-            assert own.best.tolist() == [
-                a + logit.argmax() for a, logit in zip(problem.start, logits, strict=False)
-            ]
-    assert both
-
-
-@pytest.mark.parametrize("distinct", [False, True])
 def test_a_step_in_scaled_coordinates_changes_the_dual_by_its_gradient(distinct):
     for case, problem, _, _ in open_cases(10, distinct=distinct):
         rng = np.random.default_rng(len(case.X))
@@ -524,103 +369,6 @@ def test_a_step_in_scaled_coordinates_changes_the_dual_by_its_gradient(distinct)
         assert np.linalg.matrix_rank(m) == len(y)
         used = np.unique(problem.equation)
         assert own.open_[own.open_ < len(problem.n)].tolist() == used.tolist()
-
-
-@pytest.mark.parametrize("distinct", [False, True])
-def test_scaled_coordinates_reach_the_optimum_of_plain_ones(monkeypatch, distinct):
-    """Where several tables stay possible, the dual has a least value, and u at it is unique."""
-    monkeypatch.setattr(dual, "_PATIENCE", 10**6)
-    monkeypatch.setattr(dual, "_TOLERANCE", 1e-9)
-    compared = 0
-    for seed in range(12):
-        problem, _ = listed(twins(seed), distinct)
-        if not problem.n_open:
-            continue
-        f = fit(problem, clock(), beyond=10**6)
-        target = np.concatenate([problem.n, problem.d])
-
-        def plain(x):
-            own = scores_by_hand(problem, x)  # noqa: B023
-            u = np.concatenate([softmax(s) for s in own])
-            value = sum(s.max() + np.log(np.exp(s - s.max()).sum()) for s in own)
-            return value - x @ target, expected_by_hand(problem, u) - target  # noqa: B023
-
-        least = minimize(
-            plain, np.zeros(len(target)), jac=True, method="L-BFGS-B",
-            options={"maxiter": 10**4, "ftol": 0.0, "gtol": 1e-9},
-        )  # fmt: skip
-        assert plain(f.multipliers)[0] == pytest.approx(least.fun, abs=1e-5)
-        compared += least.fun > 0.1
-    assert compared > 5
-
-
-@examples(30, fast=5)
-@given(SEEDS, st.booleans())
-def test_leaves_without_candidates_are_left_out_and_nothing_else(seed, distinct):
-    found = some_open(seed, distinct)
-    if found is None:
-        return
-    _, problem, _ = found
-    part, leaves = problem.open_leaves()
-    c = problem.n_classes
-    assert leaves.tolist() == np.unique(problem.equation // c).tolist()
-    old = (leaves[:, None] * c + np.arange(c)).ravel()
-    np.testing.assert_array_equal(old[part.equation], problem.equation)
-    np.testing.assert_array_equal(part.n, problem.n[old])
-    if distinct:
-        np.testing.assert_array_equal(part.d, problem.d[leaves])
-    for t, place in enumerate(part.equation):
-        assert (part.first[t] <= place).all()
-        assert (place < part.first[t + 1]).all()
-    assert part.first[-1] == len(part.n)
-    choice = random_choice(problem, np.random.default_rng(seed))
-    f = fit(problem, clock(), evaluations=1, reference=np.zeros(len(problem.column)))
-    assert f.misfit == problem.misfit(f.choice)
-    assert part.misfit(choice) <= problem.misfit(choice)
-
-
-def test_what_was_unlikely_at_first_is_looked_at_again(monkeypatch):
-    """Whatever is set aside, no world is lost for good where counts leave a single one."""
-    monkeypatch.setattr(candidate_pruning, "_ROUND", 3)
-    monkeypatch.setattr(candidate_pruning, "_UNLIKELY", (0.3, 1e-3))
-    found = 0
-    for n_trees, seed in UNIQUE:
-        case = some_drawn(seed, n_rows=None if n_trees == 6 else 7 if n_trees == 12 else 6,
-                          n_trees=n_trees, tamper=False)  # fmt: skip
-        problem, places = listed(case)
-        problem = problem.narrowed(clock())
-        (world,) = worlds_of(case, True)
-        seen = []
-        first = fit(problem, clock(), evaluations=1)
-        part, last = fit_likely(
-            problem,
-            first,
-            None,
-            clock(),
-            lambda part, f: seen.append((part, f.misfit)),  # noqa: B023
-        )
-        pair = part.fixed_pair if last is None else part.complete(last.choice)
-        if last is None or not last.misfit:
-            assert problem.columns_of(pair).tolist() == columns_of(problem, places, world).tolist()
-            found += 1
-        assert all(part.n_open for part, _ in seen)
-    assert found >= 6
-
-
-@pytest.mark.slow
-def test_threads_change_nothing(monkeypatch):
-    for _, problem, _, _ in open_cases(15):
-        u = []
-        for n_threads in (1, 2, 3):
-            monkeypatch.setattr(dual, "THREADS", n_threads)
-            monkeypatch.setattr(softmaxes, "THREADS", n_threads)
-            f = fit(problem, clock(), evaluations=3)
-            # Which of two equally likely candidates is chosen may hang on the last digit.
-            chosen = f.u[problem.column == f.choice[problem.owner]]
-            u.append((f.u, reaction(problem, f.u), chosen))
-        for other in u[1:]:
-            for one, two in zip(u[0], other, strict=True):
-                np.testing.assert_allclose(one, two, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -706,21 +454,6 @@ def test_what_is_called_the_only_one_is(seed, distinct, narrowed, scale):
             for other in list(worlds or ())[:200] if certain.any() else ():
                 there = columns_of(problem, places, other)
                 assert there[certain].tolist() == choice[certain].tolist()
-
-
-def test_rivals_score_no_less_than_their_rows_own_column():
-    for _, problem, _, _ in open_cases(30, tamper=True):
-        rng = np.random.default_rng(problem.n_open)
-        choice = random_choice(problem, rng)
-        # Whole multipliers, so that scores tie.
-        x = rng.integers(-2, 3, size=len(problem.n) + len(problem.d)).astype(float)
-        expected = [
-            (columns != j) & (score >= score[columns == j])
-            for j, columns, score in zip(
-                choice, split(problem, problem.column), scores_by_hand(problem, x), strict=True
-            )
-        ]
-        assert certain_rows(problem, choice, x)[1].tolist() == np.concatenate(expected).tolist()
 
 
 UNIQUE = [(6, 287), (6, 391), (12, 40), (12, 90), (12, 111), (12, 175), (20, 76), (20, 90)]
@@ -813,12 +546,135 @@ def test_a_search_that_the_solver_gives_up_proves_nothing(monkeypatch):
     assert RowSolver(problem).solve(clock(), 10.0, 0) is None
 
 
-def test_a_problem_without_open_rows_is_solved_by_nothing():
-    case = some_drawn(2, n_rows=4, n_trees=20, tamper=False)
-    problem = listed(case)[0].narrowed(clock())
-    assert problem.n_open == 0
-    choice = RowSolver(problem).solve(clock(), 10.0, 0)
-    assert choice.tolist() == []
-    assert problem.misfit(choice) == 0
-    same, proved = RowSolver(problem).always(choice, clock(), 10.0, 0)
-    assert (same.tolist(), proved) == ([], True)
+# ---------------------------------------------------------------------------- the integer program
+
+
+MOST = 30_000
+"""Tables up to which all are tried."""
+
+
+def program_of(constraints: RowConstraints) -> RowProgram:
+    geometry = constraints.geometry
+    return RowProgram(constraints, values_of(geometry.parts, geometry.release.n_classes))
+
+
+def tables(constraints: RowConstraints, allowed: list[np.ndarray]) -> list[np.ndarray]:
+    """Every table of grid points, one for each row out of those allowed, that meets the counts."""
+    radix = constraints.geometry.radix
+    points = np.array(list(itertools.product(*map(range, radix))), dtype=np.int32)
+    out = []
+    for chosen in itertools.product(*allowed):
+        atoms = points[list(chosen)]
+        if constraints.misfit(atoms, constraints.label) == 0:
+            out.append(atoms)
+    return out
+
+
+def everywhere(constraints: RowConstraints) -> list[np.ndarray]:
+    n_points = constraints.geometry.n_points
+    return [np.arange(n_points)] * constraints.n_rows
+
+
+def solved(
+    constraints: RowConstraints, visited: np.ndarray | None = None, free: np.ndarray | None = None
+):
+    n = constraints.n_rows
+    if visited is None:
+        visited = np.zeros((1, n, constraints.draws.shape[1]), dtype=np.int32)
+    free = np.ones(n, dtype=bool) if free is None else free
+    return program_of(constraints).solve(constraints.label, visited, free, 30.0, Clock(60.0), 0)
+
+
+def check(constraints: RowConstraints, found: np.ndarray | None, none: bool, every: list) -> None:
+    """A table is found, and meets every count, wherever there is one; and only then."""
+    assert none == (not every)
+    assert (found is None) == none
+    if found is not None:
+        atoms = np.ascontiguousarray(found[:, :-1])
+        assert (found[:, -1] == constraints.label).all()
+        assert constraints.misfit(atoms, constraints.label) == 0
+        assert ((constraints.held < 0) | (atoms == constraints.held)).all()
+
+
+def test_too_many_literals_are_not_solved_and_prove_nothing(monkeypatch):
+    s = Stated(Schema([Binary("a"), Ordinal("b", 0, 9)]), 3, "draws", 4).constraints
+    assert solved(s)[0] is not None
+    monkeypatch.setattr(row_program, "_MOST", 1)
+    assert solved(s) == (None, False)
+
+
+@st.composite
+def few(draw) -> Stated:
+    schema = draw(columns_of_any_kind())
+    kind = draw(st.sampled_from(["draws", "distinct"]))
+    case = Stated(schema, draw(st.integers(0, 2**32)), kind, draw(st.integers(1, 4)))
+    assume(case.geometry.n_points ** len(case.truth) <= MOST)
+    return case
+
+
+@pytest.mark.slow
+@examples(80, fast=5)
+@given(few(), st.integers(0, 2**32), st.booleans())
+def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
+    if moved:
+        case.count(tampered(case.release, np.random.default_rng(seed)))
+    s = case.constraints
+    check(s, *solved(s), tables(s, everywhere(s)))
+
+
+@examples(60, fast=10)
+@given(few(), st.integers(0, 2**32))
+@pytest.mark.slow
+def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
+    s, rng = case.constraints, np.random.default_rng(seed)
+    n, radix = s.n_rows, case.geometry.radix
+    seen = [rng.integers(radix, size=(n, len(radix))) for _ in range(2)]
+    if rng.random() < 0.7:
+        seen.append(case.truth[:, :-1])
+    visited = np.stack([case.geometry.trace_atoms(own) for own in seen])
+    free = rng.random(n) < 0.4
+    points = np.array(list(itertools.product(*map(range, radix))))
+    leaves = case.geometry.trace_atoms(points)
+    allowed = []
+    for k in range(n):
+        known = [
+            free[k] | ~(s.draws[k, t] > 0) | np.isin(leaves[:, t], visited[:, k, t])
+            for t in range(leaves.shape[1])
+        ]
+        allowed.append(np.flatnonzero(np.logical_and.reduce(known)))
+    found, none = solved(s, visited, free)
+    check(s, found, none, tables(s, allowed))
+    if found is not None:
+        own = case.geometry.trace_atoms(found[:, :-1])
+        for k in np.flatnonzero(~free):
+            drawn = s.draws[k] > 0
+            assert (own[k] == visited[:, k]).any(axis=0)[drawn].all()
+
+
+@examples(40, fast=5)
+@given(few(), st.integers(0, 2**32), st.booleans())
+def test_held_atoms_are_held(case, seed, true):
+    rng, s = np.random.default_rng(seed), case.constraints
+    held = np.full(s.held.shape, -1)
+    a = int(rng.integers(held.shape[1]))
+    held[:, a] = case.truth[:, a] if true else rng.integers(case.geometry.radix[a], size=len(held))
+    s = replace(s, held=held)
+    points = np.array(list(itertools.product(*map(range, case.geometry.radix))))
+    allowed = [np.flatnonzero(points[:, a] == v) for v in held[:, a]]
+    check(s, *solved(s), tables(s, allowed))
+
+
+def some_size() -> Stated:
+    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
+    return Stated(schema, 1, "distinct", 20)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-9])
+def test_no_work_proves_nothing_false(limit):
+    case = some_size()
+    s = case.constraints
+    everyone = np.ones(s.n_rows, dtype=bool)
+    visited = np.zeros((1, s.n_rows, s.draws.shape[1]), dtype=np.int32)
+    found, none = program_of(s).solve(s.label, visited, everyone, limit, Clock(60.0), 0)
+    assert not none
+    assert found is None or s.misfit(np.ascontiguousarray(found[:, :-1]), s.label) == 0

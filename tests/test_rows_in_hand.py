@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.cases import some_drawn
@@ -16,10 +16,9 @@ from treeleak.attacks.known_draws import run, search
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
 from treeleak.attacks.known_draws.rows_from_marginals import sampled
-from treeleak.attacks.large_grid import run as large_grid_run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, Pairs
-from treeleak.partition import Geometry, cells, enumerate_drawable
+from treeleak.partition import Geometry, enumerate_drawable
 
 
 @cache
@@ -59,17 +58,6 @@ def test_a_step_that_takes_too_long_costs_no_rows(
     assert found.X.shape == (60, 8)
     assert (found.misfit > 0) == (status == "unknown")
     assert found.seconds < 10
-
-
-def test_rows_that_meet_the_counts_are_not_lost_while_they_are_weighed(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 2))
-    model = ExtraTreesClassifier(3, max_depth=2, random_state=0).fit(X, X[:, 0] > 0)
-    monkeypatch.setattr(cells, "MAX_GRID", 1)
-    monkeypatch.setattr(large_grid_run, "estimate_rows", lambda *_: work(60))
-    found = treeleak.reconstruct(model, time_limit=1)
-    assert found.misfit == 0
-    assert found.X.shape == (12, 2)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +24,6 @@ from treeleak.attacks.posterior import target as grounds
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.core.clock import Clock
-from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
@@ -132,32 +129,6 @@ def test_the_answer_says_how_far_it_errs(shallow) -> None:
     assert check_rows(to_release(forest), values.to_numpy(), codes, result.draws.counts).ok
 
 
-@pytest.mark.slow
-@few_are_enough
-def test_proved_rows_stay_in_their_places(shallow, monkeypatch) -> None:
-    forest, X, schema = shallow
-    search, before, begun = run.search, run.posterior_of_assignments, list[np.ndarray]()
-
-    def some_proved(problem, *told):
-        found = search(problem, *told)
-        return replace(found, proved=(np.arange(len(X)) < 20) & (found.pair >= 0))
-
-    def noted(evidence, pairs, values, given, found, rows, *told):
-        begun.append(np.column_stack([values.rows(rows.values[:, :-1], X.shape[1])]))
-        return before(evidence, pairs, values, given, found, rows, *told)
-
-    monkeypatch.setattr(run, "search", some_proved)
-    monkeypatch.setattr(run, "posterior_of_assignments", noted)
-    result = treeleak.reconstruct(forest, schema, "known", 40.0, 0)
-    (at_first,) = begun
-    proved = result.proved.to_numpy()
-    assert 0 < proved.sum() <= 20
-    first = forest.apply(pd.DataFrame(at_first, columns=X.columns))
-    leaves = forest.apply(result.X)
-    assert (leaves[proved] == first[proved]).all()
-    assert (leaves[~proved] != first[~proved]).any()
-
-
 def test_counts_are_kept_where_the_grid_has_no_table(monkeypatch):
     """Many values of a number make no difference to how a walk keeps its counts."""
     monkeypatch.setattr(grounds, "MAX_TABLE", 100)
@@ -201,21 +172,9 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
     assert found.status in ("feasible", "likely")
 
 
-@few_are_enough
-def test_what_walks_do_not_cover_costs_no_answer(monkeypatch):
-    X, y, compas = compas_sample(20)
-    forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
-
-    def uncovered(*_):
-        raise NotCovered("too many")
-
-    monkeypatch.setattr(run, "posterior_of_assignments", uncovered)
-    assert treeleak.reconstruct(forest, compas.schema, time_limit=60).status == "feasible"
-
-
 def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, float, float]:
     """Error, what is expected of it, and that of a guess."""
-    X, y, compas = compas_sample(24, seed=seed)
+    X, y, compas = compas_sample(16, seed=seed)
     forest = RandomForestClassifier(n_trees, max_depth=2, random_state=seed).fit(X, y)
     found = treeleak.reconstruct(forest, compas.schema, "known", time_limit, 0)
     guess = treeleak.metrics.random_baseline(X, compas.schema, 20, 0).mean
@@ -227,7 +186,7 @@ def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, 
 @few_are_enough
 def test_more_trees_err_less_and_no_answer_more_than_a_guess():
     error, expected, guess = np.array(
-        [[error_of(n, seed) for n in (1, 5, 12)] for seed in range(shared(4, 3))]
+        [[error_of(n, seed) for n in (1, 12)] for seed in range(shared(4, 3))]
     ).mean(axis=0).T  # fmt: skip
     assert error[0] < guess[0]
     assert (np.diff(error) < 0).all()

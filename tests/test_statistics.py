@@ -132,25 +132,6 @@ def test_statistics_are_found_by_quantity_and_class():
     assert table.get(*COUNTS) is totals
 
 
-def test_what_only_inner_nodes_hold_is_no_count_of_leaves():
-    at_root = NodeStatistic(ROWS, values(5, 0, 0), np.array([True, False, False]))
-    at_leaves = NodeStatistic(ROWS, values(0, 2, 3), np.array([False, True, True]))
-    assert stump(at_root).totals is None
-    np.testing.assert_array_equal(stump(at_leaves).totals, [0, 2, 3])
-
-
-def test_other_counts_leave_the_rest_as_it_is():
-    tree = stump(NodeStatistic(MEAN, values(1, 2, 3))).with_counts(DRAWS, totals=values(4, 2, 2))
-    assert tree.with_counts(distinct=np.array([3, 1, 2])).statistics.get(DRAWS) is not None
-    assert tree.with_counts(totals=None).totals is None
-    assert tree.with_counts(totals=None).statistics.get(MEAN) is not None
-    named = tree.with_counts(WEIGHTS, counts=np.ones((3, 2)))
-    assert named.statistics.get(DRAWS) is not None
-    assert named.with_counts(ROWS).statistics.get(ROWS).values.tolist() == [4, 2, 2]
-    assert release_of(named).counts_are == "weights"
-    assert release_of(tree).counts_are == "none"
-
-
 def test_weights_without_classes_are_no_rows():
     tree = stump(NodeStatistic(WEIGHTS, values(1, 0.5, 0.5)))
     assert tree.totals is None

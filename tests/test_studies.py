@@ -3,13 +3,11 @@
 import lzma
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import experiments
 import treeleak
 from experiments import (  # fmt: skip
     STUDIES,
@@ -28,19 +25,16 @@ from experiments import (  # fmt: skip
     as_frame,
     carry_out,
     catalogue,
-    find_study,
     plan,
     results_version,
     runner,
 )
 from experiments.__main__ import app
 from experiments.catalogue import BENCHMARKS
-from experiments.shown import as_markdown, said
-from experiments.standing import Standing, runs_of
+from experiments.standing import runs_of
 from experiments.store import key_of
 from experiments.studies import draft_partial, draft_runs
 from experiments.studies.published import read_published
-from experiments.study import AHEAD, BEHIND, Table
 from helpers.examples import examples
 from toy_study import ENVIRONMENT, TRACE, study, traced
 from treeleak.core.errors import BadInput, TimeUp
@@ -109,7 +103,7 @@ def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
 @pytest.mark.slow
 def test_many_processes_write_at_once(tmp_path):
     path = tmp_path / "runs.sqlite"
-    more = "3"
+    more = "1"
     command = [sys.executable, str(TOY), str(path), "1", "30", "0.002", more]
     assert subprocess.run(command, env=ENVIRONMENT, timeout=120, check=False).returncode == 0
     assert sorted(r.parameters["x"] for r in Store(path).runs("toy")) == [
@@ -215,12 +209,6 @@ def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, m
     assert store.runs("toy") == []
 
 
-def test_an_estimate_asks_nothing_of_runs_with_other_parameters(tmp_path):
-    store = Store(tmp_path / "runs.sqlite")
-    store.add(Run("toy", {"y": "another"}, 1, {"seconds": "x"}))
-    assert len(plan(study(), store, any_version=True).todo) == 20
-
-
 # ------------------------------------------------------------------------------------ versions
 
 
@@ -255,29 +243,6 @@ def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
     assert plan(toy, store).done == 0
 
 
-def test_files_that_move_or_change_make_no_run_due(tmp_path):
-    store, toy = Store(tmp_path / "runs.sqlite"), study(5)
-    carry_out(plan(toy, store), store)
-    package, beside = (
-        shutil.copytree(Path(own.__file__).parent, tmp_path / own.__name__)
-        for own in (treeleak, experiments)
-    )
-    (package / "__main__.py").rename(package / "release" / "moved.py")
-    for changed in (package / "schema" / "attributes.py", beside / "study.py"):
-        with changed.open("a") as file:
-            file.write("# One line more.\n")
-    asked = (
-        "import sys, treeleak, toy_study as toy; from experiments import Store, plan\n"
-        "print(treeleak.__file__, plan(toy.study(5), Store(sys.argv[1])).done)"
-    )
-    search = os.pathsep.join([str(tmp_path), str(TOY.parent)])
-    told = subprocess.run(
-        [sys.executable, "-c", asked, str(store.path)],
-        env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    assert told == [str(package / "__init__.py"), "5"]
-
-
 def test_the_history_of_versions_names_experiments_that_there_are():
     changes = results_version.CHANGES
     assert list(changes) == sorted(changes)
@@ -288,29 +253,6 @@ def test_the_history_of_versions_names_experiments_that_there_are():
         assert isinstance(which, tuple)
         assert set(which) <= known
         assert why
-
-
-def test_versions_are_said():
-    assert results_version.say_versions([1, 1]) == "results version 1"
-    assert results_version.say_versions([2, 1]) == "results versions 1, 2"
-
-
-def test_the_runs_behind_the_page_have_versions_and_hashes(tmp_path):
-    store = Store(tmp_path / "runs.sqlite")
-    path = Path(__file__).parents[1] / "docs" / "reproduction" / "runs.jsonl.xz"
-    n = store.read(path)
-    by_experiment = {own.kept_as: own.version for own in STUDIES.values()}
-    found = [run for name in by_experiment for run in store.runs(name)]
-    assert len(found) == n > 6000
-    assert all(1 <= run.version <= by_experiment[run.study] for run in found)
-    # Runs had a hash of the code before there were versions. Each that is made again has none.
-    hashed = [run for run in found if "code" in run.record]
-    assert hashed
-    assert all(run.record["code"].startswith("0.1.0+") and run.version == 1 for run in hashed)
-    store.write(tmp_path / "again.xz", by_experiment)
-    assert lzma.decompress((tmp_path / "again.xz").read_bytes()) == lzma.decompress(
-        path.read_bytes()
-    )
 
 
 # ------------------------------------------------------------------------------------- running
@@ -354,7 +296,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [2])
 def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     tmp_path, monkeypatch, jobs
 ):
@@ -362,9 +304,8 @@ def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), str(jobs), "200", "0.05"]
     process = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
-    deadline = time.monotonic() + 60
     while not path.exists() or len(Store(path).runs("toy")) < 10:
-        assert time.monotonic() < deadline
+        assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -379,15 +320,6 @@ def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     assert {r.parameters["x"] for r in store.runs("toy")} >= set(range(40)) - {13}
 
 
-def test_the_estimate_learns_from_runs_that_are_done(tmp_path):
-    store, toy = Store(tmp_path / "runs.sqlite"), study(10, seconds=lambda _: 2.0)
-    assert plan(toy, store).seconds == pytest.approx(20.0)
-    for x in range(5):
-        own = {"x": x, "wait": 0.0}
-        store.add(Run("toy", own, toy.version, {"square": 0, "seconds": 1.0}))
-    assert plan(toy, store).seconds == pytest.approx(5.0)
-
-
 def test_each_process_warms_up_once_and_that_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setenv(TRACE, str(tmp_path))
     runner._warmed.cache_clear()
@@ -395,15 +327,6 @@ def test_each_process_warms_up_once_and_that_is_not_kept(tmp_path, monkeypatch):
     toy = study(5, warm=lambda p: {**p, "x": 1000})
     assert carry_out(plan(toy, store), store).finished == 5
     assert traced(tmp_path) == [0, 1, 2, 3, 4, 1000]
-
-
-def test_what_all_runs_need_is_asked_for_first(tmp_path):
-    def missing():
-        raise BadInput("no table")
-
-    store = Store(tmp_path / "runs.sqlite")
-    with pytest.raises(BadInput, match="no table"):
-        carry_out(plan(study(5, check=missing), store), store)
 
 
 def test_a_cluster_without_dask_says_what_to_type(tmp_path, monkeypatch):
@@ -432,12 +355,6 @@ def test_every_study_holds_together(name):
             assert {str(p[key]) for p in quick} == known, key
 
 
-def test_studies_are_found_by_name():
-    assert find_study("draft-table-2").name == "draft-table-2"
-    with pytest.raises(BadInput, match="did you mean 'draft-table-2'"):
-        find_study("draft-table2")
-
-
 def test_published_tables_are_the_papers():
     table = read_published("draft_table_2")
     assert len(table) == 18
@@ -451,10 +368,16 @@ def test_published_tables_are_the_papers():
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    own = {"toy": study(20)}
-    monkeypatch.setattr(catalogue, "STUDIES", own)
-    return own["toy"]
+def known_studies(monkeypatch):
+    """Let there be these studies."""
+    return lambda **own: monkeypatch.setattr(catalogue, "STUDIES", own)
+
+
+@pytest.fixture
+def toy(known_studies):
+    own = study(20)
+    known_studies(toy=own)
+    return own
 
 
 def run(*arguments):
@@ -482,7 +405,7 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "361" in failed.stdout
 
 
-def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
+def test_all_studies_in_one_command_say_how_each_ended(tmp_path, known_studies):
     def missing():
         raise BadInput("no tables")
 
@@ -495,7 +418,7 @@ def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
         "untabled": {"tables": untabled},
     }
     own = {name: study(20, name=name, **changed) for name, changed in others.items()}
-    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20), **own})
+    known_studies(toy=study(20), **own)
     ended = run("run", "all", "--quick", "--out", tmp_path)
     assert ended.exit_code == 1
     assert re.sub(r"\d+ s\b", "… s", ended.stdout).splitlines() == [
@@ -505,20 +428,20 @@ def test_all_studies_in_one_command_say_how_each_ended(tmp_path, monkeypatch):
         "untabled: FAILED, 4 runs, … s: ValueError: no columns",
         "1 of 4 studies done, … s",
     ]
-    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(20)})
+    known_studies(toy=study(20))
     again = run("run", "all", "--quick", "--out", tmp_path)
     assert again.exit_code == 0
     assert "toy: done, 0 runs, 4 were there" in again.stdout
 
 
-def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, monkeypatch):
+def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_studies):
     def stopped(parameters):
         if parameters["x"] == 5:
             raise KeyboardInterrupt
         return {"square": parameters["x"] ** 2}
 
     own = {"toy": study(20, run=stopped), "later": study(20, name="later")}
-    monkeypatch.setattr(catalogue, "STUDIES", own)
+    known_studies(**own)
     ended = run("run", "all", "--quick", "--out", tmp_path)
     assert ended.exit_code == 130
     assert "toy: FAILED, 1 runs" in ended.stdout
@@ -558,22 +481,6 @@ def test_every_benchmark_says_what_it_can_be_asked(name):
     assert asked.exit_code == 0, asked.output
     assert f"usage: python -m experiments run {name}" in asked.stdout
     assert name in run("list").stdout
-
-
-def test_every_benchmark_is_named():
-    folder = Path(experiments.__file__).parent
-    mains = {p.stem for p in folder.glob("benchmarks/*.py") if "\ndef main(" in p.read_text()}
-    assert mains == set(BENCHMARKS)
-    told = (folder / "README.md").read_text()
-    for name in mains - {"report"}:
-        assert f"| `python -m experiments run {name}` |" in told
-
-
-def test_a_benchmark_shows_its_tables_when_it_runs(tmp_path):
-    told = run("show", "hidden", "--out", tmp_path)
-    assert told.exit_code == 2
-    assert "`python -m experiments run hidden`" in told.stderr
-    assert run("run", "hidden", "--part", "none").exit_code == 2
 
 
 def test_runs_of_other_versions_count_if_they_may(toy, tmp_path, raised):
@@ -630,16 +537,3 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     assert f"[{csv.name}](r/{csv.name})" in text
     assert "15,225" in csv.read_text()
     assert (tmp_path / "r" / "toy-figure.svg").exists()
-
-
-def test_verdicts_are_counted():
-    frame = pd.DataFrame({"verdict": [AHEAD, BEHIND, AHEAD]})
-    own = Standing(study(), 1, 20, (Table("t", "t", frame), Table("u", "u", frame)), ())
-    assert (own.lines(AHEAD), own.lines(BEHIND)) == (4, 2)
-
-
-def test_tables_in_markdown():
-    table = Table("t", "title", pd.DataFrame({"a": ["x", None], "b": [0.123456, np.nan]}), "Note.")
-    assert as_markdown(table) == "| a | b |\n| --- | --- |\n| x | 0.1235 |\n|  |  |\n\nNote.\n"
-    assert [said(v) for v in (1234.5, 3, 1e-7, None)] == ["1,234", "3", "1e-07", ""]
-    assert replace(table, note="").note == ""

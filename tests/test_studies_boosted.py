@@ -8,14 +8,11 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments import STUDIES, boosted_models
+from experiments import boosted_models
 from experiments.headline import boosted_models as headline
-from experiments.headline import boosted_results, boosted_states, boosted_values
-from experiments.overview import overview
-from experiments.standing import Standing
+from experiments.headline import boosted_results, boosted_values
 from experiments.studies import boosted, boosted_raw, boosted_shown
-from experiments.study import AHEAD, BEHIND, OWN, no_figures
-from toy_study import study
+from experiments.study import AHEAD, BEHIND
 
 SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 
@@ -41,22 +38,6 @@ def test_a_stopped_study_is_a_fair_part():
     }
     assert {p["seed"] for p in first} == {0}
     assert ("compas", 10_000) not in {(p["table"], p["n_rows"]) for p in grid}
-
-
-def test_no_run_changes_a_parameter_to_its_default():
-    grid = boosted.settings_grid()
-    shared = {str(p) for p in boosted.defaults_grid()}
-    assert sum(str(p) in shared for p in grid) == 4
-    for p in grid:
-        swept = boosted.SETTINGS.get(p["model"], {}).get(p["setting"])
-        assert swept is None or p["value"] in swept[1:]
-
-
-def test_each_seed_of_the_raw_study_runs_before_the_next():
-    grid = boosted_raw.whole_grid()
-    assert [p["seed"] for p in grid] == sorted(p["seed"] for p in grid)
-    assert {p["model"] for p in grid if p["seed"]} == {"XGB"}
-    assert len(grid) == 5 * 3 + 5 * 2
 
 
 def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypatch, capsys):
@@ -167,22 +148,6 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     assert values["left"].tolist() == [boosted_models.VALUES_ALONE]
 
 
-def test_growth_is_fitted_where_no_limit_ended_a_run(runs):
-    plain = runs[(runs.setting == boosted.DEFAULT) & (runs.seed == 0)]
-    large = pd.DataFrame([made(n_rows=3000, seconds=30.0, time_limit=60.0)])
-    growth, beside = boosted_shown.growth(pd.concat([plain, large], ignore_index=True))
-    line = growth.frame[growth.frame.model == "HistGradientBoosting"].iloc[0]
-    assert line.exponent == pytest.approx(1.0)
-    assert beside.frame.rows.tolist() == [3000]
-
-
-def test_a_part_of_the_runs_can_be_shown(runs):
-    assert [t.name for t in boosted_shown.by_setting(runs[:1])] == []
-    for drawn in (boosted_shown.drawn, boosted_shown.drawn_growth):
-        (figure,) = drawn(runs[:1]).values()
-        assert len(figure.axes) == 3
-
-
 def test_headline_tables_round_no_share_up_to_all():
     lines = [
         made(model=m, table=t, n_rows=1000, right=r)
@@ -195,26 +160,6 @@ def test_headline_tables_round_no_share_up_to_all():
     assert headline(runs)["adult"].tolist() == ["99.9 %, 1.0 s", "100 %, 1.0 s", "50.0 %"]
     assert boosted_results(runs).right.tolist() == ["99.9 %"] * 3 + ["100 %"] * 3
     assert boosted_values(runs).iloc[0, 3] == "no answer"
-
-
-def test_the_table_of_statistics_says_what_no_run_assessed():
-    left = {"setting": "counts alone", "n_rows": 100, "others": 0.25}
-    values = {**left, "setting": boosted_models.VALUES_ALONE}
-    runs = [made(**left), made(**left, seed=1, right=None), made(**values, right=None)]
-    (line,) = boosted_states(pd.DataFrame(runs)).to_dict("records")
-    assert line["counts alone"] == "50.0 %, 1 of 2 not assessed"
-    assert line["hessians and leaf values"] == "not in the file"
-    assert line["gains and leaf values"] == "not run"
-    assert line[boosted_models.VALUES_ALONE] == "not assessed"
-    assert line["other rows"] == "25.0 %"
-
-
-def test_each_statistic_is_left_alone_where_files_hold_it():
-    grid = [p for p in boosted.settings_grid() if p["setting"] in boosted_models.LEFT]
-    own = {(p["model"], p["setting"]) for p in grid}
-    assert ("XGBClassifier", "counts alone") not in own
-    assert ("HistGradientBoosting", "counts alone") in own
-    assert len({str(p) for p in grid}) == len(grid)
 
 
 def raw_line(table, near, seed=0, model="XGB"):
@@ -236,13 +181,3 @@ def test_only_answers_of_all_seeds_can_be_ahead_of_the_published_best():
     assert every.frame.answered.tolist() == ["1 of 1", "1 of 1", "1 of 2"]
     assert published.frame.verdict.tolist() == [AHEAD, BEHIND]
     assert published.frame.published.tolist() == [73.37, 87.63]
-
-
-def test_what_has_no_paper_stands_before_the_papers():
-    stand = [
-        Standing(study(name=name, paper=paper), 20, 20, (), (1,))
-        for name, paper in (("old", "Old 2012"), ("own", OWN))
-    ]
-    lines = overview(stand).splitlines()
-    assert lines[2].startswith("| treeleak, no paper | 1 |")
-    assert STUDIES["boosted-raw"].figures is no_figures

@@ -1,17 +1,14 @@
 """Studies of Ferry et al. (2024) and Gambs et al. (2012): records, tables, claims, figures."""
 
-import os
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments import STUDIES, Run, Store, carry_out, find_study, plan
+from experiments import STUDIES, Run, find_study
 from experiments.learners import greedy_lists, optimal_lists, optimal_trees
 from experiments.runner import as_frame
-from experiments.standing import runs_of
 from experiments.studies import ferry, gambs
 from experiments.study import AGREES, DIFFERS
 from treeleak.core.errors import BadInput
@@ -103,18 +100,6 @@ def test_every_figure_has_points_claims_and_a_drawing(runs, number):
     assert sum(len(ax.lines) for ax in figures[study.name].axes) >= 8
 
 
-def test_means_stand_beside_each_other(runs):
-    (means, largest, _) = find_study("ferry-figure-2").tables(runs[runs.method.isin(ferry.TREES)])
-    line = means.frame.query("dataset == 'adult' and method == 'CART' and support == 0.1")
-    own = runs.query("dataset == 'adult' and method == 'CART' and support == 0.1")
-    assert line[[f"limit {k}" for k in ferry.SIZES]].to_numpy()[0] == pytest.approx(
-        np.mean(own.left.tolist(), axis=0)
-    )
-    last = largest.frame.query("dataset == 'adult' and method == 'CART' and support == 0.1")
-    assert last["size"].item() == np.mean([s[-1] for s in own["size"]])
-    assert last.proved.item() == "2 of 2"
-
-
 def hand_made(optimal, greedy):
     """Runs of ten lists each: size, accuracy and what is left, in straight lines."""
     sizes = np.arange(1, 11)
@@ -130,54 +115,11 @@ def hand_made(optimal, greedy):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("optimal", "greedy", "said"),
-    [
-        # Left at equal size: less, more. Left at equal accuracy, one line over the other: more.
-        ((0.04, 0.02), (0.03, 0.01), (AGREES, AGREES)),
-        ((0.02, 0.02), (0.03, 0.01), (DIFFERS, AGREES)),
-        ((0.04, 0.01), (0.03, 0.02), (AGREES, DIFFERS)),
-    ],
-)
-def test_claims_of_equal_models_are_held_against_curves(optimal, greedy, said):
-    claims = find_study("ferry-figure-3").tables(hand_made(optimal, greedy))[-1].frame
-    assert tuple(claims.verdict) == said
-    if said[0] == DIFFERS:
-        assert claims.treeleak[0] == "0 of 10"
-
-
 def test_models_of_no_equal_accuracy_are_not_compared():
     own = hand_made((0.04, 0.02), (0.03, 0.01))
     own["train"] = [0.9 + 0.001 * np.arange(10), 0.7 + 0.001 * np.arange(10)]
     claims = find_study("ferry-figure-3").tables(own)[-1].frame
     assert claims["the paper says"].tolist() == ["of equal size, optimal models usually leave less"]
-
-
-def test_printed_figures_are_held_against_ours(runs):
-    claims = find_study("ferry-figure-4").tables(runs)[-1].frame
-    printed = claims[claims.published.notna()]
-    assert printed.published.tolist() == [0.95, 0.6]
-    own = runs[(runs.dataset == "adult") & (runs.method == "optimal list")]
-    most, least = max(map(max, own.row_shares)), min(map(min, own.row_shares))
-    assert printed.treeleak.tolist() == [most, least]
-    assert printed.verdict.tolist() == [
-        AGREES if most > 0.95 else DIFFERS, AGREES if least < 0.6 else DIFFERS,
-    ]  # fmt: skip
-
-
-def test_figures_of_one_experiment_share_their_runs(tmp_path, tables, monkeypatch):
-    monkeypatch.setenv("TREELEAK_DATA", str(tables))
-    monkeypatch.setattr(ferry, "SUPPORTS", (0.1,))
-    store = Store(tmp_path / "runs.sqlite")
-    trees, by_limit = find_study("ferry-figure-2"), find_study("ferry-figure-5")
-    some = [p for p in trees.grid(quick=True) if p["dataset"] == "compas"]
-    first = plan(trees, store, quick=True)
-    kept = type(first)(trees, first.quick, tuple(some), 0, first.seconds)
-    assert carry_out(kept, store).finished == len(some)
-    again = plan(by_limit, store, quick=True)
-    assert again.done == len(some)
-    assert [r.parameters for r in runs_of(by_limit, store, True)] == some
-    assert plan(find_study("ferry-figure-3"), store, quick=True).done == 0
 
 
 def test_a_missing_table_is_named(tmp_path, monkeypatch):
@@ -215,47 +157,3 @@ def test_distances_are_those_of_the_tree(records):
     at = record.trained_on.index(50)
     assert record.dist[at] == (50 * direct.dist() + 50) / 100
     assert (record.own[at], record.joint[at]) == (direct.dist(), direct.dist_g())
-
-
-def test_tables_and_figures_of_gambs(records):
-    points, claims = find_study("gambs-figure-1").tables(records)
-    line = points.frame[points.frame["trained on"] == 100].iloc[0]
-    assert line.Dist == pytest.approx(np.mean([d[-1] for d in records.dist]))
-    assert claims.frame.verdict.tolist() == [AGREES, AGREES]
-    assert claims.frame.treeleak[1] == "26 of 26"
-    assert set(find_study("gambs-figure-1").figures(records)) == {"gambs-figure-1"}
-
-
-def test_records_are_written_for_weka_with_every_category():
-    schema, table, y = gambs.raw_adult()
-    text = gambs.arff(table[:3], y[:3], schema)
-    assert "@attribute age numeric" in text
-    assert "@attribute sex {'Female','Male'}" in text
-    assert len(text.split("@data\n")[1].splitlines()) == 3
-
-
-def test_trees_of_c45_are_run_where_weka_is(tmp_path, monkeypatch):
-    study = find_study("gambs-figure-1")
-    monkeypatch.delenv(gambs.WEKA, raising=False)
-    assert {p["learner"] for p in study.grid(quick=True)} == {gambs.CART}
-    study.check()
-    monkeypatch.setenv(gambs.WEKA, str(tmp_path / "weka.jar"))
-    assert {p["learner"] for p in study.grid(quick=True)} == {gambs.CART, gambs.C45}
-    with pytest.raises(BadInput, match=r"weka\.jar: no such file"):
-        study.check()
-    (tmp_path / "weka.jar").touch()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BadInput, match="need Java"):
-        study.check()
-
-
-def test_what_weka_prints_is_read(tmp_path, monkeypatch):
-    """A tree of one leaf, from a program in java's place that prints one."""
-    java = tmp_path / "java"
-    tree = "J48 pruned tree\n------------------\n: 0 (20.0/4.0)\n\n 16 0 | a = 0\n 4 0 | b = 1\n"
-    java.write_text(f"#!/bin/sh\ncat <<'END'\n{tree}END\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv(gambs.WEKA, "weka.jar")
-    record = gambs.trees_on_more_and_more({"learner": gambs.C45, "n_rows": 20, "seed": 0})
-    assert record["own"][-1] == 1.0

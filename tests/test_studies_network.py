@@ -1,14 +1,11 @@
 """The reconstructor network: its gradients, its optimizer, what it learns, what is said of it."""
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.stats
 
 from experiments.studies import network, reconstructor
 from experiments.studies.dp_runs import informed_forest
 from experiments.studies.network import Network, Training, train
-from experiments.studies.published import read_published
 from helpers.tables import shared_file
 
 pytestmark = pytest.mark.slow
@@ -88,34 +85,3 @@ def test_the_network_does_no_better_than_the_posterior_and_tells_rows_without_no
         assert record["exact"] <= record["error"] + 0.02
     assert records[1000.0]["error"] < 0.5 * records[10.0]["error"]
     assert records[1000.0]["error"] < records[1000.0]["majority"]
-
-
-def test_the_network_agrees_where_it_lies_near_the_published_mean():
-    published = read_published("draft_dp_figure_15")
-    assert len(published.drop_duplicates(["dataset", "epsilon"])) == 21
-    lines = [
-        {"dataset": p.dataset, "epsilon": p.epsilon, "seed": 0, "error": p.network + off,
-         "inliers": 0.1, "outliers": 0.2, "perfect": 0.5, "perfect_inliers": 0.6,
-         "perfect_outliers": 0.4, "seconds": 5.0, "exact": exact, "exact_perfect": 0.5,
-         "exact_seconds": 1.0, "majority": 0.2}
-        for p, off, exact in zip(
-            published.head(3).itertuples(), (0.019, -0.021, 0.0), (0.0, 0.0, 0.5), strict=True
-        )
-    ]  # fmt: skip
-    runs = pd.DataFrame(lines)
-    (study,) = reconstructor.STUDIES
-    of_network, of_exact, _ = (table.frame for table in study.tables(runs))
-    assert of_network.verdict.tolist() == ["agrees", "DIFFERS", "agrees"]
-    assert of_exact.verdict.tolist() == ["ahead", "ahead", "BEHIND"]
-    # A single run has no standard error.
-    assert of_network.apart.isna().all()
-    assert set(study.figures(runs)) == {"draft-dp-figure-15", "draft-dp-figure-17"}
-    assert len(study.grid(quick=False)) == 3 * 7 * 10
-
-
-def test_how_far_means_lie_apart_is_counted_in_standard_errors():
-    errors = pd.Series([0.1, 0.2, 0.3, 0.4])
-    theirs = np.linspace(0, 0.1, reconstructor.THEIR_RUNS)
-    welch = scipy.stats.ttest_ind(errors, theirs, equal_var=False).statistic
-    error = reconstructor._error(errors.std(), len(errors), theirs.std(ddof=1))
-    assert (errors.mean() - theirs.mean()) / error == pytest.approx(welch)

@@ -22,9 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
-from helpers.patient import work
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.loss_sums import regression
 from treeleak.attacks.targets import narrowed, solve
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel
@@ -42,7 +40,6 @@ from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.statistics import VALUE
 from treeleak.schema import Binary, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -226,22 +223,6 @@ def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
     assert told.sum() >= 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("late", [False, True])
-def test_rows_from_counts_are_kept_where_sums_end_without_an_answer(monkeypatch, late):
-    rng = np.random.default_rng(0)
-    X = np.array([[i >> k & 1 for k in range(6)] for i in rng.integers(0, 64, 50)])
-    y = X @ rng.normal(size=6) + 0.5 * rng.normal(size=50)
-    model = HistGradientBoostingRegressor(min_samples_leaf=4, max_iter=60).fit(X, y)
-    schema = Schema([Binary(f"x{i}") for i in range(6)])
-    treeleak.reconstruct(model, schema, time_limit=2)  # What is compiled takes no more time.
-    monkeypatch.setattr(regression, "_fitted", lambda *_: work(60) if late else None)
-    found = treeleak.reconstruct(model, schema, time_limit=2)
-    assert found.status == "feasible"
-    assert len(found.X) == 50
-    assert found.notes.count(CONTRADICTED) == 1
-
-
 def of_library(name, rng):
     """A model of another library, of random options."""
     library = pytest.importorskip(name, reason=f"needs {name}: pip install 'treeleak[{name}]'")
@@ -369,18 +350,6 @@ def test_release_files_keep_how_squares_were_fitted():
     described["ensemble"]["fitting"]["targets"] = "half"
     with pytest.raises(BadModel, match="ensemble: fitting: targets is 'half', must be one of"):
         release_from_dict(described)
-
-
-@pytest.mark.parametrize("size", [1e300, 1e100, 1e-300])
-def test_values_of_any_size_end_in_no_targets_or_in_right_ones(size):
-    rng = np.random.default_rng(0)
-    X, y = rng.random((30, 3)), rng.normal(size=30)
-    release = to_release(HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=5).fit(X, y))
-    value = release.trees[2].statistics.get(VALUE)
-    value.values[:] = value.values * (size / np.abs(value.values).max())
-    with np.errstate(all="ignore"):
-        found = targets_of(release, X, np.ones(30, dtype=bool))
-    assert found is None or not found.sure.any() or size < 1
 
 
 def counts_of(release, draws, rows):

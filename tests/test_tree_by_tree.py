@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,10 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
-from helpers.patient import work
-from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.loss_sums import search as searching
 from treeleak.attacks.loss_sums import tree_by_tree
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import nearest_classes, system_of
-from treeleak.attacks.loss_sums.least_squares import Fit
 from treeleak.attacks.loss_sums.search import Search
 from treeleak.attacks.loss_sums.tree_by_tree import middle, midpoints, orthonormal
 from treeleak.core.clock import Clock
@@ -31,21 +27,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def test_the_middle_is_far_from_all_edges():
     A, b = orthonormal(np.ones((1, 3)), np.array([1.0]), 1e-9)
     np.testing.assert_allclose(middle(A, b, np.ones(3), Clock(60.0)), 1 / 3, atol=1e-6)
-
-
-def test_the_middle_is_the_only_point_there_is():
-    rng = np.random.default_rng(0)
-    table = rng.random((30, 60))
-    true = np.zeros(60)
-    true[:8] = rng.integers(1, 5, 8)
-    found = middle(*orthonormal(table, table @ true, 1e-9), np.ones(60), Clock(60.0))
-    np.testing.assert_allclose(found, true, atol=1e-4)
-
-
-def test_equations_that_say_the_same_are_one():
-    A, b = orthonormal(np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([3.0, 6.0]), 1e-9)
-    assert A.shape == (1, 2)
-    np.testing.assert_allclose(A @ [1.0, 2.0], b)
 
 
 def test_whole_numbers_turn_up_in_the_corners():
@@ -136,52 +117,6 @@ def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
     assert found.sure.max() < 0.6
 
 
-@pytest.mark.parametrize("steps_are_near", [False, True])
-def test_rows_whose_sums_are_nearer_are_kept_even_if_they_miss_more(steps_are_near, monkeypatch):
-    release, _, _ = trained(n=60, columns=6, trees=8)
-    search = searched(release)
-    true = search.found()
-    moved = np.zeros_like(true.by_class)
-    moved[0] = true.by_class.sum(axis=0)
-    near = replace(true, missed=30)
-    far = replace(true, by_class=moved, missed=20)
-    assert near.off() < 1e-6 < far.off()
-    steps, at_once = (near, far) if steps_are_near else (far, near)
-    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: steps)
-    monkeypatch.setattr(Search, "_at_once", lambda self, told: at_once)
-    assert search.found() is near
-
-
-@pytest.mark.parametrize("second_is_near", [False, True])
-def test_two_fits_are_held_against_the_same_sums(second_is_near, monkeypatch):
-    release, _, _ = trained(n=60, columns=6, trees=8)
-    search = searched(release)
-    true = search.found()
-    one = np.ones(1, dtype=np.int64)
-    all_alike = replace(
-        true.constraints, leaf=true.constraints.leaf[:1], m=one * true.constraints.m.sum()
-    )
-    by_class = true.by_class.sum(axis=0)[None]
-    # The second fit has more sums to miss, and misses more, whether it is near or far.
-    near, far = replace(true, missed=30), replace(
-        true, cells=true.cells[:1], sure=true.sure[:1], constraints=all_alike, by_class=by_class,
-        missed=20,
-    )  # fmt: skip
-    first, second = (far, near) if second_is_near else (near, far)
-    second = replace(second, missed=second.missed + 20)
-    ended = Fit(one, one.astype(float), np.zeros(1), accepted=False, ended=True, rounds=1)
-
-    def fitted(self, kinds, *given, last):
-        return (
-            second if kinds.by_class else replace(first, by_class=None, column_set=kinds)
-        ), ended
-
-    monkeypatch.setattr(Search, "_fitted", fitted)
-    found = search._at_once(search.evidence.statements())
-    np.testing.assert_array_equal(found.cells, near.cells)
-    np.testing.assert_array_equal(found.constraints.m, near.constraints.m)
-
-
 def test_rows_whose_sums_are_far_off_are_not_called_sure():
     search = searched(trained(n=60, columns=6, trees=8)[0])
     kinds = search.by_class(search.evidence.statements())
@@ -199,61 +134,6 @@ def test_rows_whose_sums_are_far_off_are_not_called_sure():
     assert searching.misplaced(known.column_set.columns, chosen, m) < 1e-6
     again = search._rounded(known.column_set, chosen, m.astype(float))
     assert again.sure.min() > 0.98
-
-
-@pytest.mark.parametrize(("n_settled", "points"), [(19, 40), (0, 1)])
-def test_corners_are_tried_only_where_no_tree_is_left_to_look_at(n_settled, points, monkeypatch):
-    release, _, _ = trained(trees=20)
-    search = searched(release)
-    monkeypatch.setattr(tree_by_tree, "_COLUMNS", 60)
-    monkeypatch.setattr(tree_by_tree, "_MOST_COLUMNS", 600)
-    most = []
-
-    def settles_once(self, now, ahead, n_most):
-        most.append(n_most)
-        if now.n_trees == n_settled:
-            return None
-        return tree_by_tree.SolvedTrees(n_settled, now.cell, now.group, now.rows)
-
-    monkeypatch.setattr(tree_by_tree.TreeByTree, "_solved", settles_once)
-    kinds = search.by_class(search.evidence.statements())
-    start = search.partition.geometry.leaf_start
-    assert tree_by_tree.TreeByTree(kinds.columns, 2, start, Clock(60.0)).found() is None
-    assert most[-1] == points
-
-
-@pytest.mark.slow
-def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeypatch):
-    release, X, _ = trained(n=60, columns=6, trees=8)
-    search = searched(release, 1.0)
-    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: None)
-    monkeypatch.setattr(searching, "the_only_classes", lambda *given: None)
-    second = []
-
-    def slow(self, told):
-        second.append(told)
-        work(60)
-
-    monkeypatch.setattr(Search, "by_class", slow)
-    found = search.found()
-    assert second
-    assert found.constraints.m.sum() == len(X)
-
-
-@pytest.mark.slow
-def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch):
-    release, X, _ = trained(n=60, columns=6, trees=8)
-    seen = []
-
-    def slow(self, worlds, *rest):
-        seen.append(len(worlds))
-        work(60)
-
-    monkeypatch.setattr(SolutionSampler, "bayes_estimate", slow)
-    found = treeleak.reconstruct(release, bits(release), time_limit=1.0)
-    assert seen
-    assert len(found.X) == len(X)
-    assert not (found.confidence.to_numpy() == 1).all() or found.status == "unique"
 
 
 def test_rows_spread_over_all_columns_come_to_what_these_columns_sum_up():
@@ -313,18 +193,3 @@ def test_classes_are_shared_out_so_that_sums_are_nearly_met(off):
     assert (found >= 0).all()
     np.testing.assert_array_equal(found.sum(axis=1), true.sum(axis=1))
     assert (found == true).all() == (off < 1)
-
-
-def test_rows_that_miss_sums_have_the_classes_that_sums_say():
-    search = searched(trained(n=60, columns=6, trees=8)[0])
-    told, true = search.evidence.statements(), search.found()
-    np.testing.assert_array_equal(search._shared_out(true, told), true.by_class)
-
-
-@pytest.mark.parametrize("whole", [0.0, 1.0])
-def test_likely_rows_follow_where_no_others_were_told(whole, monkeypatch):
-    search = searched(trained(n=60, columns=6, trees=8)[0])
-    wrong = replace(search.found(), missed=30, whole=whole)
-    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: wrong)
-    monkeypatch.setattr(Search, "_at_once", lambda self, told: wrong)
-    assert (search.found() is wrong) == (whole == 1.0)

@@ -11,15 +11,27 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import treeleak
-from helpers.raw_tables import schema_of
+from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
 from helpers.releases import random_tree
+from treeleak.attacks.loss_sums import raw_rows
+from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
+from treeleak.attacks.loss_sums.node_search import ByNodes
+from treeleak.attacks.loss_sums.raw_rows import (
+    _likely,
+    _Program,
+    assign_rows_to_boxes,
+)
+from treeleak.core.clock import Clock
+from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
+from treeleak.partition.value_index import values_of
 from treeleak.reconstruction.point_values import _above, _from_below, point_values
 from treeleak.release import Release, to_release
-from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows
+from treeleak.release.statistics import VALUE
 
 DECIMALS = st.floats(-1e4, 1e4, allow_nan=False).map(lambda x: round(x, 2))
 
@@ -82,13 +94,6 @@ def test_of_several_rows_one_is_at_the_beginning():
     wanted = _from_below(least, np.array([3.0, 3.0, 3.0, 9.0]), "float32")
     # The middle one of three is as near to the beginning as to the middle.
     np.testing.assert_allclose(wanted, [2.125, 2.125, 2.125, 7.5])
-
-
-@pytest.mark.parametrize("are", ["midpoints", "neighbours", "values", "unknown"])
-def test_what_thresholds_are_is_written_and_read(are):
-    release = replace(cut_at(np.arange(5.0), np.random.default_rng(0)), thresholds_are=are)
-    assert release_from_dict(release_to_dict(release)).thresholds_are == are
-    assert ("thresholds_are" in release_to_dict(release)) == (are != "unknown")
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +168,243 @@ def test_a_file_without_options_goes_by_its_version(table, tmp_path, version, to
         stored["version"] = version
     path.write_text(json.dumps(stored), encoding="utf-8")
     assert to_release(path).thresholds_are == told
+
+
+# ----------------------------------------------------------------------------------- node by node
+
+
+@pytest.fixture(scope="module", params=["HistGB", "HistGB with l2", "LightGBM", "XGBoost"])
+def raw(request):
+    X, y = leaning(3, 120)
+    if request.param == "LightGBM":
+        model = pytest.importorskip("lightgbm").LGBMClassifier(
+            n_estimators=12, min_child_samples=8, n_jobs=1, verbose=-1
+        )
+    elif request.param == "XGBoost":
+        model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=12, n_jobs=1)
+    else:
+        model = HistGradientBoostingClassifier(
+            max_iter=12, min_samples_leaf=8, l2_regularization=1.5 * ("l2" in request.param)
+        )
+    return X, y, Geometry.of(to_release(model.fit(X, y)), schema_of(X))
+
+
+def looked_ahead(search, groups, n=1):
+    """The next ``n`` trees."""
+    layers, bounds = [], []
+    for _ in range(n):
+        assert search._look_ahead(groups, layers, bounds)
+    return layers, bounds
+
+
+def test_nodes_sum_up_what_their_rows_count(raw):
+    X, y, geometry = raw
+    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
+    assert search._ones == y.sum()
+    leaf = true_leaves(X, geometry)
+    for t in range(12):
+        (told,), (bounds,) = looked_ahead(search, each_for_itself(X, geometry, t))
+        tree = told.tree
+        at, every = at_nodes(leaf, geometry, t), np.ones(tree.n_nodes, dtype=bool)
+        assert (bounds.least <= at).all()
+        assert (bounds.most >= at).all()
+        assert met(told, Bounds(at, at), every)
+        # Of two rows that the trees before told apart, each in the other's place is seen.
+        apart = np.flatnonzero(
+            (told.second != told.second[0]) & (at != at[0]).any(axis=1)
+        )[:1]  # fmt: skip
+        assert len(apart) == (t > 0)
+        for other in apart if not np.isnan(told.totals.second).any() else ():
+            moved = at.copy()
+            moved[[0, other]] = moved[[other, 0]]
+            assert not met(told, Bounds(moved, moved), every)
+        own = leaf[:, t] - geometry.leaf_start[t]
+        n_leaves = len(tree.leaves)
+        right = np.array([np.bincount(own, minlength=n_leaves), np.bincount(own, y, n_leaves)])
+        np.testing.assert_array_equal(held(told, Bounds(at, at)), right)
+
+
+def test_sums_of_groups_with_several_predictions_are_off_by_their_blur_at_most(raw):
+    X, _, geometry = raw
+    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
+    leaf = true_leaves(X, geometry)
+    refuted = 0
+    for t in range(1, 12):
+        single = each_for_itself(X, geometry, t)
+        # Pairs of rows whose predictions lie next to each other, as far apart as they may.
+        pairs = np.argsort(search._predicted(single.leaf, t)[0], kind="stable").reshape(-1, 2)
+        group = np.empty(len(X), dtype=np.int64)
+        group[pairs] = np.arange(len(pairs))[:, None]
+        groups = Groups(
+            t, np.full(len(pairs), 2), single.leaf[0, pairs.T], single.box, group, single.held
+        )
+        (told,), _ = looked_ahead(search, groups)
+        at = at_nodes(leaf, geometry, t)[pairs].sum(axis=1)
+        every = np.ones(told.tree.n_nodes, dtype=bool)
+        assert met(told, Bounds(at, at), every)
+        refuted += not met(replace(told, blur=0 * told.blur), Bounds(at, at), every)
+    # What is not known of leaves with l2 refutes nothing.
+    assert refuted or np.isnan(told.totals.second).any()
+
+
+def test_what_a_node_leaves_open_holds_the_truth(raw):
+    X, _, geometry = raw
+    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
+    leaf = true_leaves(X, geometry)
+    asked = 0
+    for t in (1, 6):
+        groups = each_for_itself(X, geometry, t)
+        (layer,), _ = looked_ahead(search, groups)
+        right = at_nodes(leaf, geometry, t)
+        rng = np.random.default_rng(t)
+        for v in range(1, layer.tree.n_nodes):
+            # Of all but a few rows it is known whether they are there.
+            open_ = rng.permutation(len(X))[:14]
+            least, most = right.copy(), right.copy()
+            least[open_, v], most[open_, v] = 0, 1
+            found = choices(layer, Bounds(least, most), groups, v, 2**22)
+            asked += found is not None
+            assert found is None or (found == right[:, v]).all(axis=1).any()
+    assert asked
+
+
+def test_two_trees_that_are_looked_at_together_hold_the_truth(raw):
+    X, _, geometry = raw
+    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
+    leaf = true_leaves(X, geometry)
+    layers, bounds = looked_ahead(search, each_for_itself(X, geometry, 4), 3)
+    assert propagate_flows(layers, bounds, {0, 1, 2})
+    row = np.arange(len(X))
+    for s, (layer, own) in enumerate(zip(layers, bounds, strict=True)):
+        right = at_nodes(leaf, geometry, 4 + s)
+        # The part of each row that went its way so far.
+        parts = np.zeros_like(own.least)
+        if s == 0:
+            part = row
+        else:
+            node = layers[s - 1].tree.leaves[leaf[:, 3 + s] - geometry.leaf_start[3 + s]]
+            part = np.array([
+                np.flatnonzero((layer.above == p) & (layer.through == v))[0]
+                for p, v in zip(part, node, strict=True)
+            ])  # fmt: skip
+        parts[part] = right
+        assert (own.least <= parts).all()
+        assert (parts <= own.most).all()
+        assert met(layer, Bounds(parts, parts), np.ones(layer.tree.n_nodes, dtype=bool))
+
+
+def test_rows_are_followed_through_all_trees(raw):
+    X, y, geometry = raw
+    clock = Clock.of(120)
+    search = ByNodes(LossSums(geometry), geometry, clock)
+    found = search.found()
+    assert found.n_trees == len(geometry.release.trees)
+    assert found.rows.sum() == len(X)
+
+    # Groups are told apart by what trees predict.
+    def total(leaf):
+        values = np.concatenate(
+            [t.statistics.get(VALUE).values[t.leaves] for t in geometry.release.trees]
+        )
+        return np.round(values[leaf].sum(axis=1), 9)
+
+    true = total(true_leaves(X, geometry))
+    assert sorted(np.repeat(total(found.leaf[0]), found.rows)) == sorted(true)
+    values = values_of(geometry.parts, 2)
+    answer = raw_rows.raw_rows(LossSums(geometry), geometry, values, Clock.of(120), 0, "many")
+    (rows,) = answer.rows
+    atoms = values.atom_of[rows.values] - values.atom_start[:-1]
+    leaf, label = geometry.trace_atoms(atoms[:, :-1]), atoms[:, -1]
+    n_trees, n_leaves = len(geometry.release.trees), found.held.shape[1]
+    right = true_leaves(X, geometry)
+    for one, other in ((np.ones(len(X)), np.ones(len(X))), (label, y)):
+        np.testing.assert_array_equal(
+            np.bincount(leaf.ravel(), np.repeat(one, n_trees), n_leaves),
+            np.bincount(right.ravel(), np.repeat(other, n_trees), n_leaves),
+        )
+    assert rows.misfit == 0
+    assert 0 < answer.expected_distance < 1
+    sure = rows.confidence
+    assert ((sure > 0) & (sure <= 1)).all()
+
+
+# ---------------------------------------------------------------------------------- rows in boxes
+
+
+def some_boxes(seed):
+    """Groups of some boxes, their leaves in three trees, and rows of each class in each box."""
+    rng = np.random.default_rng(seed)
+    group = np.sort(np.append(np.arange(6), rng.integers(0, 6, int(rng.integers(0, 8)))))
+    leaf = rng.integers(0, 4, (len(group), 3)) + np.array([0, 4, 8])
+    rows = rng.integers(0, 4, (2, len(group)))
+    held = np.array([np.bincount(leaf.ravel(), np.repeat(own, 3), 12) for own in rows])
+    none = np.zeros((6, 3), dtype=np.int64), np.ones((len(group), 1), dtype=bool)
+    of_group = np.bincount(group, rows.sum(axis=0)).astype(np.int64)
+    return Groups(3, of_group, *none, group, np.array([held.sum(axis=0), held[1]])), leaf, rows
+
+
+@given(st.integers(0, 10**6))
+def test_boxes_get_rows_so_that_all_leaves_hold_theirs(seed):
+    groups, leaf, rows = some_boxes(seed)
+    likely = np.random.default_rng(seed).normal(size=len(leaf))
+    found = _Program.of(groups, leaf).likeliest(likely, 60.0)
+    assert found.shape == rows.shape
+    assert likely @ found.sum(axis=0) >= likely @ rows.sum(axis=0) - 1e-6
+    assert (found >= 0).all()
+    np.testing.assert_array_equal(np.bincount(groups.group, found.sum(axis=0)), groups.rows)
+    for own, right in zip((found.sum(axis=0), found[1]), groups.held, strict=True):
+        np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(own, 3), 12), right)
+
+
+@given(st.integers(0, 10**6))
+def test_where_leaves_say_nothing_of_classes_rows_are_right_still(seed):
+    groups, leaf, _ = some_boxes(seed)
+    silent = replace(groups, held=np.array([groups.held[0], np.full(12, np.nan)]))
+    found = _Program.of(silent, leaf).likeliest(np.zeros(len(leaf)), 60.0).sum(axis=0)
+    right = groups.held[0]
+    np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(found, 3), 12), right)
+
+
+@given(st.integers(0, 10**6))
+def test_every_way_to_share_out_rows_meets_all_leaves(seed):
+    groups, leaf, rows = some_boxes(seed)
+    ways = assign_rows_to_boxes(groups, leaf, np.arange(2), Clock.of(60), seed)
+    assert len(ways) == (6 if len(leaf) > 6 else 1)
+    for label, box in ways:
+        np.testing.assert_array_equal(groups.group[box], groups.group[ways[0][1]])
+        assert len(label) == rows.sum()
+        for own, right in zip((np.ones(len(box)), label == 1), groups.held, strict=True):
+            held = np.bincount(leaf[box].ravel(), np.repeat(own, 3), 12)
+            np.testing.assert_array_equal(held, right)
+
+
+def two_boxes(n_first, n_second):
+    """Rows whose atom is known, and one of which nothing says which of two atoms it has."""
+    rows = np.array([n_first, n_second, 1])
+    group = np.array([0, 1, 2, 2])
+    box = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool)
+    none = np.zeros((3, 1), dtype=np.int64)
+    held = np.array([[float(rows.sum())], [0.0]])
+    return Groups(1, rows, none, box, group, held), np.zeros((4, 1), dtype=np.int64)
+
+
+def test_the_box_is_chosen_that_is_like_the_others():
+    for first, second in ((20, 4), (3, 11)):
+        groups, leaf = two_boxes(first, second)
+        likely = np.exp(_likely(groups, np.array([0, 2])))
+        # Those that are known, the one that is not, and half a row each.
+        usual = np.array([first + 1, second + 1]) / (first + second + 2)
+        np.testing.assert_allclose(likely, np.tile(usual, 2))
+        ways = assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), 0)
+        assert ways[0][1][-1] == (2 if first > second else 3)
+
+
+def test_boxes_are_drawn_as_often_as_they_are_likely():
+    groups, leaf = two_boxes(29, 9)
+    drawn = [
+        box[-1]
+        for seed in range(40)
+        for _, box in assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), seed)[1:]
+    ]
+    # .75; standard error .026.
+    assert np.mean(np.array(drawn) == 2) == pytest.approx(30 / 40, abs=0.08)

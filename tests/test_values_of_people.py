@@ -161,15 +161,6 @@ def test_a_column_that_is_unique_per_person_is_named_as_an_identifier():
     assert all(e.held is None or e.held.column is None for e in entries(after(stated, ["code"])))
 
 
-def test_the_rule_goes_by_the_number_of_rows():
-    model = after(OrdinalEncoder(), ["code"])
-    assert any(e.held for e in entries(model, 2 * N - 1))
-    assert not any(e.held for e in entries(model, 2 * N))
-    assert not any(e.held for e in entries(model, None))
-    few = make_pipeline(OrdinalEncoder(), stump()).fit(X[["city"]], y)
-    assert not any(e.held for e in entries(few, 8))
-
-
 def test_more_columns_than_rows_are_no_values_of_people():
     wide = pd.DataFrame(RNG.normal(size=(30, 70)), columns=[f"c{k}" for k in range(70)])
     model = make_pipeline(SimpleImputer(), StandardScaler(), stump()).fit(wide, np.arange(30) % 2)

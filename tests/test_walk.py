@@ -15,20 +15,19 @@ from hypothesis import strategies as st
 from helpers.cases import Stated
 from helpers.examples import examples
 from helpers.grids import columns_of_any_kind
-from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
+from helpers.releases import bootstrap_draws, drawn, random_tree, rows_at
 from helpers.walks import digest
 from treeleak.attacks import kernels
 from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.restarts import _STAYED, WalkHistory
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walk_kernels import LogPriorTables, WalkSettings, walk
 from treeleak.attacks.large_grid.walkers import Walker
-from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core import compiled
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import njit
-from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
-from treeleak.partition import Geometry
+from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition.value_index import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
@@ -205,24 +204,6 @@ def test_a_walk_ends_where_every_count_is_met():
     assert sweeps < 5000
 
 
-def test_leaves_of_more_than_one_word():
-    schema, rng = Schema([Numeric(name, 0.0, 21.0) for name in "ab"]), np.random.default_rng(0)
-    trees = [random_tree(rng, [list(range(1, 21))] * 2, n) for n in (11, 2, 10)]
-    X, y = rng.random((30, 2)) * 21, rng.integers(2, size=30)
-    b = bootstrap_draws(3, 30, rng)
-    release = drawn(trees, ["a", "b"], X, y, 2, b)
-    geometry = Geometry.of(release, schema)
-    s = RowConstraints.of_known(KnownDraws(geometry, b), geometry, y, np.ones(30, bool), None)
-    assert s.masks.open.shape[2] > 1
-    for seed in range(5):
-        walker = Walker.started(s, seed)
-        walker, _ = walker.walked(20, WalkSettings(0.5, 0.2, 0.1, 2, True, True, False))
-        check_kept(walker)
-        # The check walks the trees, and knows no words.
-        assert check_rows(release, rows_at(geometry, walker.atoms), walker.rows.label, b).misfit \
-            == walker.rows.misfit[0]  # fmt: skip
-
-
 def test_rows_change_places():
     # Right but for their order, and what is missed is so dear that no row leaves its place alone.
     schema = Schema([Ordinal("a", 0, 9), Ordinal("b", 0, 9), Binary("c")])
@@ -385,79 +366,6 @@ def two_classes(kind: str) -> Stated:
     raise AssertionError
 
 
-def samples_of(seed: int, constraints: RowConstraints) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Datasets in which attributes hang together."""
-    rng = np.random.default_rng(seed)
-    radix, n = np.diff(constraints.masks.start), constraints.n_rows
-    out, labels = [], []
-    for _ in range(4):
-        hidden = rng.random(n)
-        own = [np.minimum(((hidden + 0.3 * rng.random(n)) / 1.3 * r), r - 1) for r in radix]
-        out.append(np.column_stack(own).astype(np.int32))
-        labels.append((hidden * constraints.n_classes).astype(np.int64))
-    return out, labels
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_what_is_learned_is_the_tree_on_bins(seed):
-    schema = Schema([Ordinal("a", 0, 30), Binary("b"), Ordinal("c", 0, 4), Numeric("n", 0, 9)])
-    rng = np.random.default_rng(seed)
-    cuts = [[v + 0.5 for v in range(30)], [0.5], [v + 0.5 for v in range(4)], list(range(1, 9))]
-    trees = [random_tree(rng, cuts, 7) for _ in range(12)]
-    X = np.column_stack([rng.integers(r, size=40) for r in (31, 2, 5, 9)]).astype(float)
-    release = counted(trees, ["a", "b", "c", "n"], X, rng.integers(2, size=40), 2)
-    geometry = Geometry.of(release, schema)
-    s = RowConstraints.of_exact(evidence_for(release)(geometry), geometry)
-    samples, labels = samples_of(seed, s)
-    likes = learned(s, samples, labels)
-    start = s.masks.start
-    radix = np.diff(start)
-    assert radix[0] > 6
-    bins = [likes.bin[start[a] : start[a + 1]] for a in range(4)]
-    for a in range(4):
-        assert bins[a].tolist() == sorted(bins[a].tolist())
-        assert set(bins[a].tolist()) == set(range(bins[a].max() + 1))
-        if radix[a] <= 6:
-            assert bins[a].tolist() == list(range(radix[a]))
-    rows, label = np.concatenate(samples), np.concatenate(labels)
-    binned = np.column_stack([*(own[rows[:, a]] for a, own in enumerate(bins)), label])
-    n_bins = np.array([*(own.max() + 1 for own in bins), 2])
-    tree = TreePrior.fitted(binned, s.n_rows, n_bins, np.ones(n_bins.sum()))
-    for c in (0, 1):
-        # Summed over the atoms of each bin, a row is as likely as under the tree, given its class.
-        coarse = np.array(list(itertools.product(*(range(n) for n in n_bins[:-1]), [c])))
-        wanted = np.exp(tree.log_prior(coarse))
-        total, seen = 0.0, np.zeros(len(coarse))
-        picked = rng.integers(len(coarse), size=30)
-        for i in picked:
-            inside = [np.flatnonzero(bins[a] == coarse[i, a]) for a in range(4)]
-            seen[i] = sum(
-                np.exp(log_prior(likes, start, np.array(atoms), c))
-                for atoms in itertools.product(*inside)
-            )
-            total += seen[i]
-        assert seen[picked] == pytest.approx(wanted[picked] / wanted.sum(), rel=2e-3)
-    # Within a bin, atoms are as likely as they were seen, with two rows' worth of doubt.
-    seen = np.bincount(rows[:, 0], minlength=radix[0]) * s.n_rows / len(rows)
-    for k in range(n_bins[0]):
-        own = np.flatnonzero(bins[0] == k)
-        share = (seen[own] + 2 / len(own)) / (seen[own].sum() + 2)
-        ratio = np.exp(likes.log_share[0, own] - likes.log_share[0, own[0]])
-        assert ratio == pytest.approx(share / share[0], rel=1e-3)
-
-
-def test_rows_prefer_atoms_that_cost_little():
-    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 5, "rows", 4)
-    s = case.constraints
-    cost = np.random.default_rng(0).random((s.n_rows, int(s.masks.start[-1])))
-    walker = Walker.started(s, 0)
-    walker = replace(walker, likes=near(s, cost, 200.0))
-    walker, _ = walker.walked(30, WalkSettings(0.0, 0.0, 0.0, 0, False, False, False))
-    for a in range(len(s.masks.start) - 1):
-        own = cost[:, s.masks.start[a] : s.masks.start[a + 1]]
-        assert (walker.atoms[:, a] == own.argmin(axis=1)).all()
-
-
 def test_held_atoms_never_move():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 11, "draws", 6)
     s = case.constraints
@@ -468,12 +376,6 @@ def test_held_atoms_never_move():
     walker, _ = walker.walked(50, WalkSettings(0.2, 0.1, 0.0, 2, False, False, False))
     assert (walker.atoms[:, 0] == case.truth[:, 0]).all()
     check_kept(walker)
-
-
-def test_totals_do_not_say_classes():
-    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 2, "none", 4)
-    assert isinstance(evidence_for(case.release)(case.geometry), ExactTotals)
-    assert case.constraints.open_label.all() == (case.n_classes > 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -498,3 +400,35 @@ def test_rows_stay_out_of_leaves_that_are_closed_to_them(seed):
     found, none = program.solve(s.label, nowhere, everyone, 5.0, Clock(20.0), seed)
     assert not none
     assert (s.masks.row[s.masks.trace(found[:, :-1])] == home)[drawn].all()
+
+
+# ---------------------------------------------------------- which leaves rows are taken to lie in
+
+
+COLUMNS = Schema([Ordinal("a", 0, 5), Binary("b"), Numeric("n", -4.0, 8.0)])
+CHEAP, DEAR = 0.9 * _STAYED, 1.1 * _STAYED
+
+
+def _never_left(s: RowConstraints, *noted: tuple[float, list[Walker]]) -> np.ndarray:
+    recent = WalkHistory(False, [], [], [])
+    for price, walkers in noted:
+        recent.note(walkers, s, price)
+    return recent.never_left(s)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_never_left_a_leaf_if_all_walkers_were_there_whenever_missed_counts_were_dear(seed):
+    s = Stated(COLUMNS, seed, "distinct", 8).constraints
+    one, other = (Walker.started(s, seed + i) for i in (0, 100))
+    a, b = (s.masks.row[w.rows.leaves] for w in (one, other))
+    drawn = s.draws > 0
+    alone = _never_left(s, (DEAR, [one]))
+    assert (alone[drawn] == a[drawn]).all()
+    assert (alone[~drawn] == -1).all()
+    assert ((a != b) & drawn).any()
+    both = np.where((a == b) & drawn, a, -1)
+    assert (_never_left(s, (DEAR, [one, other])) == both).all()
+    # Coming back does not help, and where rows were while nothing had a price is not asked.
+    assert (_never_left(s, (DEAR, [one]), (DEAR, [other]), (DEAR, [one])) == both).all()
+    assert (_never_left(s, (CHEAP, [other]), (DEAR, [one])) == alone).all()
+    assert (_never_left(s, (CHEAP, [one])) == -1).all()

@@ -206,35 +206,3 @@ def test_of_too_many_choices_the_likeliest_are_looked_at(n):
     assert meet_in_the_middle(items, sums, 100) is None
     blurred = Sums(n, sums.second, sums.first, 0.1, 0.1)
     assert meet_in_the_middle(items, blurred, 80_000) is None
-
-
-@pytest.mark.parametrize("counted", [True, False])
-def test_halves_that_do_not_fit_are_told_apart_from_those_that_do(monkeypatch, counted):
-    rng = np.random.default_rng(5)
-    first = rng.random(24)
-    items = of_equal_rows(np.ones(24, dtype=int), first * (1 - first), first)
-    true, sums = some_sums(rng, items, counted)
-    asked = []
-    for name in ("_in_halves", "_in_tries"):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *x, n=name, r=real: (asked.append(n), r(*x))[1])
-    for n_most in (2**14, 2_000):
-        assert as_set(meet_in_the_middle(items, sums, n_most)) == {true}
-    assert asked == ["_in_halves", "_in_tries"]
-
-
-@pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_halves_that_need_not_be_listed_may_have_more_choices(monkeypatch, precision):
-    """Sums of single precision are met by quarters; others are looked for where lists reach."""
-    monkeypatch.setattr(module, "_MOST_LISTED", 2**10)
-    rng = np.random.default_rng(3)
-    first = rng.random(30)
-    second = (first * (1 - first)).astype(precision).astype(float)
-    true = (rng.permutation(30) < 12).astype(int)
-    sums = Sums(12, float(true @ second), float(true @ first) - 3, 1e-12, 1e-9)
-    items = of_equal_rows(np.ones(30, dtype=int), second, first)
-    found = meet_in_the_middle(items, sums, 2**15)
-    if precision == np.float32:
-        assert found.tolist() == [true.tolist()]
-    else:
-        assert found is None

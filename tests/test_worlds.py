@@ -320,31 +320,6 @@ def toy_groups(toy: Toy) -> list[int]:
     return toy.group[toy.truth].tolist()
 
 
-@given(makers, seeds)
-@examples(40, fast=8)
-def test_where_nothing_is_known_everything_is_left(maker: Any, seed: int) -> None:
-    toy = maker(seed, 3)
-    if toy is None:
-        return
-    bare = knowing_nothing(toy)
-    assert bare.dist_g() == pytest.approx(1 if len(toy.points) > 1 else 0)
-    assert bare.contains(toy.table(toy.truth), toy.y)
-
-
-def knowing_nothing(toy: Toy) -> ProbabilisticDataset:
-    """As many rows of each class, anywhere."""
-    d = len(toy.schema.attributes)
-    counts = np.append(np.bincount(toy.y, minlength=2), 0)[None]
-    return replace(
-        toy.data,
-        names=("all",),
-        boxes=np.zeros((1, d), dtype=np.int64),
-        outside=((),),
-        inside=((),),
-        counts=counts,
-    )
-
-
 @given(seeds)
 @examples(100, fast=12)
 def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> None:

@@ -26,7 +26,6 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.adapters.xgboost.nodes import MOST_SEARCHED
 from treeleak.release.draws.seeds import subsampled
 from treeleak.release.statistics import DRAWS, HESSIAN, VALUE
 from treeleak.release.statistics import ROWS as COUNTED
@@ -306,22 +305,6 @@ def test_scores_that_rows_start_from_are_seen_where_the_file_shows_them(y):
             assert any("base_margin" in note for note in release.notes)
 
 
-@pytest.mark.parametrize("end", ["json", "ubj"])
-def test_rounds_behind_the_best_are_mentioned(end, tmp_path):
-    rng = np.random.default_rng(0)
-    model = xgboost.XGBClassifier(n_estimators=50, early_stopping_rounds=3, n_jobs=1)
-    model.fit(ROWS, CLASS, eval_set=[(ROWS, rng.integers(0, 2, len(ROWS)))], verbose=False)
-    model.save_model(tmp_path / f"model.{end}")
-    release, best = to_release(tmp_path / f"model.{end}"), model.best_iteration + 1
-    assert best < len(release.trees)
-    assert f"stop after round {best}," in " ".join(release.notes)
-    X, scores = ROWS.astype(np.float32), np.zeros(len(ROWS))
-    for tree in release.trees[:best]:
-        scores += tree.statistics.get(VALUE).values[tree.apply(X)]
-    expected = model.predict(ROWS, output_margin=True)
-    np.testing.assert_allclose(scores + release.ensemble.base_scores[0], expected, atol=1e-5)
-
-
 def test_thresholds_that_are_values_of_rows_are_counted_as_they_stand(tmp_path):
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"a": rng.integers(0, 40, 300) / 4, "b": rng.normal(size=300).round(3)})
@@ -453,27 +436,3 @@ def test_the_only_rows_possible_say_nothing_of_medians_that_were_not_used():
     assert audit.reconstruction.proved.any()
     assert "holds more evidence" in dict(audit.not_assessed)["reconstruction"]
     assert audit.verdict != NO_LEAK
-
-
-def test_the_learning_rate_is_searched_for_with_few_nodes_of_large_trees(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 4)).round(2)
-    y = 2 * X[:, 0] + X[:, 1] + rng.normal(size=len(X))
-    params = {"max_depth": 0, "max_leaves": 110, "eta": 0.17, "nthread": 1}
-    booster = xgboost.train(params, xgboost.DMatrix(X, y), 4)
-    solve, sizes = np.linalg.lstsq, []
-
-    def counted(A, b, rcond):
-        sizes.append(A.shape[1])
-        return solve(A, b, rcond=rcond)
-
-    monkeypatch.setattr(np.linalg, "lstsq", counted)
-    whole, after = stripped(booster, tmp_path, "sum_hessian")
-    assert min(tree.n_nodes for tree in after.trees) > 2 * MOST_SEARCHED
-    assert len(sizes) > 100
-    # Each whole tree is solved once.
-    assert sum(size > MOST_SEARCHED + 1 for size in sizes) == len(after.trees)
-    for one, other in zip(whole.trees, after.trees, strict=True):
-        entry = other.statistics.get(COUNTED)
-        np.testing.assert_array_equal(one.totals[entry.held], entry.values[entry.held])
-        assert entry.held.mean() > 0.9

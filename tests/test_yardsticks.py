@@ -1,8 +1,13 @@
 """Yardsticks without the counts of leaves, the margin over them, and what follows from it."""
 
+from __future__ import annotations
+
+import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,19 +19,17 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from treeleak import AtMost, Binary, Numeric, Schema
 from treeleak.auditing.assessors.baselines import BaselineComparison, compare, run_baselines
 from treeleak.auditing.assessors.decision_rule import LEVEL, decide
 from treeleak.auditing.assessors.in_order import measure_in_order
 from treeleak.auditing.assessors.measurement import Measurement
-from treeleak.auditing.assessors.pace import time_needed, time_words
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.auditing.policy import Policy
-from treeleak.core.clock import Incumbent
 from treeleak.core.errors import TimeUp
 from treeleak.metrics import reconstruction_error
-from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
-from treeleak.metrics.knn_baselines import middle_of, mixed_from, nearest_others, usual_of_group
+from treeleak.metrics.baseline import guessed_rows, measured_guesses
+from treeleak.metrics.knn_baselines import nearest_others
 from treeleak.metrics.matching import paired_distances
 from treeleak.metrics.scores import Numbers, Scores, paired_t_test
 from treeleak.release import to_release
@@ -75,42 +78,6 @@ def test_the_nearest_others_are_the_nearest_and_never_oneself(n, k, seed):
         assert i not in own
         assert len(set(own)) == len(own)
         assert away[own].max() <= np.sort(away)[len(own) - 1] + 1e-12
-
-
-@settings(max_examples=15)
-@given(n=st.integers(3, 12), seed=st.integers(0, 50))
-def test_mixed_and_middle_rows_take_every_value_from_others(n, seed):
-    X = people(n, seed)
-    near = nearest_others(X, SCHEMA, 4)
-    mixed = mixed_from(X, SCHEMA, near, np.random.default_rng(seed))
-    middle = middle_of(X, SCHEMA, near)
-    for made in (mixed, middle):
-        assert SCHEMA.valid(made.to_numpy(), list(made.columns)).all()
-        for i in range(n):
-            for columns in (["flag"], ["red", "green", "blue"], ["age"], ["visits"]):
-                theirs = X.iloc[near[i]][columns].to_numpy()
-                assert (theirs == made.iloc[i][columns].to_numpy()).all(axis=1).any()
-    for i in range(n):
-        ages = np.sort(X["age"].to_numpy()[near[i]])
-        assert middle["age"][i] == ages[(len(ages) - 1) // 2]
-
-
-def test_missing_values_are_the_middle_only_of_most():
-    X = pd.DataFrame({"a": [np.nan, np.nan, 1.0, 2.0, 3.0]})
-    schema = treeleak.Schema([treeleak.Numeric("a", 0, 5, missing=True)])
-    made = middle_of(X, schema, np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4]]))
-    assert np.isnan(made["a"][0])
-    assert made["a"].tolist()[1:] == [2.0, 2.0]
-
-
-def test_the_usual_values_of_a_group_are_its_own():
-    X = people(40)
-    group = np.arange(40) % 2
-    made = usual_of_group(X, SCHEMA, group)
-    for number in (0, 1):
-        own = X[group == number]
-        assert (made[group == number]["age"] == np.sort(own["age"])[9]).all()
-        assert made[group == number].drop_duplicates().shape[0] == 1
 
 
 # ------------------------------------------------------------------------------------ the margin
@@ -199,18 +166,6 @@ def test_what_is_given_is_granted_to_every_yardstick():
     assert found["middle"].guesses.errors.mean() <= found["random"].guesses.errors.mean()
 
 
-def test_guesses_lie_as_thickly_as_thresholds():
-    cuts = {"age": np.array([10.0, 11.0, 12.0, 13.0])}
-    rows = guessed_rows(bounded_schema(SCHEMA, people(5)), 2000, np.random.default_rng(0), cuts)
-    inside = rows["age"].between(10, 13).mean()
-    assert inside == pytest.approx(3 / 5, abs=0.05)
-    assert rows["age"].between(0, 100).all()
-
-
-def test_one_row_has_no_people_like_it():
-    assert "mixed" not in tried(people(1))
-
-
 # ----------------------------------------------------------------------------------------- scores
 
 
@@ -229,19 +184,6 @@ def test_scores_keep_categories_and_numbers_apart():
     assert same == Scores(0.0, 1.0, 0.0, Numbers(0.0, 1.0, 1.0))
 
 
-def test_words_never_mix_categories_and_numbers():
-    numbers = Numbers(0.5, 0.02, 0.1)
-    assert in_full(Scores(0.1, 0.0, 0.2, None)) == (
-        "The reconstruction error is 20.0% of the values"
-    )
-    both = in_full(Scores(0.1, 0.0, 0.2, numbers))
-    assert both.startswith("20.0% of the rebuilt categories are wrong; numbers are off by 0.50")
-    only = in_full(Scores(0.1, 0.0, None, numbers))
-    assert "wrong" not in only
-    assert "2.0% of them exactly right and 10.0% within 1% of their column's range" in only
-    assert "wrong" not in in_short(Scores(0.1, 0.0, None, numbers))
-
-
 # --------------------------------------------------------------------------------------- in order
 
 
@@ -258,16 +200,6 @@ def test_rows_in_their_places_tell_of_people_or_not():
     assert other.nearer_than_others > 0.005
     assert other.nearer_than_usual > 0.5
     assert measure_in_order(X, X, group, ~open_, SCHEMA, 0) is None
-
-
-def test_order_within_a_class_is_not_told_by_the_class():
-    """Usual values of each class, shuffled or not, tell nothing of anybody in it."""
-    X = people(60)
-    group = (X["age"] > 50).to_numpy().astype(int)
-    usual = usual_of_group(X, SCHEMA, group)
-    found = measure_in_order(usual, X, group, np.ones(X.shape, dtype=bool), SCHEMA, 0)
-    assert found.nearer_than_others == 1.0
-    assert found.error == pytest.approx(found.others)
 
 
 # ----------------------------------------------------------------------------------- the standing
@@ -423,12 +355,75 @@ def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(tmp_path):
 # ------------------------------------------------------------------------------------ time needed
 
 
-def test_the_time_needed_follows_the_pace():
-    trace = [Incumbent(float(t), 1000.0 / t) for t in (1, 2, 4, 8, 16, 32)]
-    assert time_needed(trace) == pytest.approx(2000.0, rel=0.01)
-    assert time_needed([Incumbent(float(t), 50.0) for t in (1, 2, 4, 8)]) == np.inf
-    assert time_needed([]) is None
-    assert time_needed([Incumbent(float(t), 1e9 / t) for t in (1, 2, 4, 8)]) == np.inf
-    assert time_words(20) == "20 seconds"
-    assert time_words(600) == "10 minutes"
-    assert time_words(7200) == "2 hours"
+# --------------------------------------------------------------------- columns that no tree tests
+
+
+def _people(seed: int, free: int, n: int = 50) -> tuple[pd.DataFrame, np.ndarray, Schema]:
+    """Make people with two numbers, and flags that are half ones."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({f"x{k}": rng.normal(50.0, 15.0, n).round(1) for k in range(2)})
+    y = ((X["x0"] + X["x1"] > 100) ^ (rng.random(n) < 0.1)).to_numpy(dtype=int)
+    flags = [f"b{k}" for k in range(free)]
+    X[flags] = (rng.random((n, free)) < 0.5).astype(float)
+    attributes = [Numeric(c, 0.0, 110.0) for c in ("x0", "x1")]
+    return X, y, Schema([*attributes, *map(Binary, flags)])
+
+
+def _audit(X: pd.DataFrame, y: np.ndarray, schema: Schema, **settings: object) -> treeleak.Audit:
+    """Audit trees that looked at the numbers alone."""
+    seen = X.assign(**{c: 0.0 for c in X if c.startswith("b")})
+    trees = ExtraTreesClassifier(20, random_state=0, **settings).fit(seen, y)
+    return treeleak.audit(trees, X, y, schema=schema, time_limit=10.0)
+
+
+@pytest.fixture(scope="module")
+def leaking() -> treeleak.Audit:
+    return _audit(*_people(0, free=12))
+
+
+def test_columns_that_no_tree_tests_hide_no_leak(leaking):
+    m = leaking.measurement
+    assert decide(m).outcome == "people"
+    assert decide(replace(m, on_tested=None)).outcome != "people"
+    assert m.on_tested.left_out == 12
+    assert m.on_tested.pairs.columns == ("x0", "x1")
+    # Over all columns, half of the flags are wrong, and the usual values of like people are nearer.
+    assert m.error > min(y.scores.error for y in m.yardsticks) > 0.05 > m.on_tested.error
+    said = [str(text) for f in leaking.findings if f.verdict == LEAK for text in f.messages]
+    assert sum("holds nothing of 12 of the 14 columns" in text for text in said) == 1
+
+
+@pytest.mark.parametrize("edition", ["internal", "releasable"])
+def test_the_document_says_on_what_the_verdict_rests(leaking, edition):
+    told = json.loads(json.dumps(leaking.to_dict(edition)))
+    schema = Path(treeleak.formats.__file__).parent / "audit.schema.json"
+    jsonschema.validate(told, json.loads(schema.read_text(encoding="utf-8")))
+    part = told["measurement"]["on_tested"]
+    assert part["left_out"] == 12
+    assert {y["name"] for y in part["yardsticks"]} >= {"random", "mixed", "middle"}
+    if edition == "releasable":
+        assert part["error"] == round(part["error"], 2)
+
+
+@pytest.mark.slow
+def test_large_leaves_on_few_columns_show_no_leak():
+    X, y, schema = _people(1, free=12)
+    audited = _audit(X, y, schema, min_samples_leaf=20, max_depth=2)
+    assert audited.measurement.on_tested.left_out >= 12
+    assert audited.verdict != LEAK
+
+
+@pytest.mark.slow
+def test_where_trees_test_all_columns_there_is_one_comparison():
+    X, y, schema = _people(2, free=0)
+    m = _audit(X, y, schema).measurement
+    assert m.on_tested is None
+    assert m.judged is m
+    assert "on_tested" not in m.to_dict()
+
+
+def test_a_part_of_a_schema_keeps_the_rules_among_its_columns():
+    rules = [AtMost(("a", "b"), 1), AtMost(("b", "c"), 1)]
+    schema = Schema([Binary("a"), Binary("b"), Binary("c")], rules)
+    part = schema.within(lambda attribute: attribute.name != "c")
+    assert part == Schema([Binary("a"), Binary("b")], rules[:1])
