@@ -69,6 +69,14 @@ class Boxes(NamedTuple):
         """Keep some boxes."""
         return Boxes(self.low[rows], self.high[rows], self.bits[rows])
 
+    def put(self, rows: Any, others: Boxes) -> None:
+        """Write others in the place of some boxes."""
+        self.low[rows], self.high[rows], self.bits[rows] = others
+
+    def copy(self) -> Boxes:
+        """Copy all."""
+        return Boxes(self.low.copy(), self.high.copy(), self.bits.copy())
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -153,7 +161,7 @@ def partition_of(release: Release, missing: frozenset[str] = frozenset()) -> Par
     may_miss = release.maybe_missing | missing
     special = np.full(release.n_features, -1, dtype=np.int32)
     top = np.array([len(x) for x in cuts], dtype=np.int32)
-    bits = []
+    bits: list[int] = []
     for c, name in enumerate(release.feature_names):
         if c in groups or name in may_miss:
             special[c] = len(bits)

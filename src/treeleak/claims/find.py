@@ -33,7 +33,7 @@ LUCK = 0.05
 MOST_CLAIMS = 10_000
 """Predicates that are narrowed and described: those that fewest people meet."""
 MOST_APART = 2_000
-VISITS = 300_000_000
+VISITS = 150_000_000
 """Nodes that are visited to compare nodes of different trees, and again to narrow regions."""
 _STEP = 500
 """Nodes, or claims, until the next look at the clock."""
@@ -87,6 +87,8 @@ class Claims:
         Weight of the predicate before other trees narrowed it.
     weight : float array
         Probability, under the prior, that a person meets it.
+    places : int array, shape (n_trees,)
+        Of the trees that were used, in the release.
     found : int
         All claims, before the lightest were chosen.
     complete : bool
@@ -103,8 +105,18 @@ class Claims:
     region: Boxes
     at_first: FloatArray
     weight: FloatArray
+    places: IntArray
     found: int
     complete: bool
+
+    def taken(self, chosen: IntArray) -> Claims:
+        """Keep some claims."""
+        fields = ("node", "other", "label", "of_class", "at_first", "weight")
+        return replace(
+            self,
+            region=self.region.take(chosen),
+            **{name: getattr(self, name)[chosen] for name in fields},
+        )
 
     @property
     def n_seen(self) -> IntArray:
@@ -129,16 +141,15 @@ class Claims:
         alone = self.counted.people[self.partition.leaves] == 1
         trees = self.partition.nodes.tree[self.partition.leaves[alone]]
         order = np.argsort(self.weight, kind="stable")
-        chosen = kernels.apart(
-            self.partition.nodes, tuple(self.region.take(order)), MOST_APART
-        )
+        chosen = kernels.apart(self.partition.nodes, tuple(self.region.take(order)), MOST_APART)
         return max(len(chosen), int(np.bincount(trees, minlength=1).max()))
 
     def fits(self, rows: NDArray[np.int32], most: int = 2**62) -> tuple[IntArray, IntArray]:
         """Count encoded rows that meet each predicate, whatever their class, and give the last."""
         boxes = _all_boxes(self.partition, bool((self.other >= 0).any()))
         n, last = kernels.fitting(
-            self.partition.nodes, tuple(boxes), self.node, self.other, tuple(self.region), rows, most
+            self.partition.nodes, tuple(boxes), self.node, self.other, tuple(self.region), rows,
+            most,
         )  # fmt: skip
         return n, last
 
@@ -199,12 +210,17 @@ def find_claims(
     clock = clock or Clock(1e9)
     if release.noise is not None:
         raise NotCovered(NOISY)
-    counted_trees = [(tree, found) for tree in release.trees if (found := count(release, tree))]
+    counted_trees = [
+        (t, tree, found)
+        for t, tree in enumerate(release.trees)
+        if (found := count(release, tree)) is not None
+    ]
     if not counted_trees:
         raise NotCovered(UNCOUNTED)
-    release = replace(release, trees=tuple(tree for tree, _ in counted_trees))
+    release = replace(release, trees=tuple(tree for _, tree, _ in counted_trees))
     partition = partition_of(release, missing)
-    used = [counted_trees[t][1] for t in partition.trees]
+    used = [counted_trees[t][2] for t in partition.trees]
+    places = np.array([counted_trees[t][0] for t in partition.trees], dtype=np.int64)
     if not used:
         raise NotCovered(UNCOUNTED)
     widest = min(found[1].shape[1] for found in used)
@@ -218,18 +234,18 @@ def find_claims(
     complete = True
     can_compare = counted.all_rows and partition.fits(len(counted.people))
     if can_compare:
-        more, complete = _differences(partition, counted, clock, visits)
+        more, complete = _differences(partition, counted, clock, visits // 3)
         claims = np.vstack([claims, more])
-    found = len(claims)
+    n_found = len(claims)
     boxes = partition.boxes(claims[:, 0])
     weight = prior.weight(partition, boxes)
-    if found > MOST_CLAIMS:
+    if n_found > MOST_CLAIMS:
         lightest = np.sort(np.argsort(weight, kind="stable")[:MOST_CLAIMS])
         claims, boxes = claims[lightest], boxes.take(lightest)
     node, other, label = claims[:, :3].T.copy()
     result = Claims(
         partition, counted, prior, node, other, label, claims[:, 3] == 1, boxes,
-        np.zeros(0), np.zeros(0), found, complete and (can_compare or not counted.all_rows),
+        np.zeros(0), np.zeros(0), places, n_found, complete and (can_compare or not counted.all_rows),
     )  # fmt: skip
     result = replace(result, at_first=_weights(result))
     if can_compare:
@@ -314,7 +330,7 @@ def _narrowed(claims: Claims, clock: Clock, visits: int) -> Claims:
     """Narrow regions by what leaves of other trees hold; twice, for leaves are narrower then."""
     partition, counted, nodes = claims.partition, claims.counted, claims.partition.nodes
     boxes = _all_boxes(partition, True)
-    tight, region = (Boxes(*(x.copy() for x in held)) for held in (boxes, claims.region))
+    tight, region = (held.copy() for held in (boxes, claims.region))
     sure = (claims.other < 0) & ~claims.of_class
     order = np.argsort(claims.at_first, kind="stable")
     complete, spent, weight = claims.complete, 0, claims.at_first
@@ -336,11 +352,9 @@ def _narrowed(claims: Claims, clock: Clock, visits: int) -> Claims:
                 ])
             )  # fmt: skip
             for half, own in zip(halves, mine, strict=True):
-                for held, new in zip(region, own, strict=True):
-                    held[half] = new
+                region.put(half, own)
             known = part[sure[part]]
-            for held, new in zip(tight, region, strict=True):
-                held[claims.node[known]] = new[known]
+            tight.put(claims.node[known], region.take(known))
         before, weight = weight, claims.prior.weight(partition, region)
         if np.median(weight / np.maximum(before, 1e-300)) > _WORTH:
             break

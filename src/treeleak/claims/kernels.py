@@ -76,10 +76,10 @@ def _inside(special: Any, low: Any, high: Any, bits: Any, wlow: Any, whigh: Any,
     for c in range(len(special)):
         if low[c] <= high[c] and (low[c] < wlow[c] or high[c] > whigh[c]):
             return False
+    outside = np.int64(0)
     for s in range(len(bits)):
-        if bits[s] & ~wbits[s]:
-            return False
-    return True
+        outside |= bits[s] & ~wbits[s]
+    return outside == 0
 
 
 @njit()
@@ -260,9 +260,7 @@ def narrow(
 
 
 @njit()
-def fitting(
-    nodes: Any, all_: Any, node: Any, other: Any, region: Any, rows: Any, most: int
-) -> Any:
+def fitting(nodes: Any, all_: Any, node: Any, other: Any, region: Any, rows: Any, most: int) -> Any:
     """Count the rows that meet each predicate, up to one more than ``most``; give the last one."""
     low, high, bits = all_
     rlow, rhigh, rbits = region
