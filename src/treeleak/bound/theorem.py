@@ -161,23 +161,23 @@ def bound_of(
     if not n:
         raise NotCovered(ROWS_UNKNOWN)
     columns = list(release.feature_names)
-    if schema is not None:
-        ends = {c: a.bounds for a in schema.attributes for c in a.columns}
-    elif control is not None:
-        ends = {c: (float(control[c].min()), float(control[c].max())) for c in columns}
+    ends = {c: a.bounds for a in (schema.attributes if schema else ()) for c in a.columns}
+    if control is not None:
+        log2_p = _by_rows(control[columns], seed)
+        ends = {c: (float(control[c].min()), float(control[c].max())) for c in columns} | ends
+    elif schema is not None:
+        log2_p = _by_schema(schema)
     else:
         raise NotCovered(ENDLESS)
     bits, code = description_length(release, ends)
-    log2_p = _by_schema(schema) if control is None else _by_rows(control[columns], seed)
     best: tuple[float, int | None, float, float] = (math.inf, None, float(log2_p.max()), 0.0)
-    together: float
     for share in (0.0, *_SHARES):
         # More than this share of people is common only where they are as likely as the last.
         log2_q = float(np.quantile(log2_p, 1.0 - share, method="higher"))
         common = float((log2_p > log2_q).mean())
         rows = smallest_excess(bits, n, _most_hit(log2_p, log2_q, n), delta)
-        together = math.inf if rows is None else (rows - 1) / n + common
-        best = min(best, (together, rows, log2_q, common), key=lambda b: b[0])
+        if rows is not None and (rows - 1) / n + common < best[0]:
+            best = (rows - 1) / n + common, rows, log2_q, common
     return Bound(
         bits, code, n, best[1], delta, best[2], best[3], float(-log2_p.mean()) * n,
         "schema" if control is None else "control",

@@ -245,7 +245,8 @@ def find_claims(
     node, other, label = claims[:, :3].T.copy()
     result = Claims(
         partition, counted, prior, node, other, label, claims[:, 3] == 1, boxes,
-        np.zeros(0), np.zeros(0), places, n_found, complete and (can_compare or not counted.all_rows),
+        np.zeros(0), np.zeros(0), places, n_found,
+        complete and (can_compare or not counted.all_rows),
     )  # fmt: skip
     result = replace(result, at_first=_weights(result))
     if can_compare:

@@ -19,7 +19,7 @@ from treeleak.core.listed import listed
 from treeleak.core.message import ANYBODY
 from treeleak.core.percent import percent
 from treeleak.formats.literals import Edition
-from treeleak.report import facts, membership, record, sections
+from treeleak.report import facts, isolation, membership, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -38,6 +38,8 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         sections.verdict(found),
         sections.inventory(found),
         sections.counts(found),
+        isolation.isolation(found),
+        isolation.ceiling(found),
         of_rows.recovered(found),
         of_rows.against_guesses(found),
         of_rows.article29(found),
