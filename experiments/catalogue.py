@@ -41,6 +41,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "noisy": "forests with noise on their counts, beside the published figures",
         "n_rows": "the number of rows behind noisy counts",
         "informed": "the adversary who knows all rows but one",
+        "claims": "people isolated by counts alone: none falsely, weights beside chance",
+        "bound": "what no attack can exceed, beside what the best attack reaches",
         "seeds": "the search for a forest seed that was taken out of the file",
         "growth": "seconds and memory of each attack against sizes of the data",
         "interpretable": "trees on COMPAS, seed by seed beside the published runs",

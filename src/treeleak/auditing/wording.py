@@ -54,8 +54,8 @@ ISOLATED = MessageTemplate(
 )
 DIFFERENCED = MessageTemplate(
     "isolated_by_differences",
-    "Differences of nested nodes of different trees, which a least size of leaves does not prevent: "
-    "{predicates:number}.",
+    "Differences of nested nodes of different trees, which a least size of leaves does not "
+    "prevent: {predicates:number}.",
 )
 FALSE_CLAIMS = MessageTemplate(
     "predicates_false",

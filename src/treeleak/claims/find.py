@@ -249,7 +249,7 @@ def find_claims(
         complete and (can_compare or not counted.all_rows),
     )  # fmt: skip
     result = replace(result, at_first=_weights(result))
-    if can_compare:
+    if can_compare and len(node):
         result = _narrowed(result, clock, visits)
     return replace(result, weight=_weights(result))
 
