@@ -48,6 +48,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "interpretable": "trees on COMPAS, seed by seed beside the published runs",
         "worlds": "what one tree or rule list allows, at scale",
         "verdicts": "audits of models of which it is known whether they leak",
+        "containers": "files of several models: what leaks inside is shown of the file",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "hardened": "what hardened files of boosted models and forests predict, bit for bit",
