@@ -44,7 +44,9 @@ def test_the_fewest_rows_are_those_of_the_tail(bits, n, log2_hit):
     if r is not None:
         assert binom.logsf(r - 1, n, 2.0**log2_hit) <= allowed + 1e-6
     # No tail that is far smaller is overlooked.
-    exact = next((k for k in range(1, n + 1) if binom.logsf(k - 1, n, 2.0**log2_hit) <= allowed), None)
+    exact = next(
+        (k for k in range(1, n + 1) if binom.logsf(k - 1, n, 2.0**log2_hit) <= allowed), None
+    )
     assert (r is None) == (exact is None) or r is None
     if r is not None and exact is not None:
         assert exact <= r <= exact + max(3, 0.1 * exact)
