@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ PEOPLE = {"lightgbm": 45, "lightgbm, 500 rounds": 324}
 
 
 def main(argv: Sequence[str] = ()) -> int:
-    parser = Options("claims", __doc__, ("random", "adult"), "0-199", kept=False)
+    parser = Options("claims", __doc__, ("random", "adult"), "0-239", kept=False)
     parser.add_argument("--rows", type=int, nargs="+", default=[5_000])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     asked = parser.parse_args(argv)
@@ -79,10 +80,8 @@ def random_models(seeds: Sequence[int]) -> bool:
 def checked_of(found: Claims, release: Release, X: pd.DataFrame, y: Any) -> Checked:
     draws = None
     if not found.counted.all_rows:
-        try:
+        with suppress(TreeleakError):
             draws = known_draws(release, seed_search=0).counts
-        except TreeleakError:
-            pass
         if draws is not None and draws.shape != (len(release.trees), len(X)):
             draws = None
     labels = None

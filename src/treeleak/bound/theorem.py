@@ -121,7 +121,7 @@ def _most_hit(log2_p: FloatArray, log2_q: float, n_guesses: int) -> float:
     if not len(rare):
         return -math.inf
     cells = np.cumsum(np.exp2(-rare)) / len(log2_p)
-    share = (np.searchsorted(cells, n_guesses) + 1) / len(log2_p)
+    share = (int(np.searchsorted(cells, n_guesses)) + 1) / len(log2_p)
     # Behind so many cells, none is likelier than the last.
     share = min(share, len(rare) / len(log2_p))
     return min(math.log2(share), log2_q + math.log2(n_guesses), 0.0)
