@@ -40,6 +40,7 @@ def model_bits(release: Release, ends: Ends) -> float:
 
     - The number of trees; of each tree, node by node from the root on, whether it is a leaf, by
       Laplace's rule of succession.
+    - In which order the nodes stand, where it is neither depth first nor breadth first.
     - The column of each test, by the same rule.
     - Of each column, the set of its thresholds: of the multiples of one half in its domain, if all
       are; else of all floating-point numbers. Then which one each test has.
@@ -52,6 +53,7 @@ def model_bits(release: Release, ends: Ends) -> float:
     bits = _whole(len(trees)) + sum(
         _shares([len(t.leaves), t.n_nodes - len(t.leaves)]) for t in trees
     )
+    bits += sum(map(_order, trees))
     inner = [~t.is_leaf for t in trees]
     tested = np.concatenate([t.feature[i] for t, i in zip(trees, inner, strict=True)])
     bits += _shares(np.bincount(tested, minlength=release.n_features).tolist())
@@ -131,6 +133,20 @@ def _shares(counts: list[int]) -> float:
     """Bits of a sequence with these counts of each symbol, by Laplace's rule of succession."""
     n, k = sum(counts), len(counts)
     return float(gammaln(n + k) - gammaln(k) - gammaln(np.array(counts) + 1.0).sum()) / _LN2
+
+
+def _order(tree: Tree) -> float:
+    """Bits of the order of the nodes, given the shape."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    left, right = tree.left[inner], tree.right[inner]
+    size = np.ones(tree.n_nodes, dtype=np.int64)
+    for v in inner[::-1]:
+        size[v] += size[tree.left[v]] + size[tree.right[v]]
+    if np.array_equal(left, inner + 1) and np.array_equal(right, left + size[left]):
+        return 1.0
+    if np.array_equal(left, 1 + 2 * np.arange(len(inner))) and np.array_equal(right, left + 1):
+        return 2.0
+    return 2.0 + float(gammaln(tree.n_nodes + 1)) / _LN2
 
 
 def _flags(flags: BoolArray) -> float:
