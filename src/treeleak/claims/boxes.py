@@ -22,7 +22,7 @@ MOST_ATOMS = 62
 """Of a column that is tested for categories: a bit each, in a whole number of 64 bits."""
 MISSING = np.int64(1) << MOST_ATOMS
 """The bit of a missing value."""
-_MOST_BOXES = 200_000_000
+_MOST_BOXES = 60_000_000
 """Nodes times columns of which boxes are kept at a time."""
 
 

@@ -41,6 +41,18 @@ def of_isolation(result: Doc) -> Iterator[Fact]:
         yield "Predicates that are false", f"{result['false']:,}", "weights, or an error"
 
 
+def in_short(found: Doc) -> list[str]:
+    """Say on the first screen how many people counts alone isolate, as far as it may be told."""
+    result = found["isolation"]
+    people = None if result is None else result["people"] or result["different"]
+    if not people:
+        return []
+    light = result["beyond_luck"]
+    beyond = "" if light is None else f", {light:,} of them beyond luck"
+    predicates = f"{result['predicates']:,} predicates{beyond}"
+    return [f"Counts alone isolate {people:,} people or more ({predicates})."]
+
+
 def remark(result: Doc) -> str:
     """Say among whom, and what the weights rest on."""
     left = "" if result["complete"] else " Not all was looked at: there may be more."

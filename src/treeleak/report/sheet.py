@@ -95,6 +95,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
+    more += isolation.in_short(found)
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
     if m is not None:
