@@ -27,15 +27,25 @@ class Checked:
         which rows a tree drew, whether at least one of all rows does.
     person : int array
         Which row it is; -1 where that does not follow.
+    alone : bool array, shape (n_rows,)
+        Whether a row is the one of some leaf of one person, described or not.
     """
 
     true: BoolArray
     person: IntArray
+    alone: BoolArray
 
     def people(self, chosen: BoolArray) -> int:
         """Count the different people that some true claims isolate."""
         person = self.person[chosen & self.true]
         return len(np.unique(person[person >= 0]))
+
+    @property
+    def everybody(self) -> int:
+        """Count the different people whom described claims, or leaves of one person, isolate."""
+        found = self.alone.copy()
+        found[self.person[self.true & (self.person >= 0)]] = True
+        return int(found.sum())
 
 
 def check_claims(
@@ -89,7 +99,22 @@ def check_claims(
                     n[part[wrong]] = 0
     sure = known & (~claims.of_class | (labels is not None))
     true = np.where(sure, n == 1, n >= 1)
-    return Checked(true, np.where(sure & true, person, -1))
+    return Checked(true, np.where(sure & true, person, -1), _alone(claims, rows, draws))
+
+
+def _alone(claims: Claims, rows: NDArray[np.int32], draws: NDArray[Any] | None) -> BoolArray:
+    """Say which rows are the only one that a tree saw in a leaf of one person."""
+    counted, found = claims.counted, np.zeros(len(rows), dtype=bool)
+    if not counted.all_rows and draws is None:
+        return found
+    leaves = claims.partition.apply(rows)
+    for place, leaf in zip(claims.places, leaves.T, strict=True):
+        seen = np.ones(len(rows), dtype=bool) if counted.all_rows or draws is None else (
+            draws[place] > 0
+        )  # fmt: skip
+        held = np.bincount(leaf[seen], minlength=len(counted.people))
+        found |= seen & (counted.people[leaf] == 1) & (held[leaf] == 1)
+    return found
 
 
 def pinned(claims: Claims, schema: Schema) -> IntArray:

@@ -30,14 +30,16 @@ CONTRADICTORY = static_message(
 
 LUCK = 0.05
 """Probability of luck, up to which a claim is beyond it."""
-MOST_CLAIMS = 10_000
+MOST_CLAIMS = 4_000
 """Predicates that are narrowed and described: those that fewest people meet."""
 MOST_APART = 2_000
-VISITS = 150_000_000
+VISITS = 120_000_000
 """Nodes that are visited to compare nodes of different trees, and again to narrow regions."""
+_SHARE_TRIED, _VISITS_EACH = 5, 1_000_000
+"""After this part of the visits, fewer differences than one for so many are not worth the rest."""
 _STEP = 500
 """Nodes, or claims, until the next look at the clock."""
-_PASSES = 2
+_PASSES, _FEW = 2, 0.05
 _WORTH = 0.9
 """Share of its weight that a region, in the middle, may keep for another pass to be worth it."""
 _ROOM = 50_000
@@ -234,7 +236,7 @@ def find_claims(
     complete = True
     can_compare = counted.all_rows and partition.fits(len(counted.people))
     if can_compare:
-        more, complete = _differences(partition, counted, clock, visits // 3)
+        more, complete = _differences(partition, counted, clock, visits)
         claims = np.vstack([claims, more])
     n_found = len(claims)
     boxes = partition.boxes(claims[:, 0])
@@ -315,7 +317,7 @@ def _differences(
     order = order[(people[order] > 1) & (people[order] < people[nodes.root[0]])]
     found, done, spent = [np.zeros((0, 4), dtype=np.int64)], 0, 0
     room = np.empty((_ROOM, 4), dtype=np.int64)
-    whole = True
+    whole, n_found = True, 0
     while done < len(order) and spent < visits and not clock.stopped:
         chosen = order[done : done + _STEP]
         n, visited = kernels.differences(
@@ -323,7 +325,9 @@ def _differences(
         )
         whole &= n + counted.amounts.shape[1] < _ROOM
         found.append(room[:n].copy())
-        done, spent = done + len(chosen), spent + visited
+        done, spent, n_found = done + len(chosen), spent + visited, n_found + n
+        if spent > visits // _SHARE_TRIED and n_found * _VISITS_EACH < spent:
+            break
     return np.vstack(found), whole and done >= len(order)
 
 
@@ -334,9 +338,13 @@ def _narrowed(claims: Claims, clock: Clock, visits: int) -> Claims:
     tight, region = (held.copy() for held in (boxes, claims.region))
     sure = (claims.other < 0) & ~claims.of_class
     order = np.argsort(claims.at_first, kind="stable")
+    # Some from all over come first: they say whether the rest is worth it.
+    tried = order[:: max(len(order) // _STEP, 1)]
+    order = np.concatenate([tried, order[~np.isin(order, tried)]])
     complete, spent, weight = claims.complete, 0, claims.at_first
+    parts = np.split(order, range(_STEP, len(order), _STEP))
     for _ in range(_PASSES):
-        for part in np.split(order, range(_STEP, len(order), _STEP)):
+        for part in parts:
             if clock.stopped or spent > visits:
                 complete = False
                 break
@@ -356,6 +364,11 @@ def _narrowed(claims: Claims, clock: Clock, visits: int) -> Claims:
                 region.put(half, own)
             known = part[sure[part]]
             tight.put(claims.node[known], region.take(known))
+            left = claims.prior.weight(partition, region.take(part)) / np.maximum(
+                claims.at_first[part], 1e-300
+            )
+            if part is parts[0] and (left < _WORTH).mean() < _FEW:
+                return replace(claims, region=region)
         before, weight = weight, claims.prior.weight(partition, region)
         if np.median(weight / np.maximum(before, 1e-300)) > _WORTH:
             break

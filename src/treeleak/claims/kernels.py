@@ -196,66 +196,62 @@ def narrow(
     visits = 0
     for i in range(len(node)):
         a, y = node[i], label[i]
-        for _ in range(2):
-            changed = False
-            for t in range(n_trees):
-                if t == nodes.tree[a]:
+        for t in range(n_trees):
+            if t == nodes.tree[a]:
+                continue
+            hlow[:], hhigh[:], hbits[:] = 2**31 - 1, -1, 0
+            some = sure = False
+            stack[0], size = nodes.root[t], 1
+            while size and not sure:
+                size -= 1
+                v = stack[size]
+                visits += 1
+                if people[v] == 0 or amounts[v, y] == 0:
                     continue
-                hlow[:], hhigh[:], hbits[:] = 2**31 - 1, -1, 0
-                some = sure = False
-                stack[0], size = nodes.root[t], 1
-                while size and not sure:
-                    size -= 1
-                    v = stack[size]
-                    visits += 1
-                    if people[v] == 0 or amounts[v, y] == 0:
-                        continue
-                    c = nodes.feature[v]
-                    if c >= 0:
-                        # Where values may be missing, or are categories, the leaf decides.
-                        open_ = nodes.special[c] >= 0
-                        if open_ or rlow[i, c] <= nodes.code[v]:
-                            stack[size] = nodes.left[v]
-                            size += 1
-                        if open_ or rhigh[i, c] > nodes.code[v]:
-                            stack[size] = nodes.right[v]
-                            size += 1
-                        continue
-                    if not _meet(nodes.special, tlow[v], thigh[v], tbits[v], rlow[i], rhigh[i],
-                                 rbits[i]):  # fmt: skip
-                        continue
-                    if t == other[i]:
-                        if _inside(nodes.special, low[v], high[v], bits[v], low[a], high[a],
-                                   bits[a]):  # fmt: skip
-                            continue
-                    elif other[i] < 0:
-                        alone = people[v] == 1 if people[a] == 1 else amounts[v, y] == 1
-                        if alone and _inside(nodes.special, tlow[v], thigh[v], tbits[v], rlow[i],
-                                             rhigh[i], rbits[i]):  # fmt: skip
-                            hlow[:], hhigh[:], hbits[:] = 2**31 - 1, -1, 0
-                            sure = True
-                    some = True
-                    for c in range(m):
-                        down, up = max(tlow[v, c], rlow[i, c]), min(thigh[v, c], rhigh[i, c])
-                        if down <= up:
-                            hlow[c], hhigh[c] = min(hlow[c], down), max(hhigh[c], up)
-                    for s in range(q):
-                        hbits[s] |= tbits[v, s] & rbits[i, s]
-                if not some:
+                c = nodes.feature[v]
+                if c >= 0:
+                    # Where values may be missing, or are categories, the leaf decides.
+                    open_ = nodes.special[c] >= 0
+                    if open_ or rlow[i, c] <= nodes.code[v]:
+                        stack[size] = nodes.left[v]
+                        size += 1
+                    if open_ or rhigh[i, c] > nodes.code[v]:
+                        stack[size] = nodes.right[v]
+                        size += 1
                     continue
+                if not _meet(nodes.special, tlow[v], thigh[v], tbits[v], rlow[i], rhigh[i],
+                             rbits[i]):  # fmt: skip
+                    continue
+                if t == other[i]:
+                    if _inside(nodes.special, low[v], high[v], bits[v], low[a], high[a],
+                               bits[a]):  # fmt: skip
+                        continue
+                elif other[i] < 0:
+                    alone = people[v] == 1 if people[a] == 1 else amounts[v, y] == 1
+                    if alone and _inside(nodes.special, tlow[v], thigh[v], tbits[v], rlow[i],
+                                         rhigh[i], rbits[i]):  # fmt: skip
+                        hlow[:], hhigh[:], hbits[:] = 2**31 - 1, -1, 0
+                        sure = True
+                some = True
                 for c in range(m):
-                    if nodes.top[c] < 0:
-                        continue
-                    if hlow[c] > hhigh[c]:
-                        hlow[c] = rlow[i, c]
-                        hhigh[c] = hlow[c] - 1
-                    if hlow[c] != rlow[i, c] or hhigh[c] != rhigh[i, c]:
-                        rlow[i, c], rhigh[i, c], changed = hlow[c], hhigh[c], True
+                    down, up = max(tlow[v, c], rlow[i, c]), min(thigh[v, c], rhigh[i, c])
+                    if down <= up:
+                        hlow[c], hhigh[c] = min(hlow[c], down), max(hhigh[c], up)
                 for s in range(q):
-                    if hbits[s] != rbits[i, s]:
-                        rbits[i, s], changed = hbits[s], True
-            if not changed:
-                break
+                    hbits[s] |= tbits[v, s] & rbits[i, s]
+            if not some:
+                continue
+            for c in range(m):
+                if nodes.top[c] < 0:
+                    continue
+                if hlow[c] > hhigh[c]:
+                    hlow[c] = rlow[i, c]
+                    hhigh[c] = hlow[c] - 1
+                if hlow[c] != rlow[i, c] or hhigh[c] != rhigh[i, c]:
+                    rlow[i, c], rhigh[i, c] = hlow[c], hhigh[c]
+            for s in range(q):
+                if hbits[s] != rbits[i, s]:
+                    rbits[i, s] = hbits[s]
     return visits
 
 

@@ -122,11 +122,10 @@ def check(case: Case) -> Case:
     draws = None if found.claims.counted.all_rows else _draws(case, len(truth.X))
     checked = check_claims(found.claims, _values(release, truth.X), labels, draws)
     known = found.claims.counted.all_rows or draws is not None
-    every = np.ones(found.described, dtype=bool)
     beyond = found.claims.beyond_luck
     result = replace(
         found,
-        people=checked.people(every) if known else None,
+        people=checked.everybody if known else None,
         people_beyond_luck=checked.people(beyond) if known else None,
         false=int((~checked.true).sum()),
     )
@@ -139,7 +138,9 @@ def _summed_up(case: Case, claims: Claims) -> Isolation:
     if case.others is not None:
         rows = claims.partition.encode(_values(release, case.others.iloc[:_MOST_CONTROL]))
         unmet, control = float((claims.fits(rows, most=0)[0] == 0).mean()), len(rows)
-    schema = case.request.schema or infer_schema(release)
+    schema = case.request.schema
+    if schema is None or not set(release.feature_names) <= set(schema.columns):
+        schema = infer_schema(release)
     held = pinned(claims, schema)
     return Isolation(
         of="training rows" if claims.counted.all_rows else "rows that a tree drew",
