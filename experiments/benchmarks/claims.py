@@ -160,8 +160,8 @@ def adult(n: int, names: Sequence[str]) -> bool:
         )  # fmt: skip
     CONSOLE.print(shown)
     CONSOLE.print(
-        "people: isolated by a leaf of one person, or one of the 4,000 lightest predicates, to which all else "
-        "refers; expected, narrowed: people "
-        "expected to meet a predicate, in the median, before and after other trees narrowed it."
+        "people: isolated by a leaf of one person, or by one of the 4,000 lightest predicates, to "
+        "which all else refers; expected, narrowed: people expected to meet a predicate, in the "
+        "median, before and after other trees narrowed it."
     )
     return met
