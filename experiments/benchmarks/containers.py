@@ -135,12 +135,12 @@ CONTAINERS: Mapping[str, Container] = {
         lambda m: m.estimators_[0][-1],
     ),
     "regressions": Container(
-        lambda f: VotingRegressor([("f", RandomForestRegressor(N_TREES, random_state=0))]),
+        lambda _: VotingRegressor([("f", RandomForestRegressor(N_TREES, random_state=0))]),
         lambda m: m.estimators_[0],
         "numbers",
     ),
     "imputation by forests": Container(
-        lambda f: _before(IterativeImputer(RandomForestRegressor(10, random_state=0), max_iter=1)),
+        lambda _: _before(IterativeImputer(RandomForestRegressor(10, random_state=0), max_iter=1)),
         lambda m: m[0].imputation_sequence_[0].estimator,
         "two",
     ),
@@ -202,12 +202,13 @@ def attempt(name: str, seed: int, limit: float) -> Outcome:
 
 def wrong_proofs(rebuilt: Reconstruction, X: pd.DataFrame) -> int:
     """Count rows that are proved in their place and are others, on columns of both tables."""
-    if not rebuilt.ordered or rebuilt.X is None or rebuilt.proved is None:
+    if not rebuilt.ordered or rebuilt.lower is None or rebuilt.proved is None:
         return 0
     columns = [c for c in rebuilt.X if c in X]
     if len(rebuilt.X) != len(X):
         return 0
-    differs = (rebuilt.X[columns].to_numpy() != X[columns].to_numpy()).any(axis=1)
+    true, low, high = (frame[columns] for frame in (X, rebuilt.lower, rebuilt.upper))
+    differs = ((true < low) | (true > high)).any(axis=1).to_numpy()
     # What an imputer put in a gap is no value of the table.
     gaps = X[columns].isna().any(axis=1).to_numpy()
     return int((differs & ~gaps & rebuilt.proved.to_numpy()).sum())
