@@ -310,14 +310,15 @@ def _leaves(model: Any, library: str) -> Callable[[pd.DataFrame], NDArray[Any]]:
     return of
 
 
-def trained(seed: int) -> Trained:
-    """Train the model of a seed."""
+def trained(seed: int, weighted: bool = True) -> Trained:
+    """Train the model of a seed; some have weights of rows, unless these are left out."""
     rng = np.random.default_rng(seed)
     X, score = table(rng)
     library = str(rng.choice(["sklearn", "sklearn", "xgboost", "lightgbm", "catboost"]))
     classes = bool(rng.random() < 0.65)
     y = labels(rng, score) if classes else targets(rng, score)
     w = weights(rng, len(X))
+    w = w if weighted else None
     if library != "sklearn":
         if rng.random() < 0.25:
             X = X.mask(rng.random(X.shape) < 0.15)

@@ -2,8 +2,10 @@
 
 from treeleak.auditing.assessors.article29 import Article29, Inference
 from treeleak.auditing.assessors.budget import Budget
+from treeleak.auditing.assessors.ceiling import Ceiling
 from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
+from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.shape import Shape
@@ -21,6 +23,7 @@ __all__ = [
     "Article29",
     "Audit",
     "Budget",
+    "Ceiling",
     "Check",
     "Counts",
     "Edition",
@@ -30,6 +33,7 @@ __all__ = [
     "Finding",
     "Groups",
     "Inference",
+    "Isolation",
     "Measurement",
     "Membership",
     "NearLeaf",

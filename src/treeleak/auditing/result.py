@@ -17,9 +17,11 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Article29
 from treeleak.auditing.assessors.budget import Budget
+from treeleak.auditing.assessors.ceiling import Ceiling
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.exposure import Exposure
+from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.parts import AttackedPart
@@ -52,7 +54,7 @@ AUDIT_VERSION = 2
 
 _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "exposure", "article29", "membership",
+    "exposure", "article29", "membership", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
     "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
@@ -127,6 +129,10 @@ class AuditResults:
     """Singling out and inference; None where there is no reconstruction or no truth."""
     membership: Membership | None = None
     """Whether the model tells who is in the training set; None without control rows."""
+    isolation: Isolation | None = None
+    """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
+    ceiling: Ceiling | None = None
+    """What no attack can exceed; None without control rows or a schema."""
     not_assessed: tuple[tuple[str, str], ...] = ()
     """Part and reason."""
     mismatch: str | None = None
@@ -380,6 +386,8 @@ class Audit(AuditResults):
             "exposure": exposed,
             "article29": _described(self.article29),
             "membership": _described(self.membership),
+            "isolation": _described(self.isolation),
+            "ceiling": _described(self.ceiling),
             "frameworks": frameworks(self, reader),
             "mismatch": self.mismatch,
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],

@@ -14,9 +14,11 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
     article29,
+    ceiling,
     comparison,
     counts,
     exposure,
+    isolation,
     membership,
     parts,
     singled_out,
@@ -297,6 +299,7 @@ _COMPARED = ("reconstruction", "truth", "measurement")
 ASSESSORS = (
     Assessor("counts", counts.of_trees, ("counts",), listed=(NotCovered,)),
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
+    Assessor("isolation", isolation.find, ("isolation",)),
     Assessor(
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
@@ -306,6 +309,8 @@ ASSESSORS = (
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
+    Assessor("isolation", isolation.check, ("isolation",), ("truth", "isolation")),
+    Assessor("ceiling", ceiling.assess, ("ceiling",)),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
     Assessor(

@@ -23,7 +23,7 @@ from treeleak.core.message import ANYBODY
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, record, sections
+from treeleak.report import facts, isolation, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Pages, Prose, Section, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -41,6 +41,8 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         sections.verdict(found),
         sections.inventory(found),
         sections.counts(found),
+        isolation.isolation(found),
+        isolation.ceiling(found),
         of_rows.recovered(found),
         of_rows.against_guesses(found),
         of_rows.article29(found),
@@ -96,6 +98,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
+    more += isolation.in_short(found)
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
     if m is not None:

@@ -16,7 +16,7 @@ from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.text import listed, percent
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, record, structure
+from treeleak.report import facts, isolation, record, structure
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.facts import Doc
 from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console, table
@@ -57,6 +57,10 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
     yield f"2. Small {audit.of}", _counts(audit, document)
     if document["structure"] is not None:
         yield structure.TITLE, _structure(document["structure"])
+    if (isolated := document["isolation"]) is not None:
+        yield isolation.TITLE, _figures_of(isolation.of_isolation, isolation.remark, isolated)
+    if (bounded := document["ceiling"]) is not None:
+        yield isolation.CEILING, _figures_of(isolation.of_ceiling, isolation.premises, bounded)
     yield "3. Rebuilding the training rows", _reconstruction(audit, document)
     if document["exposure"] is not None:
         yield "What was recovered, and about whom", _recovered(document)
@@ -321,6 +325,11 @@ def _membership(document: Doc) -> Iterator[RenderableType]:
         return
     yield figures((what, found) for what, found, _ in of_rows.of_membership(result))
     yield Text(of_rows.membership_remark(result), style="dim")
+
+
+def _figures_of(of: Any, remark: Any, result: Doc) -> Iterator[RenderableType]:
+    yield figures(_indented((what, found) for what, found, _ in of(result)))
+    yield Text(remark(result), style="dim")
 
 
 def _of_group(group: Doc, digits: int) -> tuple[str, ...]:

@@ -101,6 +101,8 @@ def releasable(
         "exposure": lambda content: _exposure(content, suppression, threshold),
         "article29": lambda content: _article29(content, hidden, threshold),
         "membership": lambda content: content if content["n_members"] >= threshold else None,
+        "isolation": lambda content: _isolation(content, threshold),
+        "ceiling": lambda content: content if content["n_rows"] >= threshold else None,
         "ruling": lambda content: _ruling(content, hidden, reader),
         "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
         "notes": sentences,
@@ -197,6 +199,15 @@ def _structure(part: dict[str, Any], threshold: int) -> dict[str, Any]:
         return figures | few | ({} if figures["small"] else {"rows_in_small": 0})
 
     return part | {"groups": [group(figures) for figures in part["groups"]]}
+
+
+def _isolation(part: dict[str, Any], threshold: int) -> dict[str, Any]:
+    """Leave numbers of predicates; of people only where they are enough."""
+    few = {
+        k: None if part[k] is None or 0 < part[k] < threshold else part[k]
+        for k in ("by_difference", "different", "people", "beyond_luck", "people_beyond_luck")
+    }
+    return part | few | {"most_pinned": None}
 
 
 def _quantiles(quantiles: Mapping[str, float], n_rows: int, threshold: int) -> dict[str, float]:

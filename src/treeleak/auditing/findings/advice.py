@@ -34,6 +34,12 @@ LEAF_VALUES = (
 )
 
 
+DIFFERENCES = (
+    " That alone does not prevent that differences of nested nodes of different trees isolate "
+    "people, as here."
+)
+
+
 @dataclass(frozen=True)
 class Saved:
     """What a change saved where it was measured, on default forests: docs/defences.md has rows."""
@@ -189,6 +195,8 @@ def _text(key: str, found: AuditResults) -> str:
     if key == "leaves":
         named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))
         text = next((f"Grow larger leaves ({how})." for how in named), text)
+    if key == "leaves" and found.isolation is not None and found.isolation.by_difference:
+        text += DIFFERENCES
     if release.ensemble is not None:
         return text + LEAF_VALUES * (text is HARDEN)
     if "RandomForestClassifier" not in release.origin or release.noise is not None:

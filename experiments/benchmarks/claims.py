@@ -1,0 +1,167 @@
+"""People isolated by counts alone: whether each claim holds, and how light its predicate is.
+
+``random``: random models of four libraries on random tables, without weights of rows: no claim may
+be false. ``adult``: usual models on raw Adult; people isolated, people expected to meet a predicate
+before and after other trees narrowed it, and seconds.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import treeleak
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.random_settings import trained
+from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from treeleak.claims.check import Checked, check_claims
+from treeleak.claims.find import Claims, find_claims
+from treeleak.core.errors import TreeleakError
+from treeleak.release import Release, to_release
+from treeleak.release.draws.seeds import known_draws
+
+SECONDS = 30.0
+PEOPLE = {"lightgbm": 45, "lightgbm, 500 rounds": 324}
+"""People isolated on 5,000 rows that are the floor."""
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    parser = Options("claims", __doc__, ("random", "adult"), "0-239", kept=False)
+    parser.add_argument("--rows", type=int, nargs="+", default=[5_000])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    asked = parser.parse_args(argv)
+    met = True
+    if asked.part in ("random", "all"):
+        met &= random_models(asked.seeds)
+    if asked.part in ("adult", "all"):
+        for n in asked.rows:
+            met &= adult(n, asked.models)
+    return 0 if met else 1
+
+
+def random_models(seeds: Sequence[int]) -> bool:
+    """Hold the claims of random models against their training rows."""
+    warnings.simplefilter("ignore")
+    models = claims = by_difference = narrowed = wrong = refused = 0
+    for seed in seeds:
+        try:
+            case = trained(seed, weighted=False)
+        except Exception:
+            refused += 1
+            continue
+        try:
+            release = to_release(case.model)
+            found = find_claims(release, missing=frozenset(case.X.columns[case.X.isna().any()]))
+        except TreeleakError:
+            refused += 1
+            continue
+        models += 1
+        checked = checked_of(found, release, case.X, case.y)
+        claims += len(found.node)
+        by_difference += int((found.other >= 0).sum())
+        narrowed += int((found.weight < 0.99 * found.at_first).sum())
+        if false := int((~checked.true).sum()):
+            wrong += false
+            CONSOLE.print(f"seed {seed}, {case.named}: {false} of {len(found.node)} are false")
+    CONSOLE.print(
+        f"{models} models ({refused} without exact counts, or not trained): {claims:,} claims, "
+        f"{by_difference:,} of them differences, {narrowed:,} narrowed; false: {wrong} "
+        f"({verdict(wrong == 0)})"
+    )
+    return wrong == 0
+
+
+def checked_of(found: Claims, release: Release, X: pd.DataFrame, y: Any) -> Checked:
+    draws = None
+    if not found.counted.all_rows:
+        with suppress(TreeleakError):
+            draws = known_draws(release, seed_search=0).counts
+        if draws is not None and draws.shape != (len(release.trees), len(X)):
+            draws = None
+    labels = None
+    if len(release.classes) > 1:
+        numbers = release.class_numbers(np.ravel(np.asarray(y, dtype=object)))
+        labels = None if (numbers < 0).any() else numbers
+    rows = X[list(release.feature_names)] if set(release.feature_names) <= set(X.columns) else X
+    return check_claims(found, rows.to_numpy(dtype=float), labels, draws)
+
+
+def _lightgbm(**given: Any) -> Any:
+    import lightgbm
+
+    return lightgbm.LGBMClassifier(verbose=-1, n_jobs=2, **given)
+
+
+def _catboost() -> Any:
+    import catboost
+
+    return catboost.CatBoostClassifier(verbose=0, allow_writing_files=False, thread_count=2)
+
+
+def _sklearn(name: str, **given: Any) -> Any:
+    from sklearn import ensemble, tree
+
+    return getattr(tree if name.startswith("Decision") else ensemble, name)(random_state=0, **given)
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "lightgbm": _lightgbm,
+    "lightgbm, 500 rounds": lambda: _lightgbm(n_estimators=500, learning_rate=0.05),
+    "catboost": _catboost,
+    "one tree": lambda: _sklearn("DecisionTreeClassifier"),
+    "forest": lambda: _sklearn("RandomForestClassifier", n_jobs=2),
+    "forest, all rows": lambda: _sklearn("RandomForestClassifier", bootstrap=False, n_jobs=2),
+    "extra trees": lambda: _sklearn("ExtraTreesClassifier", n_jobs=2),
+    "histogram boosting": lambda: _sklearn("HistGradientBoostingClassifier"),
+}
+
+
+def adult(n: int, names: Sequence[str]) -> bool:
+    """Isolate people of raw Adult, its categories as codes."""
+    data = treeleak.datasets.load_adult()
+    table = data.raw.copy()
+    for column in table:
+        if not pd.api.types.is_numeric_dtype(table[column]):
+            table[column] = table[column].astype("category").cat.codes
+    order = np.random.default_rng(0).permutation(len(table))
+    X, others = table.iloc[order[:n]], table.iloc[order[n:]]
+    y = np.asarray(pd.factorize(data.y)[0])[order[:n]]
+    shown = new_table(
+        f"{n:,} rows of raw Adult, {len(others):,} others",
+        "model, seconds, all, predicates, differences, false, people, by difference, beyond luck, "
+        "expected, narrowed, others, nobody else, floor",
+        "model",
+    )
+    met = True
+    for name in names:
+        release = to_release(MODELS[name]().fit(X, y))
+        find_claims(release, visits=1)  # Compiles what it needs.
+        started = time.perf_counter()
+        found = find_claims(release)
+        took = time.perf_counter() - started
+        checked = checked_of(found, release, X, y)
+        fits = found.fits(found.partition.encode(others.to_numpy(float)), 1_000)[0]
+        people = checked.everybody
+        false = int((~checked.true).sum())
+        ok = false == 0 and took <= SECONDS and people >= (PEOPLE.get(name, 0) if n == 5_000 else 0)
+        met &= ok
+        shown.add_row(
+            name, f"{took:.1f}", "yes" if found.complete else "no", f"{found.found:,}",
+            f"{(found.other >= 0).sum():,}", str(false), f"{people:,}",
+            f"{checked.people(found.other >= 0):,}", f"{checked.people(found.beyond_luck):,}",
+            *(f"{np.median(found.n_seen * w):.3g}" for w in (found.at_first, found.weight)),
+            f"{fits.mean():.2f}", f"{(fits == 0).mean():.0%}", verdict(ok),
+        )  # fmt: skip
+    CONSOLE.print(shown)
+    CONSOLE.print(
+        "people: isolated by a leaf of one person, or by one of the 4,000 lightest predicates, to "
+        "which all else refers; expected, narrowed: people expected to meet a predicate, in the "
+        "median, before and after other trees narrowed it."
+    )
+    return met

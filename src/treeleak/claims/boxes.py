@@ -1,0 +1,222 @@
+"""Trees in whole numbers: what each node admits of each column, as a box.
+
+Between two neighbouring thresholds of a column, all values go the same way in all trees. They are
+one *atom*. Rows, tests and boxes are written in atoms, so that comparing boxes is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.claims import kernels
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_CATEGORY
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
+
+MOST_ATOMS = 62
+"""Of a column that is tested for categories: a bit each, in a whole number of 64 bits."""
+MISSING = np.int64(1) << MOST_ATOMS
+"""The bit of a missing value."""
+_MOST_BOXES = 60_000_000
+"""Nodes times columns of which boxes are kept at a time."""
+
+
+class Nodes(NamedTuple):
+    """The nodes of all trees, one tree after the other, for compiled loops.
+
+    A row goes left at node v where its atom of column ``feature[v]`` is at most ``code[v]``, or is
+    one of the bits of ``members[v]`` where that is not negative.
+    """
+
+    feature: NDArray[np.int32]
+    """Shape (n_nodes,). -1 at a leaf."""
+    code: NDArray[np.int32]
+    members: NDArray[np.int64]
+    """-1 where a test is no test for categories."""
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    """-1 at a root."""
+    missing_left: BoolArray
+    tree: NDArray[np.int32]
+    """Which tree each node belongs to."""
+    root: NDArray[np.int32]
+    """Shape (n_trees + 1,). Where each tree begins."""
+    special: NDArray[np.int32]
+    """Shape (n_columns,). Place of a column among those that may be missing or are tested for
+    categories; else -1."""
+    top: NDArray[np.int32]
+    """Shape (n_columns,). Greatest atom; -1 of columns that are tested for categories."""
+    bits: NDArray[np.int64]
+    """Shape (n_special,). All bits of such a column."""
+
+
+class Boxes(NamedTuple):
+    """Boxes: of each column the atoms from ``low`` to ``high``, and ``bits``."""
+
+    low: NDArray[np.int32]
+    """Shape (n_boxes, n_columns)."""
+    high: NDArray[np.int32]
+    bits: NDArray[np.int64]
+    """Shape (n_boxes, n_special)."""
+
+    def take(self, rows: Any) -> Boxes:
+        """Keep some boxes."""
+        return Boxes(self.low[rows], self.high[rows], self.bits[rows])
+
+    def put(self, rows: Any, others: Boxes) -> None:
+        """Write others in the place of some boxes."""
+        self.low[rows], self.high[rows], self.bits[rows] = others
+
+    def copy(self) -> Boxes:
+        """Copy all."""
+        return Boxes(self.low.copy(), self.high.copy(), self.bits.copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A release in atoms.
+
+    Attributes
+    ----------
+    release : Release
+    trees : tuple of int
+        Those that are used, by their place in the release.
+    nodes : Nodes
+    cuts : tuple of float array
+        Thresholds of each column.
+    groups : mapping of int to tuple of array
+        For columns that are tested for categories: the categories of each atom from 1 on. Atom 0
+        is any other.
+    """
+
+    release: Release
+    trees: tuple[int, ...]
+    nodes: Nodes
+    cuts: tuple[FloatArray, ...]
+    groups: dict[int, tuple[IntArray, ...]]
+
+    @property
+    def leaves(self) -> IntArray:
+        """The leaves of all trees."""
+        return np.flatnonzero(self.nodes.feature < 0)
+
+    def fits(self, n: int) -> bool:
+        """Whether boxes of so many nodes may be kept."""
+        return n * self.release.n_features <= _MOST_BOXES
+
+    def boxes(self, nodes: IntArray) -> Boxes:
+        """Write what nodes admit."""
+        return Boxes(*kernels.boxes(self.nodes, np.asarray(nodes, dtype=np.int64)))
+
+    def encode(self, X: NDArray[Any]) -> NDArray[np.int32]:
+        """Write rows, in the columns of the model, in atoms; -1 where a value is missing."""
+        with np.errstate(over="ignore"):
+            rows = np.asarray(X, dtype=self.release.float_type)
+        out = np.empty(rows.shape, dtype=np.int32)
+        for c, cuts in enumerate(self.cuts):
+            x = rows[:, c]
+            missing = np.isnan(x)
+            if c in self.groups:
+                known = ~missing & (x >= 0) & (x < MOST_CATEGORY) & (x == np.floor(x))
+                value = np.where(known, x, -1).astype(np.int64)
+                out[:, c] = 0
+                for atom, members in enumerate(self.groups[c], start=1):
+                    out[np.isin(value, members), c] = atom
+            else:
+                out[:, c] = np.searchsorted(cuts, x.astype(float), side="left")
+            out[missing, c] = -1
+        return out
+
+    def apply(self, rows: NDArray[np.int32]) -> IntArray:
+        """Find the leaf of each row in each tree, shape (n_rows, n_trees)."""
+        return np.asarray(kernels.apply(self.nodes, rows))
+
+
+def partition_of(release: Release, missing: frozenset[str] = frozenset()) -> Partition:
+    """Write a release in atoms.
+
+    Trees that test a column for too many different sets of categories are left out.
+
+    Parameters
+    ----------
+    release : Release
+    missing : frozenset of str
+        Columns in which values may be missing, beside those that the release names.
+    """
+    groups: dict[int, tuple[IntArray, ...]] = {}
+    refused: set[int] = set()
+    for c, sets in enumerate(release.category_sets):
+        if sets:
+            atoms = _atoms(sets)
+            (refused.add(c) if atoms is None else groups.update({c: atoms}))
+    cuts = tuple(np.unique(x) for x in release.thresholds)
+    refused |= {c for c in groups if len(cuts[c])}
+    used = [t for t, tree in enumerate(release.trees) if not refused & set(tree.feature.tolist())]
+    may_miss = release.maybe_missing | missing
+    special = np.full(release.n_features, -1, dtype=np.int32)
+    top = np.array([len(x) for x in cuts], dtype=np.int32)
+    bits: list[int] = []
+    for c, name in enumerate(release.feature_names):
+        if c in groups or name in may_miss:
+            special[c] = len(bits)
+            atoms_of_column = (1 << (len(groups[c]) + 1)) - 1 if c in groups else 0
+            bits.append(atoms_of_column | (int(MISSING) if name in may_miss else 0))
+        if c in groups:
+            top[c] = -1
+    parts = [_of_tree(release, release.trees[t], cuts, groups) for t in used]
+    starts = np.cumsum([0, *(len(p[0]) for p in parts)])
+    shift = np.repeat(starts[:-1], np.diff(starts))
+
+    def joined(k: int, dtype: Any) -> NDArray[Any]:
+        return np.concatenate([np.zeros(0, dtype), *(p[k] for p in parts)]).astype(dtype)
+
+    def moved(k: int) -> NDArray[np.int32]:
+        links = joined(k, np.int64)
+        return np.where(links < 0, -1, links + shift).astype(np.int32)
+
+    nodes = Nodes(
+        joined(0, np.int32), joined(1, np.int32), joined(2, np.int64), moved(3), moved(4),
+        moved(5), joined(6, np.bool_), np.repeat(np.arange(len(parts)), np.diff(starts)).astype(
+            np.int32
+        ), starts.astype(np.int32), special, top, np.array(bits, dtype=np.int64),
+    )  # fmt: skip
+    return Partition(release, tuple(used), nodes, cuts, groups)
+
+
+def _atoms(sets: tuple[IntArray, ...]) -> tuple[IntArray, ...] | None:
+    """Group categories that no set tells apart; None if there are too many groups."""
+    named = np.unique(np.concatenate(sets))
+    within = np.array([np.isin(named, members) for members in sets]).T
+    _, group = np.unique(within, axis=0, return_inverse=True)
+    n = int(group.max()) + 1
+    if n + 1 > MOST_ATOMS:
+        return None
+    return tuple(named[group.ravel() == g] for g in range(n))
+
+
+def _of_tree(
+    release: Release,
+    tree: Tree,
+    cuts: tuple[FloatArray, ...],
+    groups: dict[int, tuple[IntArray, ...]],
+) -> tuple[NDArray[Any], ...]:
+    at = tree.cuts(release.float_type)
+    code = np.zeros(tree.n_nodes, dtype=np.int64)
+    members = np.full(tree.n_nodes, -1, dtype=np.int64)
+    for c in np.unique(tree.feature[~tree.is_leaf]):
+        if c not in groups:
+            tests = tree.feature == c
+            code[tests] = np.searchsorted(cuts[c], at[tests])
+    for node, held in {} if tree.categories is None else tree.categories.by_node.items():
+        atoms = groups[int(tree.feature[node])]
+        members[node] = sum(
+            1 << atom for atom, group in enumerate(atoms, start=1) if np.isin(group[0], held)
+        )
+    parent = tree.parent
+    return tree.feature, code, members, tree.left, tree.right, parent, tree.missing_left
