@@ -27,6 +27,8 @@ class Context:
     """What an adversary sees of the model, where it could be read."""
     rows: Any = None
     """The training rows, where they were given."""
+    least_count: int | None = None
+    """The smallest number of people that the model's folder lets be shown, where it says one."""
 
 
 def missing(_: Any, context: Context) -> bool:
