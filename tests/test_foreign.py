@@ -57,9 +57,9 @@ def test_each_kind_of_file_gets_a_sentence_of_its_own(tmp_path):
             said[name] = text
     alike = [sorted(own) for own in ({n for n in said if said[n] == t} for t in said.values())]
     assert len(said) > 30
-    # Two ways to pack a folder, to save weights, and a picture in two formats.
+    # Ways to pack a folder, to save weights, and a picture in two formats.
     pairs = (
-        ["packed.tar", "packed.tar.gz"],
+        ["other.zip", "packed.tar", "packed.tar.gz"],
         ["keras.json", "model.keras"],
         ["model.pt", "old.pt"],
         ["paper.pdf", "picture.png"],
@@ -91,12 +91,14 @@ def test_a_tree_model_within_another_object_is_found(tmp_path):
     tree = DecisionTreeClassifier().fit(X, Y)
     many = MultiOutputClassifier(DecisionTreeClassifier()).fit(X, np.column_stack([Y, Y]))
     for value, place in (
-        ({"a": {"b": [0, tree]}}, "x['a']['b'][1]"),
-        ((None, {1: tree}), "x[1][1]"),
-        (many, "x.estimators_[0]"),
+        ({"a": {"b": [0, tree]}}, "['a']['b'][1]"),
+        ((None, {1: tree}), "[1][1]"),
     ):
-        with pytest.raises(NotCovered, match=re.escape(f"skops.io.dump({place}, ")):
-            to_release(value)
+        release = to_release(value)
+        assert place in str(release.notes[0])
+        assert release.trees[0].n_nodes == tree.tree_.node_count
+    with pytest.raises(NotCovered, match=re.escape("skops.io.dump(x.estimators_[0], ")):
+        to_release(many)
     # What was never fitted is no model to audit.
     with pytest.raises(NotCovered, match="without a tree model in it"):
         to_release([DecisionTreeClassifier()])

@@ -200,7 +200,9 @@ def context_of(content: StoredObject | Release, release: Release | None) -> Cont
     least = getattr(content, "least_count", None)
     if release is None:
         n = content.get("_n_samples") if isinstance(content, StoredObject) else None
-        return Context(n if isinstance(n, int) else None, drawn=None, missing=None, least_count=least)
+        return Context(
+            n if isinstance(n, int) else None, drawn=None, missing=None, least_count=least
+        )
     drawn = release.sampling.kind != "all"
     noise = release.noise
     # Of leaves that name their largest class as it is, nothing was hidden by chance.

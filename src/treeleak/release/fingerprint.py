@@ -17,8 +17,8 @@ def state_of(path: Path) -> tuple[tuple[int, ...], ...]:
 def sha256_of(path: Path) -> str:
     """Hash a file; of a folder, the names and hashes of its files. Links are not followed."""
     if not path.is_dir():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
     whole = hashlib.sha256()
     for name, file in _files(path):
         regular = file.is_file() and not file.is_symlink()

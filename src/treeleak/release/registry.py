@@ -302,6 +302,8 @@ def _read_inside(stored: StoredObject) -> Release | None:
         except TimeUp:
             raise
         except TreeleakError as error:
+            if type(error) is BadInput:
+                continue  # Never fitted: no model to audit.
             first = first or type(error)(f"{INSIDE_OTHER(place=place, name=inner.name)}: {error}")
             continue
         note = INSIDE_OTHER(place=place, name=inner.name)

@@ -162,15 +162,12 @@ def kind_of_gzip(head: bytes) -> str | None:
 
 
 def kind_of_members(members: Iterable[str]) -> str | None:
-    """Say what a zip file is by its members; None if that is unknown."""
+    """Say what an archive is by its members; None if that is unknown."""
     names = list(members)
     for form, kind in _MEMBERS:
         if any(re.fullmatch(form, name) for name in names):
             return kind
-    model = next((name for name in names if re.fullmatch(_MODELS, name, re.DOTALL)), None)
-    if model is None:
-        return None
-    return f"a zip archive that holds {model}: unpack it with unzip, and audit that file"
+    return None
 
 
 def kind_of_folder(folder: Path) -> str:

@@ -25,6 +25,7 @@ from treeleak.auditing.inventory.rules import (
     SETTING,
     SMALL_CELLS,
     TABLE,
+    UNKNOWN,
 )
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.release.containers.bundle import Bundle, Description, StoredTable, table_of
@@ -32,12 +33,17 @@ from treeleak.release.stored import StoredObject
 
 _AROUND = ("builtins.dict", "builtins.list", "builtins.tuple")
 _FEWEST, _LEAST, _MOST = 5, 0.8, 1.25
-"""Rows of a table that can be compared by number, and the shares of the model's that are as many."""
+"""Rows of a table that is compared by number, and the shares of the model's that are as many."""
 _BESIDE = 3
 """Columns beside the model's: a number, a label, a weight."""
 _NAMED = 0.8
 """Share of the model's columns that a table of the same columns has at least."""
 _WORD, _MOST_PARTS = 40, 1000
+_COVARIATES = frozenset((
+    "columnId", "covariateId", "covariateName", "covariateValue", "analysisId", "conceptId",
+    "included", "covariateCount", "covariateMean", "covariateStDev",
+))  # fmt: skip
+"""Columns of the list of covariates of an OHDSI bundle, without those of parts of the data."""
 _COUNTS = ("count", "persons", "people", "subjects", "patients", "n", "size")
 
 
@@ -75,7 +81,13 @@ def rule_beside(owner: StoredObject, name: str, value: Any, context: Context) ->
     return None
 
 
-def _of_table(table: StoredTable, context: Context, expected: bool) -> Rule | None:
+def is_rows_beside(owner: StoredObject, name: str, value: Any, context: Context) -> bool:
+    """Say whether a part beside a model holds rows, or a line for each row, as far as is known."""
+    rule = rule_beside(owner, name, value, context)
+    return rule in (TABLE, MODEL_TABLE, PER_ROW, SMALL_CELLS)
+
+
+def _of_table(table: StoredTable, context: Context, expected: bool) -> Rule:
     n, d = table.cells.shape if table.cells.ndim == 2 else (len(table.cells), 1)
     names = _columns_of(context)
     of_model = _has_columns(table, names)
@@ -93,12 +105,14 @@ def _of_table(table: StoredTable, context: Context, expected: bool) -> Rule | No
     return _by_number(table, context)
 
 
-def _by_number(table: StoredTable, context: Context) -> Rule | None:
+def _by_number(table: StoredTable, context: Context) -> Rule:
     """Judge a table of other columns than the model's."""
     if context.n_rows is not None and table.n_rows == context.n_rows >= _FEWEST:
         return PER_ROW
     if _small_cells(table, context.least_count):
         return SMALL_CELLS
+    if table.columns and set(table.columns) <= _COVARIATES:
+        return COLUMN_TABLE
     names = {str(name) for of in _columns_of(context) for name in of}
     lines = table.cells
     if lines.ndim == 2 and lines.shape[1] <= _BESIDE and 0 < len(lines) <= len(names):
@@ -106,7 +120,7 @@ def _by_number(table: StoredTable, context: Context) -> Rule | None:
         first = {str(cell) for cell in lines[:, 0]}
         if first <= names and len(first) == len(lines):
             return COLUMN_TABLE
-    return None
+    return UNKNOWN
 
 
 def _small_cells(table: StoredTable, least: int | None) -> bool:

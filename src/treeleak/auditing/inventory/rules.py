@@ -291,6 +291,10 @@ RULES: tuple[Rule, ...] = (
          "harmless", "means and spreads of columns",
          "They cover all rows. (With very few rows even these disclose much.)",
          form=forms.columns),
+    Rule("feature_importances_", "leaks", "importance of columns",
+         "It is worked out of the numbers of rows and the impurities of all nodes, and gives some "
+             "of them back.",
+         change="counts", form=forms.columns),
     # -- names and labels
     Rule("feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
          "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "

@@ -208,11 +208,11 @@ class _Unpacking:
                     continue
                 if not info.isreg() or info.issparse():
                     raise BadModel(f"{name}: a link or a device in an archive: not read")
-                file = archive.extractfile(info)
-                if file is None:
+                content = archive.extractfile(info)
+                if content is None:
                     raise BadModel(f"{name}: nothing to read")
                 try:
-                    found.append(self._write(name, file, info.size, most))
+                    found.append(self._write(name, content, info.size, most))
                 except _DAMAGED as error:
                     raise _damaged(name, error) from error
                 if not info.pax_headers.keys() <= _PLAIN_HEADERS:

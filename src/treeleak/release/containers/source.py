@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -29,7 +29,11 @@ from treeleak.release.registry import (
     reads_folders,
 )
 from treeleak.release.stored import Leftover, Opaque, StoredObject
-from treeleak.release.unsupported_formats import kind_of_folder
+from treeleak.release.unsupported_formats import (
+    HOW_TO_SAVE,
+    kind_of_folder,
+    kind_of_members,
+)
 
 MOST_PARSED = 64 << 20
 """Bytes of a table or a document beside the model that are parsed."""
@@ -121,8 +125,10 @@ def _raise_why(
                 "who made it, allow it with --trust-pickle (trust_pickle=True), or save the model "
                 "with skops instead"
             )
-    what = kind_of_folder(path) if path.is_dir() else "an archive with no tree model in it"
-    raise BadModel(f"this is {what}")
+    if path.is_dir():
+        raise BadModel(f"this is {kind_of_folder(path)}")
+    none = f"an archive without a tree model that treeleak knows: {HOW_TO_SAVE}"
+    raise BadModel(f"this is {kind_of_members(state) or none}")
 
 
 # ------------------------------------------------------------------------------ one file
@@ -230,7 +236,7 @@ def _csv(path: Path, size: int) -> Any:
     mark = max(",;\t|", key=first.count)
     try:
         read = csv.reader(StringIO(text.removeprefix("\ufeff")), delimiter=mark)
-        rows: list[Sequence[str]] = [row for row in read if row][: MOST_ROWS + 1]
+        rows = [row for row in read if row][: MOST_ROWS + 1]
     except csv.Error as error:
         raise BadModel(f"no table ({error})") from error
     if not rows or len({len(row) for row in rows}) != 1:

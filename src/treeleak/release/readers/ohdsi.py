@@ -72,20 +72,20 @@ def model_from_ohdsi(data: Mapping[str, Any]) -> StoredObject:
         raise BadModel("no trees (estimators_)")
     at_most(MOST_TREES, len(trees), "trees")
     read = [_tree(tree, t) for t, tree in enumerate(trees)]
-    state, left = _state(data, {"meta", "params", "estimators_"})
+    state = _state(data, {"meta", "params", "estimators_"})
     state["estimators_"] = read
     # What each tree says of the columns, a forest of scikit-learn says, too.
     for name in ("n_features_in_", "n_outputs_"):
         if state.get(name) is None and read[0].get(name) is not None:
             state[name] = read[0].get(name)
-    return StoredObject(_CLASSES[kind], state, leftovers=left)
+    return StoredObject(_CLASSES[kind], state)
 
 
 def _tree(data: Any, t: int) -> StoredObject:
     inner = data.get("tree_") if isinstance(data, Mapping) else None
     if not isinstance(inner, Mapping):
         raise BadModel(f"tree {t}: no tree_")
-    state, left = _state(data, {"meta", "params", "tree_"})
+    state = _state(data, {"meta", "params", "tree_"})
     nodes, values = _nodes(inner, t), _values(inner, t)
     n_classes = state.get("n_classes_")
     n_classes = n_classes if isinstance(n_classes, int) else values.shape[2]
@@ -97,10 +97,10 @@ def _tree(data: Any, t: int) -> StoredObject:
     odd = {key: value for key, value in inner.items() if key not in _OF_TREE}
     more = (Leftover(f"tree {t}", "what a tree does not hold", odd),) * bool(odd)
     state["tree_"] = StoredObject("sklearn.tree._tree.Tree", tree_state, args)
-    return StoredObject(_CLASSES[_TREE], state, leftovers=(*left, *more))
+    return StoredObject(_CLASSES[_TREE], state, leftovers=more)
 
 
-def _state(data: Mapping[str, Any], taken: set[str]) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
+def _state(data: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
     """Bring parameters and fitted attributes into one, as an object has them."""
     params = data.get("params", {})
     if not isinstance(params, Mapping):
@@ -110,23 +110,22 @@ def _state(data: Mapping[str, Any], taken: set[str]) -> tuple[dict[str, Any], tu
     if isinstance(base := state.get("estimator"), (str, Mapping)):
         state["estimator"] = None
         rest["estimator"] = base
-    left = []
     for key, value in rest.items():
         if key in _ARRAYS and isinstance(value, list):
             state[key] = np.array(value)
         elif key == "feature_importances_":
-            # Worked out of the trees; an object holds no such attribute.
-            left += [] if _short_list(value) else [Leftover("the document", key, value)]
+            # What was emptied says nothing.
+            if not isinstance(value, list) or any(value):
+                state[key] = np.array(value) if _numbers(value) else value
         elif key in ("meta", "estimator") and isinstance(value, str):
             continue
         else:
             state[key] = value
-    return state, tuple(left)
+    return state
 
 
-def _short_list(value: Any) -> bool:
-    numbers = isinstance(value, list) and all(isinstance(x, (int, float)) for x in value)
-    return numbers and all(0 <= x <= 1 for x in value)
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(x, (int, float)) for x in value)
 
 
 def _nodes(inner: Mapping[str, Any], t: int) -> NDArray[Any]:
