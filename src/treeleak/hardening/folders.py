@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-from treeleak.auditing.inventory.beside import is_rows_beside
+from treeleak.auditing.inventory.beside import EXAMPLES, is_rows_beside
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.prepare import context_of
 from treeleak.core.clock import Clock
@@ -130,8 +130,7 @@ def _cleared(bundle: Bundle, value: Any, context: Context) -> Any:
         return value
     new = {}
     for key, inner in value.items():
-        expected = "example" in str(key)
-        if not (expected or is_rows_beside(bundle, str(key), inner, context)):
+        if not (key in EXAMPLES or is_rows_beside(bundle, str(key), inner, context)):
             new[key] = _cleared(bundle, inner, context)
     same = len(new) == len(value) and all(new[key] is value[key] for key in new)
     return value if same else new

@@ -44,6 +44,10 @@ _COVARIATES = frozenset((
     "included", "covariateCount", "covariateMean", "covariateStDev",
 ))  # fmt: skip
 """Columns of the list of covariates of an OHDSI bundle, without those of parts of the data."""
+EXAMPLES = frozenset(
+    ("example_input", "dataframe_split", "dataframe_records", "inputs", "instances")
+)
+"""Keys under which documents keep examples of rows."""
 _COUNTS = ("count", "persons", "people", "subjects", "patients", "n", "size")
 
 
@@ -68,7 +72,7 @@ def rule_beside(owner: StoredObject, name: str, value: Any, context: Context) ->
     if not is_around(owner) and not isinstance(value, StoredObject):
         return None
     if (table := table_of(value)) is not None:
-        expected = isinstance(owner, Bundle) and name in owner.rows
+        expected = isinstance(owner, Bundle) and (name in owner.rows or name in EXAMPLES)
         return _of_table(table, context, expected)
     if not is_around(owner):
         return None

@@ -18,8 +18,10 @@ Describes = Callable[[str], bool]
 """Says whether a text is, line by line, what a program writes there."""
 
 _MOST_LINES, _MOST_COLUMNS = 120, 100_000
-_PACKAGE = re.compile(r"\s*(- )?[A-Za-z][\w.\-]{0,39}(\[[\w,]{1,40}\])?\s*:?"
-                      r"\s*([=<>!~]{1,2}\s?[\w.*+!]{1,16},?\s?){0,2}")  # fmt: skip
+_PACKAGE = re.compile(
+    r"name: [\w.\-]{1,40}|\s*(- )?[A-Za-z][\w.\-]{0,39}(\[[\w,]{1,40}\])?\s*:?"
+    r"\s*([=<>!~]{1,2}\s?[\w.*+!]{1,16},?\s?){0,2}"
+)
 _SETTING = re.compile(r"\s*[A-Za-z_]{1,40}:( ['\"]?[\w.\-+/: ]{0,60}['\"]?)?")
 _SIGNATURE = re.compile(r"\s*(inputs|outputs|params): ('(?P<q>.*)'|(?P<n>null))")
 
