@@ -95,10 +95,10 @@ def harden(
     from treeleak.report import render_hardened
 
     if model.is_dir() or is_archive(model):
-        chosen = {"steps": steps, "tolerance": tolerance, "seed": seed, "seed_search": seed_search,
+        chosen = {"tolerance": tolerance, "seed": seed, "seed_search": seed_search,
                   "n_rows": n_rows}  # fmt: skip
         tables = Tables(model, read_schema(schema), label, trust_pickle=False)
-        raise typer.Exit(_harden_folder(tables, out, train, clock, quiet, chosen))
+        raise typer.Exit(_harden_folder(tables, out, steps, train, clock, quiet, chosen))
     check_free(out, force, model, schema, train, rows)
     if json is not None:
         check_place(json, model, schema, train, rows)
@@ -137,7 +137,13 @@ def harden(
 
 
 def _harden_folder(
-    tables: Tables, out: Path, train: Path | None, clock: Clock, quiet: bool, chosen: dict[str, Any]
+    tables: Tables,
+    out: Path,
+    steps: str | None,
+    train: Path | None,
+    clock: Clock,
+    quiet: bool,
+    chosen: dict[str, Any],
 ) -> int:
     """Harden the models in a folder or an archive, and say what became of the rest."""
     from treeleak.hardening import harden_folder
@@ -146,7 +152,7 @@ def _harden_folder(
     X, y = training_rows(tables, train, [])
     with in_bounds(clock), progress_shown(quiet) as progress, schema_named(None):
         result = harden_folder(
-            tables.model, out, X, y, time_limit=clock, schema=tables.schema, progress=progress,
+            tables.model, out, steps, X, y, time_limit=clock, schema=tables.schema, progress=progress,
             **chosen,
         )  # fmt: skip
     for hardened in result.models:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -51,6 +51,7 @@ class HardenedFolder:
 def harden_folder(
     source: Path,
     out: Path,
+    steps: str | Sequence[str] | None = None,
     X: Rows | None = None,
     y: Labels | None = None,
     *,
@@ -65,7 +66,7 @@ def harden_folder(
         A folder or an archive.
     out : path
         A folder that does not exist yet.
-    X, y, time_limit, **options
+    steps, X, y, time_limit, **options
         As for :func:`treeleak.harden`, for each of the models.
 
     Raises
@@ -89,7 +90,7 @@ def harden_folder(
             rows = _in_columns(bundle, name, X)
             place = scratch / str(k)
             try:
-                made = harden(files[name].path, place, None, rows, y, time_limit=part, **options)
+                made = harden(files[name].path, place, steps, rows, y, time_limit=part, **options)
             except (BadInput, BadModel) as error:
                 text = str(error).replace(str(files[name].path), name)
                 raise type(error)(f"{source}: {text}") from error

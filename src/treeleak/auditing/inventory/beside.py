@@ -7,6 +7,7 @@ folder keeps rows in such a file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ from treeleak.auditing.inventory.rules import (
 )
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.release.containers.bundle import Bundle, Description, StoredTable, table_of
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Opaque, StoredObject
 
 _AROUND = ("builtins.dict", "builtins.list", "builtins.tuple")
 _FEWEST, _LEAST, _MOST = 5, 0.8, 1.25
@@ -38,7 +39,9 @@ _BESIDE = 3
 """Columns beside the model's: a number, a label, a weight."""
 _NAMED = 0.8
 """Share of the model's columns that a table of the same columns has at least."""
-_WORD, _MOST_PARTS = 40, 1000
+_WORD, _MOST_PARTS, _MOST_SETTINGS = 40, 1000, 32
+_PARTS = (np.ndarray, Mapping, list, tuple, bytes, Opaque)
+_KEY, _FILE = re.compile(r"[A-Za-z_][\w \-]{0,39}"), re.compile(r"[\w .\-+()=@,/]{1,200}")
 _COVARIATES = frozenset((
     "columnId", "covariateId", "covariateName", "covariateValue", "analysisId", "conceptId",
     "included", "covariateCount", "covariateMean", "covariateStDev",
@@ -58,9 +61,17 @@ def is_around(owner: StoredObject) -> bool:
 
 def holds_parts(value: Any) -> bool:
     """Say whether a list has parts that are to be judged one by one."""
-    parts = (StoredObject, np.ndarray, Mapping, list, tuple)
     few = isinstance(value, (list, tuple)) and len(value) <= _MOST_PARTS
-    return few and any(isinstance(item, parts) for item in value)
+    return few and any(isinstance(item, (StoredObject, *_PARTS)) for item in value)
+
+
+def holds_more(value: Any, name: str) -> bool:
+    """Say whether keys are no plain names, or single values are too many for settings."""
+    if not isinstance(value, Mapping):
+        return False
+    plain = _FILE if name == "value" else _KEY
+    scalars = sum(not isinstance(v, (StoredObject, *_PARTS)) for v in value.values())
+    return scalars > _MOST_SETTINGS or any(not plain.fullmatch(str(key)) for key in value)
 
 
 def rule_beside(owner: StoredObject, name: str, value: Any, context: Context) -> Rule | None:
@@ -78,7 +89,8 @@ def rule_beside(owner: StoredObject, name: str, value: Any, context: Context) ->
         return None
     if value is None or isinstance(value, (bool, int, float, np.generic)):
         return SETTING
-    if isinstance(value, str) and len(value) <= _WORD and value.isprintable():
+    whole = isinstance(owner, Bundle) and owner.files.get(name) is value
+    if isinstance(value, str) and len(value) <= _WORD and value.isprintable() and not whole:
         return SETTING
     if isinstance(value, (list, tuple, np.ndarray)) and _are_columns(value, context):
         return COLUMN_TABLE

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from treeleak.auditing.inventory.beside import holds_parts, is_around, rule_beside
+from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.drawn import hides_bits
@@ -372,7 +372,7 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
     if is_around(part.owner) and (isinstance(value, Mapping) or holds_parts(value)):
-        return [], _files(part)
+        return [(part, UNKNOWN)] if holds_more(part.value, part.name) else [], _files(part)
     if isinstance(value, Mapping):
         if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
             return [(part, _unknown(value, context))], inside

@@ -156,7 +156,7 @@ def _content(member: Member, layout: Layout, trust_pickle: bool) -> Any:
     if head.startswith((b"PAR1", b"ARROW1")) and size <= MOST_PARSED:
         return _parquet(path)
     if suffix in (".json", ".jsonl", "") and head.lstrip()[:1] in (b"{", b"["):
-        return _json(path, size, head, trust_pickle)
+        return _json(member, size, head, trust_pickle)
     if matches(_SURE, name) or head.startswith(b"tree\n"):
         return read_model(path, trust_pickle)
     text = _text(path) if size <= MOST_PARSED else None
@@ -187,16 +187,16 @@ def _text(path: Path) -> str | bytes | None:
         return raw
 
 
-def _json(path: Path, size: int, head: bytes, trust_pickle: bool) -> Any:
+def _json(member: Member, size: int, head: bytes, trust_pickle: bool) -> Any:
     """Read a model, or any other document."""
+    path = member.path
     if head.lstrip()[:1] == b"{":
         try:
             return read_model(path, trust_pickle)
         except NotCovered:
             raise
-        except BadModel as error:
-            why = error
-            if size > MOST_PARSED:
+        except BadModel:
+            if size > MOST_PARSED or matches(("model.json",), member.name):
                 raise
     elif size > MOST_PARSED:
         return Opaque(path.name, "a long document: not read")
@@ -211,8 +211,6 @@ def _json(path: Path, size: int, head: bytes, trust_pickle: bool) -> Any:
         try:
             return [json.loads(line) for line in lines if line.strip()]
         except (ValueError, RecursionError):
-            if head.lstrip()[:1] == b"{" and matches(("model.json",), path.name):
-                raise why from None
             return text
 
 
