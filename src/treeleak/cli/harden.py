@@ -152,7 +152,8 @@ def _harden_folder(
     X, y = training_rows(tables, train, [])
     with in_bounds(clock), progress_shown(quiet) as progress, schema_named(None):
         result = harden_folder(
-            tables.model, out, steps, X, y, time_limit=clock, schema=tables.schema, progress=progress,
+            tables.model, out, steps, X, y, time_limit=clock, schema=tables.schema,
+            progress=progress,
             **chosen,
         )  # fmt: skip
     for hardened in result.models:

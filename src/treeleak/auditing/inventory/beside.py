@@ -107,8 +107,9 @@ def _of_table(table: StoredTable, context: Context, expected: bool) -> Rule:
     n, d = table.cells.shape if table.cells.ndim == 2 else (len(table.cells), 1)
     names = _columns_of(context)
     of_model = _has_columns(table, names)
-    if context.rows is not None and (aligned := _aligned(table, context.rows)) is not None:
-        return TABLE if _holds_rows(aligned, context.rows, expected) else (
+    known = context.table
+    if known is not None and (aligned := _aligned(table, context.rows)) is not None:
+        return TABLE if _holds_rows(aligned, known, expected) else (
             MODEL_TABLE if of_model else _by_number(table, context))  # fmt: skip
     about = context.n_rows is not None and n >= _FEWEST and (
         _LEAST <= table.n_rows / max(context.n_rows, 1) <= _MOST)  # fmt: skip
@@ -127,10 +128,10 @@ def _by_number(table: StoredTable, context: Context) -> Rule:
         return PER_ROW
     if _small_cells(table, context.least_count):
         return SMALL_CELLS
-    if table.columns and set(table.columns) <= _COVARIATES:
-        return COLUMN_TABLE
     names = {str(name) for of in _columns_of(context) for name in of}
     lines = table.cells
+    if "covariateId" in table.columns and set(table.columns) <= _COVARIATES:
+        return COLUMN_TABLE if len(lines) <= len(names) else UNKNOWN
     if lines.ndim == 2 and lines.shape[1] <= _BESIDE and 0 < len(lines) <= len(names):
         # One line for each column, as lists of importances have.
         first = {str(cell) for cell in lines[:, 0]}
@@ -195,12 +196,11 @@ def _aligned(table: StoredTable, rows: Any) -> NDArray[Any] | None:
     return cells if width <= cells.shape[1] <= width + _BESIDE else None
 
 
-def _holds_rows(cells: NDArray[Any], rows: Any, expected: bool) -> bool:
+def _holds_rows(cells: NDArray[Any], table: Table, expected: bool) -> bool:
     """Say whether rows of a table are training rows: more than chance explains, or any at all.
 
     ``expected``: whether such rows stand in such a file, so that one is enough.
     """
-    table = Table.of(rows)
     numbers = [table.numbers(list(column)) for column in cells.T]
     width = table.rows.shape[1]
     starts = range(len(numbers) - width + 1) if expected else ()

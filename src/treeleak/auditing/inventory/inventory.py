@@ -137,6 +137,7 @@ def take_inventory(
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
+    context = context if table is None else replace(context, rows=rows, table=table)
     found: dict[tuple[str, Rule], Counter[str]] = {}
     descriptions: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}

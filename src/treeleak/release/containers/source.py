@@ -37,6 +37,8 @@ from treeleak.release.unsupported_formats import (
 
 MOST_PARSED = 64 << 20
 """Bytes of a table or a document beside the model that are parsed."""
+MOST_KEPT = 512 << 20
+"""Bytes of all files together that are opened, models by their names apart."""
 MOST_ROWS = 20_000
 """Of a table: more are counted, and the first are kept."""
 _BLOCK = 1 << 20
@@ -64,7 +66,12 @@ def open_source(path: Path, trust_pickle: bool = False) -> Bundle:
         layout = layout_of([member.name for member in members])
         state: dict[str, Any] = {}
         errors: dict[str, TreeleakError] = {}
+        kept = 0
         for member in members:
+            kept += 0 if member.link else min(member.path.stat().st_size, MOST_PARSED)
+            if kept > MOST_KEPT and not matches(_SURE, member.name):
+                state[member.name] = Opaque(member.name, "more than is opened in all: not read")
+                continue
             try:
                 state[member.name] = _content(member, layout, trust_pickle)
             except TreeleakError as error:
@@ -108,7 +115,12 @@ def _models(state: dict[str, Any], layout: Layout) -> tuple[str, ...]:
         name: min((k for p, k in rank.items() if matches((p,), name)), default=len(rank))
         for name in with_model
     }
-    return tuple(sorted(with_model, key=lambda name: (first[name], name.count("/"), name)))
+
+    def place(name: str) -> tuple[int, int, bool, str]:
+        called = name.rpartition("/")[2].startswith("model")
+        return first[name], name.count("/"), not called, name
+
+    return tuple(sorted(with_model, key=place))
 
 
 def _raise_why(
