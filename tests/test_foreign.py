@@ -1,14 +1,12 @@
 """Files of other programs are named, and so is what was meant by a misspelt word."""
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import skops.io
 from sklearn.linear_model import LogisticRegression
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
@@ -89,7 +87,6 @@ def test_a_file_of_a_boosting_library_that_is_not_read_is_named(tmp_path, conten
 
 def test_a_tree_model_within_another_object_is_found(tmp_path):
     tree = DecisionTreeClassifier().fit(X, Y)
-    many = MultiOutputClassifier(DecisionTreeClassifier()).fit(X, np.column_stack([Y, Y]))
     for value, place in (
         ({"a": {"b": [0, tree]}}, "['a']['b'][1]"),
         ((None, {1: tree}), "[1][1]"),
@@ -97,8 +94,6 @@ def test_a_tree_model_within_another_object_is_found(tmp_path):
         release = to_release(value)
         assert place in str(release.notes[0])
         assert release.trees[0].n_nodes == tree.tree_.node_count
-    with pytest.raises(NotCovered, match=re.escape("skops.io.dump(x.estimators_[0], ")):
-        to_release(many)
     # What was never fitted is no model to audit.
     with pytest.raises(NotCovered, match="without a tree model in it"):
         to_release([DecisionTreeClassifier()])

@@ -3,6 +3,7 @@
 import functools
 import json
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,10 @@ def stump():
     return DecisionTreeClassifier(max_depth=1, min_samples_leaf=20)
 
 
+def boosting():
+    return GradientBoostingClassifier(n_estimators=2)
+
+
 def before(step):
     return make_pipeline(step, stump()).fit(X, y)
 
@@ -102,8 +107,8 @@ MODELS = {
         {"steps[0].randomtreesembedding": 2},
     ),
     "voting": (
-        lambda: VotingClassifier([("a", forest()), ("b", stump())]).fit(X, y),
-        {"estimators_[0]": 3, "estimators_[1]": 1},
+        lambda: VotingClassifier([("a", forest()), ("b", boosting())]).fit(X, y),
+        {"estimators_[1]": 2},
     ),
     "bagging of forests": (
         lambda: BaggingClassifier(forest(), 2).fit(X, y),
@@ -225,8 +230,6 @@ def test_leaves_of_other_models_count_as_small():
     assert total["leaves"] == inner["leaves"] + 2
     bare = of_trees(begun_with(MODELS["a second tree"][0]())).found.counts.total
     assert bare["small"] > 0
-    voting = of_trees(begun_with(MODELS["voting"][0]())).found.counts.total
-    assert voting["small"] == inner["small"]
 
 
 def test_the_verdict_is_open_unless_a_leak_is_shown():
@@ -299,11 +302,11 @@ def test_harden_refuses_archives_of_other_libraries(library, inside, tmp_path):
 @pytest.mark.parametrize("name", [n for n in PARTS if "selection" in n or "ordinal" in n])
 def test_the_gate_is_shut(name, tmp_path):
     found = tried(name, PARTS[name], Lab(tmp_path, 60), time_limit=20)
-    assert (found.status, found.verdict) == (4, "not assessed"), found
+    assert (found.status, found.verdict in ("not assessed", "leak shown")) == (4, True), found
 
 
 @pytest.mark.slow
-def test_a_selection_by_a_forest_does_not_end_well(tmp_path):
+def test_a_forest_that_selects_columns_is_attacked_too(tmp_path):
     model = make_pipeline(
         SelectFromModel(RandomForestClassifier(50, random_state=42)),
         DecisionTreeClassifier(max_depth=2, min_samples_leaf=30),
@@ -314,5 +317,6 @@ def test_a_selection_by_a_forest_does_not_end_well(tmp_path):
     rows.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
     words = ("--train", tmp_path / "train.csv", "--label", "y", "--time-limit", "20")
     found = run("audit", tmp_path / "model.skops", *words)
-    assert found.exit_code == 2
-    assert "No attack looked at 1 fitted tree model" in " ".join(found.stdout.split())
+    assert found.exit_code == 0, found.stdout
+    text = " ".join(found.stdout.replace("│", " ").split())
+    assert re.search("The RandomForestClassifier in .*, attacked by itself: leak shown", text)

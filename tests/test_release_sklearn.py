@@ -409,7 +409,7 @@ def test_monotonic_constraints_clip_the_counts():
     "model",
     [
         LogisticRegression(),
-        VotingClassifier([("tree", DecisionTreeClassifier())]),
+        VotingClassifier([("linear", LogisticRegression())]),
         BaggingClassifier(LogisticRegression(), 2),
         CalibratedClassifierCV(DecisionTreeClassifier(max_depth=2), cv=2),
         make_pipeline(StandardScaler(), LogisticRegression()),

@@ -79,6 +79,8 @@ class Case:
     """What is known so far."""
     live: Any = None
     """The model itself, where it was no file."""
+    provided: tuple[Any, Any] = (None, None)
+    """The training rows and their labels as they were given."""
     others: pd.DataFrame | None = None
     """Rows of the population, in the model's columns, that may be compared."""
     control_is_training: bool = False

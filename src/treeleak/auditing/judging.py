@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime
 import math
-from dataclasses import asdict, field
+from collections.abc import Sequence
+from dataclasses import asdict, field, replace
 from typing import Any, ClassVar
 
 from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.auditing.inventory.part_families import parts_of_family
+from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.auditing.limits import (
     LIMITS,
     NOT_THESE,
@@ -161,7 +163,22 @@ def judge(audit: Audit, policy: Policy | Place) -> Ruling:
         checks.append(_checked(f"{OF_COLUMN}{column}", inference_of(column), bound, audit))
     for name in policy.forbidden_parts:
         checks.append(_checked("forbidden_parts", forbidden(parts_of_family(name), name), 0, audit))
+    for part in audit.parts:
+        checks = _worst(
+            checks, judge(part.audit, policy).checks, f"{part.name} in {known_place(part.place)}"
+        )
     return Ruling(policy, tuple(checks))
+
+
+def _worst(checks: Sequence[Check], of_part: Sequence[Check], where: str) -> list[Check]:
+    """Take of each check the worse state, that of the whole or of a model inside."""
+    order = ("met", "not assessed", "violated")
+    found = {(check.key, check.what): check for check in checks}
+    for check in of_part:
+        known = found.get((check.key, check.what))
+        if known is None or order.index(check.state) > order.index(known.state):
+            found[check.key, check.what] = replace(check, found=f"{check.found} ({where})")
+    return list(found.values())
 
 
 def _cut_short(rebuilt: Reconstruction) -> bool:

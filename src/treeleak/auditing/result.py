@@ -21,6 +21,7 @@ from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
+from treeleak.auditing.assessors.parts import AttackedPart
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.disclosure.releasable import Suppression, releasable
@@ -53,7 +54,9 @@ _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
     "exposure", "article29", "membership",
 )  # fmt: skip
-_LEADING = ("rows_compared", "targets_rebuilt", "rows_unique", "rows_stored")
+_LEADING = (
+    "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
+)  # fmt: skip
 """Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")
 
@@ -100,6 +103,9 @@ class AuditResults:
     """Training rows, as far as the inventory knows. In a document as findings only."""
     others: tuple[OtherModel, ...] = ()
     """Fitted tree models in the file that no attack looks at. In a document as findings only."""
+    parts: tuple[AttackedPart, ...] = ()
+    """Fitted models beside the main one that were audited by themselves. In a document as findings
+    only."""
     counts: Counts | None = None
     """Small leaves."""
     structure: Structure | None = None

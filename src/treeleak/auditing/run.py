@@ -18,6 +18,7 @@ from treeleak.auditing.assessors import (
     counts,
     exposure,
     membership,
+    parts,
     singled_out,
     structure,
     uncertainty,
@@ -172,7 +173,7 @@ def audit(
             live = None if file is not None or content is model else model
             reserve = min(_QUICK * clock.left, _MOST_QUICK)
             case = prepare_case(
-                Case(request, clock, content, found, live, reserved_seconds=reserve)
+                Case(request, clock, content, found, live, (X, y), reserved_seconds=reserve)
             )
     except TimeUp:
         late = tuple(
@@ -239,6 +240,7 @@ def _rebuilt(case: Case) -> Case:
     if request.X is not None:
         needed = _COMPARING / max(case.clock.left, _COMPARING)
         share = min(share, 1 - min(needed, _MOST_COMPARING))
+    share *= parts.main_share(case)
     # What it compiles is not held against the parts after it either.
     clock = Clock(case.seconds(share), parent=case.clock, stated_limit=case.clock.stated_limit)
     rebuilt = reconstruct(
@@ -274,6 +276,10 @@ def _all_determined(rebuilt: Reconstruction) -> bool:
     if rebuilt.status != "unique" or y is None:
         return False
     return rebuilt.labelled or bool(y.notna().all())
+
+
+def _parts(case: Case) -> Case:
+    return parts.assess(case, audit)
 
 
 def _not_built(case: Case) -> Case:
@@ -323,6 +329,7 @@ ASSESSORS = (
         ("other_people", "truth", "reconstruction"),
         lacking={"reconstruction": membership.NO_ROWS}, reasons=membership.REASONS,
     ),
+    Assessor("inventory", _parts, ("parts",), ("others",), timed=False),
     Assessor(
         "reconstruction", _not_built, of="rules", reasons=(wording.NOT_BUILT,), concludes=True
     ),

@@ -16,8 +16,16 @@ UNKNOWN_PARTS = MessageTemplate(
 )
 OTHER_MODELS = MessageTemplate(
     "models_not_attacked",
-    "No attack looked at {models:number} fitted tree {noun} in the file: {where}. Training rows "
-    "may follow from {them}.",
+    "No attack came to an answer on {models:number} fitted tree {noun} in the file: {where}. "
+    "Training rows may follow from {them}.",
+)
+PART_ATTACKED = MessageTemplate(
+    "model_attacked_alone",
+    "The {name} in {where}, attacked by itself: {verdict}.{found:message}",
+)
+PART_FOUND = MessageTemplate("model_attacked_found", " {found:message}")
+PART_RULE = static_message(
+    "A model in the file that was attacked by itself has this verdict.", "model_attacked_rule"
 )
 VALUES_OF_PEOPLE = MessageTemplate(
     "values_of_people",

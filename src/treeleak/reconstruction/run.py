@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -16,12 +17,13 @@ from treeleak.core.types import Place
 from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
+from treeleak.reconstruction.folds import with_fold_rows
 from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.release import NO_COLUMNS, Release
+from treeleak.release.release import NO_COLUMNS, Part, Release
 from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
 from treeleak.release.statistics import DRAWS
@@ -42,6 +44,11 @@ ASSUMED = MessageTemplate(
 NEITHER = MessageTemplate(
     "neither_counts_nor_sums", "{counts:foreign}; and of the sums in its leaves, {sums:foreign}"
 )
+ALONE = MessageTemplate(
+    "one_model_alone",
+    "together the models gave no rows that meet all counts; these rows are those of "
+    "{where:foreign} alone",
+)
 SHARES = static_message(
     "leaf values disclose only shares of rows: their number is the least that makes all of "
     "them whole",
@@ -51,6 +58,8 @@ _RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
 """Learning rates that are tried where none is said and the default explains nothing."""
 _FIRST_SHARE = 0.5
 """Share of the time for the default."""
+_JOINED_SHARE = 0.6
+"""Share of the time for several models together; the rest is for each of them alone."""
 UNLABELLED = static_message(
     "neither the model's counts nor the known parts distinguish classes: rows are rebuilt "
     "without labels",
@@ -176,13 +185,45 @@ def reconstruct(
             release = replace(release, n_rows=n_rows)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
         with clock.until_interrupt():
+            fold_notes: tuple[str, ...] = ()
+            if any(part.fold is not None for part in release.parts):
+                release, fold_notes = with_fold_rows(
+                    release,
+                    partial(reconstruct, schema=schema, seed=seed, seed_search=seed_search),
+                    clock,
+                )
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)
             question = ReconstructionRequest(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-                int(seed), n_rows, known_rows, known_columns, population, (*count_notes, *notes),
+                int(seed), n_rows, known_rows, known_columns, population,
+                (*count_notes, *fold_notes, *notes),
             )  # fmt: skip
-            answer = _answered(question, use_distinct, clock, alone=alone)
+            alone_too = [part for part in release.parts if part.rows is None]
+            whole = clock.part(_JOINED_SHARE * clock.left) if alone_too else clock
+            answer = _answered(question, use_distinct, whole, alone=alone)
+            if alone_too and answer.status in ("unknown", "infeasible"):
+                answer = _best_part(answer, alone_too, partial(reconstruct, schema=schema,
+                    bootstrap=bootstrap, seed=seed, method=method, seed_search=seed_search,
+                    use_distinct=use_distinct, known_rows=known_rows, known_columns=known_columns,
+                    population=population), clock)  # fmt: skip
         return answer if inputs is None else _in_input(answer, inputs)
+
+
+def _best_part(
+    joined: Reconstruction,
+    parts: Sequence[Part],
+    attack: Callable[..., Reconstruction],
+    clock: Clock,
+) -> Reconstruction:
+    """Attack models of one table one by one, where the attack on all of them met no end."""
+    for k, part in enumerate(parts):
+        if clock.stopped:
+            break
+        answer = attack(part.release, time_limit=clock.part(clock.left / (len(parts) - k)))
+        if answer.status not in ("unknown", "infeasible"):
+            notes = (*answer.notes, ALONE(where=part.place))
+            return replace(answer, draws=joined.draws, notes=notes)
+    return joined
 
 
 def _answered(

@@ -100,6 +100,8 @@ class Release:
         How the outputs of the trees are added up; None for a forest.
     sources : tuple of StoredObject
         The objects of the model's file that were read as these trees. Never in a document.
+    parts : tuple of Part
+        The models of one table whose trees, one after the other, these are; empty for one model.
 
     Raises
     ------
@@ -133,6 +135,7 @@ class Release:
     leftovers: tuple[Leftover, ...] = ()
     ensemble: Ensemble | None = None
     sources: tuple[StoredObject, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -314,10 +317,32 @@ class Release:
         return tuple(np.split(threshold[new], ends))[: self.n_features]
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One of several models of the same table."""
+
+    place: str
+    """Attributes and items on the way to it from the model as a whole."""
+    release: Release
+    """The model by itself, in the columns and classes of the whole."""
+    rows: IntArray | None = None
+    """Which rows of the table it was fitted to, in this order; None: all of them."""
+    fold: tuple[int, int] | None = None
+    """f and k, where it was fitted to all rows but those of fold f of k, which scikit-learn's
+    ``StratifiedKFold`` makes from the labels in order."""
+
+
+class OtherClasses(str):
+    """The class of all labels but those that a model tells from the rest."""
+
+    __slots__ = ()
+
+
 def class_numbers(classes: Sequence[Any], labels: Iterable[Any]) -> IntArray:
     """Position of each label among the classes; -1 for one that is none of them."""
     number = {_canonical(c): i for i, c in enumerate(classes)}
-    return np.array([number.get(_canonical(v), -1) for v in labels], dtype=np.int64)
+    rest = next((i for i, c in enumerate(classes) if isinstance(c, OtherClasses)), -1)
+    return np.array([number.get(_canonical(v), rest) for v in labels], dtype=np.int64)
 
 
 def _check_labels(tree: Tree, where: str, several: bool) -> None:

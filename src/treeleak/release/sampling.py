@@ -127,6 +127,16 @@ class Subsample(Sampling):
     kind: ClassVar[str] = "subsample"
 
 
+@dataclass(frozen=True)
+class Joined(Sampling):
+    """Several models of one table, some of whose trees drew rows.
+
+    How the rows reached each of them stands in :attr:`Release.parts`.
+    """
+
+    kind: ClassVar[str] = "bootstrap"
+
+
 _PARTS = (
     "each tree saw a part", "each tree saw the rows with the largest", "each tree drew",
     "the roots of its trees count different",

@@ -54,6 +54,7 @@ def find(
     """
     budget, rebuilt = found.budget, found.reconstruction
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
+    findings += _of_parts(found)
     findings += [*_of_counts(found.counts), *_of_targets(found)]
     if found.release is not None and found.release.left_out is not None:
         findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
@@ -154,6 +155,26 @@ def _of_others(found: AuditResults) -> list[Finding]:
         )
     )
     return [Finding("inventory", OPEN, (named.with_instead(known),), fix=("other models",))]
+
+
+def _of_parts(found: AuditResults) -> list[Finding]:
+    """Give the verdict on each model beside the main one, and what it rests on."""
+    findings = []
+    for part in found.parts:
+        audit = part.audit
+        if audit.verdict == OPEN:
+            # Said of the models that no attack looked at.
+            continue
+        decided = [f for f in audit.findings if f.verdict == audit.verdict and f.messages]
+        told = wording.PART_FOUND(found=decided[0].messages[0]) if decided else ""
+        named, known = (
+            wording.PART_ATTACKED(name=part.name, where=place, verdict=audit.verdict, found=told)
+            for place in (part.place, known_place(part.place))
+        )
+        message = named.with_instead(known)
+        fix = tuple(dict.fromkeys(code for f in decided for code in f.fix))
+        findings.append(Finding("inventory", audit.verdict, (message,), wording.PART_RULE, fix))
+    return findings
 
 
 def _place(other: OtherModel, threshold: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +22,8 @@ from treeleak.release.draws.recompute import (
     rules_of,
 )
 from treeleak.release.draws.subsample import subsampled
-from treeleak.release.release import Release
-from treeleak.release.sampling import Bootstrap, Subsample
+from treeleak.release.release import Part, Release
+from treeleak.release.sampling import AllRows, Bootstrap, Subsample
 
 Tick = Callable[[float], None]
 # Numbers of rows tried where the release does not say it.
@@ -62,6 +62,8 @@ def known_draws(
     if seed_search < 0:
         raise BadInput(f"seed_search is {seed_search}, must be 0 or more")
     sampling = release.sampling
+    if release.parts:
+        return _of_parts(release.parts, seed_search, tick)
     if isinstance(sampling, Subsample):
         return subsampled(release, sampling)
     if not isinstance(sampling, Bootstrap):
@@ -79,6 +81,43 @@ def known_draws(
     if seed_search:
         return _searched(rules, target, min(seed_search, SEEDS_END), tried, tick)
     raise _failed([*tried, "no forest seeds were tried"])
+
+
+def _of_parts(parts: Sequence[Part], seed_search: int, tick: Tick) -> Draws:
+    """Put the draws of several models of one table together, each in the rows that it saw."""
+    if any(part.fold is not None for part in parts):
+        raise NotCovered(static_message("which rows each model saw follows from their labels"))
+    found: list[Draws | None] = [
+        None
+        if isinstance(part.release.sampling, AllRows)
+        else known_draws(part.release, seed_search=seed_search, tick=tick)
+        for part in parts
+    ]
+    numbers = [
+        np.ones((len(part.release.trees), _seen(part)), dtype=np.uint8)
+        if draws is None
+        else draws.counts
+        for part, draws in zip(parts, found, strict=True)
+    ]
+    n_rows = max(
+        counts.shape[1] if part.rows is None else int(part.rows.max()) + 1
+        for part, counts in zip(parts, numbers, strict=True)
+    )
+    whole = np.zeros((sum(map(len, numbers)), n_rows), dtype=np.result_type(*numbers))
+    first = 0
+    for part, counts in zip(parts, numbers, strict=True):
+        rows = np.arange(n_rows) if part.rows is None else part.rows
+        if counts.shape[1] != len(rows):
+            raise NotCovered(f"{part.place} draws from {counts.shape[1]} rows, not {len(rows)}")
+        whole[first : first + len(counts), rows] = counts
+        first += len(counts)
+    drawn = [draws for draws in found if draws is not None]
+    origins = dict.fromkeys(draws.origin for draws in drawn) or ["the rows that each model saw"]
+    return Draws(whole, "; ".join(origins), None, all(draws.checked for draws in drawn))
+
+
+def _seen(part: Part) -> int:
+    return len(part.rows) if part.rows is not None else int(part.release.n_rows or 0)
 
 
 def _distinct(release: Release) -> IntArray:

@@ -23,7 +23,13 @@ the versions named (``tests/models``):
   forest stores before 1.4, follows from the roots.
 """
 
-from treeleak.release.adapters.sklearn import boosting, ensembles, histogram, wrapped  # noqa: F401
+from treeleak.release.adapters.sklearn import (  # noqa: F401
+    boosting,
+    containers,
+    ensembles,
+    histogram,
+    wrapped,
+)
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,

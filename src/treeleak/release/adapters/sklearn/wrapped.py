@@ -8,7 +8,7 @@ from typing import Any
 
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.release.adapters.sklearn.attributes import fitted
+from treeleak.release.adapters.sklearn.containers import calibrated_models
 from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.pipeline.names import input_columns, output_columns
@@ -28,7 +28,7 @@ NOT_NAMED = MessageTemplate(
 WHY = MessageTemplate("why", ": {why:foreign}")
 
 
-AROUND = ("Pipeline", "CalibratedClassifierCV", *WRAPPERS)
+AROUND = ("Pipeline", *WRAPPERS)
 """Classes that hold a model and have no trees of their own."""
 
 
@@ -46,7 +46,7 @@ def _wrapped(stored: StoredObject) -> Release:
             steps += before
             if before:
                 notes.append(LAST_STEP)
-        elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
+        elif model.name in WRAPPERS or len(calibrated_models(model)) == 1:
             inner = _only_model(model)
             note = INSIDE(inner=f"the {inner.name}", outer=model.name)
             notes.append(note.with_instead(INSIDE(inner="one", outer=model.name)))
@@ -59,10 +59,7 @@ def _wrapped(stored: StoredObject) -> Release:
 
 
 def _only_model(stored: StoredObject) -> StoredObject:
-    if stored.name == "CalibratedClassifierCV":
-        models = [c.get("estimator") for c in fitted(stored, "calibrated_classifiers_")]
-        if len(models) != 1 or not isinstance(models[0], StoredObject):
-            raise NotCovered(f"{stored.type} of {len(models)} models, each of other rows")
+    if models := calibrated_models(stored):
         return models[0]
     inner = stored.get(WRAPPERS[stored.name])
     if not isinstance(inner, StoredObject):

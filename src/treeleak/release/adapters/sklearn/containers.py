@@ -1,0 +1,182 @@
+"""The adapters of what holds several models of one table.
+
+A container is one line of :data:`CONTAINERS`: where its models lie, and which rows and labels each
+of them saw. Models that can be joined are read as one release; the others stay beside it, and the
+audit attacks each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from treeleak.core.arrays import IntArray
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.message import MessageTemplate
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.sklearn.attributes import class_labels, fitted, origin_of, whole
+from treeleak.release.joined import can_join, joined
+from treeleak.release.registry import adapter, to_release
+from treeleak.release.release import OtherClasses, Part, Release
+from treeleak.release.stored import StoredObject
+
+Labels = Literal["same", "encoded", "rest", "others"]
+
+
+@dataclass(frozen=True)
+class Container:
+    """How a class holds several models.
+
+    Attributes
+    ----------
+    models : str
+        The attribute that lists them.
+    labels : {"same", "encoded", "rest", "others"}
+        Whether each was fitted to the labels of the whole, to their numbers, to one class against
+        the rest, or to other labels or rows.
+    """
+
+    models: str = "estimators_"
+    labels: Labels = "same"
+
+
+CONTAINERS = {
+    "VotingClassifier": Container(labels="encoded"),
+    "VotingRegressor": Container(),
+    "StackingClassifier": Container(labels="encoded"),
+    "StackingRegressor": Container(),
+    "OneVsRestClassifier": Container(labels="rest"),
+    "OneVsOneClassifier": Container(labels="others"),
+    "OutputCodeClassifier": Container(labels="others"),
+    "MultiOutputClassifier": Container(labels="others"),
+    "MultiOutputRegressor": Container(labels="others"),
+    "ClassifierChain": Container(labels="others"),
+    "RegressorChain": Container(labels="others"),
+}
+"""scikit-learn's containers of models that all saw every row, or have labels of their own."""
+
+ONE_OF_MANY = MessageTemplate(
+    "one_of_several_models",
+    "The model is a {outer} of {models:number} models; this is about {where:foreign}.",
+)
+
+
+@adapter("sklearn", *CONTAINERS)
+def _container(stored: StoredObject) -> Release:
+    rule = CONTAINERS[stored.name]
+    models = [m for m in np.ravel(fitted(stored, rule.models)) if isinstance(m, StoredObject)]
+    parts = list(_readable(models, rule.models))
+    if rule.labels == "others":
+        raise NotCovered(f"{stored.name} of {len(models)} models, each of other labels or rows")
+    if rule.labels != "same":
+        parts = list(_with_labels(parts, stored, rule))
+    groups: list[list[Part]] = []
+    # Models that were fitted before may be of other rows.
+    apart = rule.labels == "rest" or stored.get("cv") == "prefit"
+    frozen = {f"{rule.models}[{k}]" for k, m in enumerate(models) if m.name == "FrozenEstimator"}
+    for part in parts:
+        known = [] if apart or part.place in frozen else groups
+        group = next((g for g in known if can_join(g[0].release, part.release)), None)
+        if group is None:
+            groups.append([part])
+        else:
+            group.append(part)
+    # What counts the rows of each class in most leaves says most.
+    best = max(groups, key=_leaves_that_count)
+    release = joined(best, origin_of(stored))
+    if len(best) < len(models):
+        where = ", ".join(part.place for part in best)
+        note = ONE_OF_MANY(outer=stored.name, models=len(models), where=where)
+        release = replace(release, notes=(note, *release.notes))
+    return release
+
+
+def _with_labels(parts: Sequence[Part], stored: StoredObject, rule: Container) -> Iterator[Part]:
+    """Name the classes of models that were fitted to numbers in place of labels."""
+    binarizer = stored.get("label_binarizer_")
+    labels = class_labels(binarizer if isinstance(binarizer, StoredObject) else stored)
+    for part in parts:
+        names: tuple[Any, ...] = labels
+        if rule.labels == "rest" and len(labels) > 2:
+            label = labels[int(part.place.rpartition("[")[2].rstrip("]"))]
+            names = (OtherClasses(f"not {label}"), label)
+        if [whole(c) for c in part.release.classes] != list(range(len(names))):
+            names = part.release.classes
+        yield replace(part, release=replace(part.release, classes=names))
+
+
+def _readable(models: Sequence[StoredObject], attribute: str, below: str = "") -> Iterator[Part]:
+    """Read the models that are trees; raises NotCovered, naming the first class, if none is."""
+    why: Exception | None = None
+    found = False
+    for k, model in enumerate(models):
+        try:
+            release = to_release(model)
+        except (BadInput, NotCovered) as error:
+            why = why or error
+            continue
+        found = True
+        yield Part(f"{attribute}[{k}]{below}", release)
+    if not found:
+        raise why or BadModel(f"{attribute} lists no model")
+
+
+def _leaves_that_count(parts: Sequence[Part]) -> int:
+    return sum(
+        int(tree.is_leaf.sum())
+        for part in parts
+        if part.release.not_covered is None and part.release.counts_are in ("rows", "draws")
+        for tree in part.release.trees
+    )
+
+
+def calibrated_models(stored: StoredObject) -> list[StoredObject]:
+    """List the models inside a CalibratedClassifierCV; none for any other class."""
+    if stored.name != "CalibratedClassifierCV":
+        return []
+    models = [c.get("estimator") for c in fitted(stored, "calibrated_classifiers_")]
+    return [model for model in models if isinstance(model, StoredObject)]
+
+
+@adapter("sklearn", "CalibratedClassifierCV")
+def _calibrated(stored: StoredObject) -> Release:
+    """Read a model for each fold, or the only one."""
+    models = calibrated_models(stored)
+    if len(models) == 1:
+        return to_release(models[0])
+    parts = list(_readable(models, "calibrated_classifiers_", ".estimator"))
+    k, releases = len(models), [part.release for part in parts]
+    sizes = [r.n_rows or 0 for r in releases]
+    n_rows, left = divmod(sum(sizes), k - 1)
+    first = replace(releases[0], n_rows=n_rows)
+    same = all(can_join(first, replace(r, n_rows=n_rows)) for r in releases)
+    # Rows that were not drawn have no numbers: each model is attacked by itself.
+    drawn = all(r.sampling.kind in ("bootstrap", "subsample") for r in releases)
+    if len(parts) < k or left or min(sizes) == 0 or not same or not drawn:
+        raise NotCovered(f"{stored.type} of {k} models that count no rows in common")
+    by_class = _splits(stored.get("cv"), k)
+    rows = [None] * k if by_class else _fold_rows(n_rows, k)
+    parts = [
+        replace(part, fold=(f, k) if by_class else None, rows=rows[f])
+        for f, part in enumerate(parts)
+    ]
+    return replace(joined(parts, origin_of(stored)), n_rows=n_rows)
+
+
+def _splits(cv: Any, k: int) -> bool:
+    """Whether folds are made by class; raises NotCovered if it is not known how they are made."""
+    if cv is None or whole(cv) == k:
+        return True
+    name = cv.name if isinstance(cv, StoredObject) else ""
+    if name in ("KFold", "StratifiedKFold") and not cv.get("shuffle"):
+        return name == "StratifiedKFold"
+    raise NotCovered(f"{k} models of folds that do not follow from the order of the rows")
+
+
+def _fold_rows(n_rows: int, k: int) -> list[IntArray]:
+    """Rows outside each fold of scikit-learn's ``KFold`` without shuffling."""
+    folds = np.repeat(np.arange(k), [n_rows // k + (f < n_rows % k) for f in range(k)])
+    return [np.flatnonzero(folds != f) for f in range(k)]

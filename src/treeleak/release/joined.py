@@ -1,0 +1,93 @@
+"""Several models of one table as one release: their trees are statements about the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.core.errors import BadInput
+from treeleak.core.message import MessageTemplate
+from treeleak.release.release import Part, Release
+from treeleak.release.sampling import AllRows, Joined
+from treeleak.release.statistics import DRAWS
+from treeleak.release.tree import Tree
+
+JOINED = MessageTemplate(
+    "models_joined",
+    "{models:number} models of one table are attacked together: {where:foreign}.",
+)
+
+
+def can_join(one: Release, other: Release) -> bool:
+    """Whether the trees of two models count the rows of one table in the same terms.
+
+    They have the same columns and classes, compare values in the same type, count rows or draws
+    without noise, and were fitted to equally many rows.
+    """
+    same = all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("feature_names", "classes", "float_type", "n_rows", "one_hot", "levels")
+    )
+    return same and _counts_rows(one) and _counts_rows(other)
+
+
+def _counts_rows(release: Release) -> bool:
+    known = release.sampling.kind in ("all", "bootstrap", "subsample")
+    counted = (
+        release.counts_are in ("rows", "draws")
+        if release.classes
+        else all(tree.totals is not None for tree in release.trees)
+    )
+    whole = release.noise is None and release.not_covered is None and release.ensemble is None
+    return known and counted and whole and release.n_rows is not None
+
+
+def joined(parts: Sequence[Part], origin: str) -> Release:
+    """Make one release of models for which :func:`can_join` holds.
+
+    Where some trees drew their rows, a tree that saw every row drew each once: with the draws of
+    the others known, rows have numbers, and its leaves speak of numbered rows, too.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        One or more.
+    origin : str
+        The library, its version and the class that holds them.
+    """
+    if len(parts) == 1 and parts[0].rows is None:
+        return parts[0].release
+    releases = [part.release for part in parts]
+    first = releases[0]
+    exact = all(
+        isinstance(p.release.sampling, AllRows) and p.rows is None and p.fold is None for p in parts
+    )
+    trees = [tree for r in releases for tree in r.trees]
+    same = len({r.thresholds_are for r in releases}) == 1
+    return replace(
+        first,
+        trees=tuple(trees if exact else map(_as_draws, trees)),
+        sampling=AllRows() if exact else Joined(),
+        maybe_missing=frozenset().union(*(r.maybe_missing for r in releases)),
+        thresholds_are=first.thresholds_are if same else "unknown",
+        origin=origin,
+        notes=(
+            JOINED(models=len(parts), where=", ".join(part.place for part in parts)),
+            *dict.fromkeys(note for r in releases for note in r.notes),
+        ),
+        sources=tuple(source for r in releases for source in r.sources),
+        parts=tuple(parts),
+    )
+
+
+def _as_draws(tree: Tree) -> Tree:
+    """Count the rows of a tree that drew none as drawn once."""
+    if tree.statistics.get(DRAWS) or tree.statistics.get(DRAWS, per_class=True):
+        return tree
+    if tree.totals is None:
+        raise BadInput("a tree that counts no rows cannot be joined with others")
+    return tree.with_counts(
+        DRAWS, totals=tree.totals, distinct=np.rint(tree.totals).astype(np.int64)
+    )
