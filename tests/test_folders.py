@@ -172,7 +172,18 @@ def test_of_several_models_the_others_are_listed(tmp_path):
     other = DecisionTreeClassifier(random_state=3).fit(TABLE, Y)
     value = {"model": MODEL, "old": other}
     found = treeleak.audit(value, time_limit=2)
-    assert [o.place for o in found.others] == ["value.old"]
+    # With time they are attacked, too, each by itself.
+    assert {o.place for o in (*found.parts, *found.others)} == {"value.old"}
+
+
+def test_of_a_folder_of_models_the_first_is_attacked(tmp_path):
+    for k, name in enumerate(["a", "b"]):
+        (tmp_path / "m" / name).mkdir(parents=True)
+        model = DecisionTreeClassifier(random_state=k, max_depth=k + 2).fit(TABLE, Y)
+        skops.io.dump(model, tmp_path / "m" / name / "model.skops")
+    found = treeleak.audit(tmp_path / "m", time_limit=2)
+    assert "['a/model.skops']" in str(found.release.notes[0])
+    assert {o.place for o in (*found.parts, *found.others)} == {"b/model.skops"}
 
 
 def test_a_model_that_is_not_read_lets_the_next_one_be(tmp_path):
