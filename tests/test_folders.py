@@ -7,6 +7,7 @@ import pickle
 import shutil
 import tarfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -219,6 +220,29 @@ def test_the_hash_of_a_folder_is_that_of_all_its_files(folder):
     after = ModelFile.read(folder).sha256
     (folder / "a.txt").rename(folder / "b.txt")
     assert len({before, after, ModelFile.read(folder).sha256}) == 3
+
+
+@pytest.mark.parametrize("ending", ["json", "ubj"])
+def test_an_archive_of_sagemaker_is_read(tmp_path, ending):
+    model = next((Path(__file__).parent / "models" / "boosted").glob(f"xgboost*/*.{ending}"))
+    path = tar(tmp_path / "model.tar.gz", entry("xgboost-model", model.read_bytes()))
+    assert [t.n_nodes for t in to_release(path).trees] == [
+        t.n_nodes for t in to_release(model).trees
+    ]
+    assert open_source(path).layout == "SageMaker"
+
+
+def test_a_text_of_lightgbm_in_a_document_is_read(tmp_path):
+    model = next((Path(__file__).parent / "models" / "boosted").glob("lightgbm*/*.txt"))
+    (tmp_path / "m").mkdir()
+    document = {"modelSettings": {"model": model.read_text()}, "rows": [[1, 2], [3, 4]]}
+    (tmp_path / "m" / "model.json").write_text(json.dumps(document))
+    (tmp_path / "m" / "attributes.json").write_text("{}")
+    assert [t.n_nodes for t in to_release(tmp_path / "m").trees] == [
+        t.n_nodes for t in to_release(model).trees
+    ]
+    # What stands beside the text is no part of the model.
+    assert inventory_of(tmp_path / "m", None).unknown
 
 
 # ------------------------------------------------------------------------------- hostile archives

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import lzma
 import os
 import stat
 import tarfile
@@ -39,10 +38,10 @@ _EXTRA, _ENTRY = 36, 30 + 46 + 24 + 2 * 36
 """Bytes that programs write beside a member of a zip file: times and sizes; and all of an entry."""
 _PLAIN_HEADERS = frozenset(("path", "size", "mtime", "atime", "ctime", "uid", "gid"))
 _DAMAGED = (
-    EOFError, OSError, RuntimeError, ValueError, lzma.LZMAError, tarfile.TarError, zlib.error,
+    EOFError, OSError, RuntimeError, ValueError, tarfile.TarError, zlib.error,
     zipfile.BadZipFile, NotImplementedError,
 )  # fmt: skip
-_PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open))
+_PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from treeleak.release.registry import (
     reader,
     reads_folders,
 )
+from treeleak.release.release import Release
+from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 from treeleak.release.unsupported_formats import (
     HOW_TO_SAVE,
@@ -73,7 +75,10 @@ def open_source(path: Path, trust_pickle: bool = False) -> Bundle:
                 state[member.name] = Opaque(member.name, "more than is opened in all: not read")
                 continue
             try:
-                state[member.name] = _content(member, layout, trust_pickle)
+                value = _content(member, layout, trust_pickle)
+                if isinstance(value, (Release, RuleList)):
+                    value = Opaque(member.name, "trees or rules: audit them by themselves")
+                state[member.name] = value
             except TreeleakError as error:
                 text = str(error).replace(str(member.path), member.name)
                 text = text if text.startswith(member.name) else f"{member.name}: {text}"
@@ -104,7 +109,7 @@ def _read_archive(path: Path, trust_pickle: bool) -> Any:
 
 
 def _packed(head: bytes) -> bool:
-    return head[257:262] == b"ustar" or head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"))
+    return head[257:262] == b"ustar" or head.startswith((b"\x1f\x8b", b"BZh"))
 
 
 def _models(state: dict[str, Any], layout: Layout) -> tuple[str, ...]:

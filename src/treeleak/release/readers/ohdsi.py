@@ -61,9 +61,9 @@ def model_from_ohdsi(data: Mapping[str, Any]) -> StoredObject:
     """
     if (text := _booster_text(data)) is not None:
         booster = booster_from_text(text.lstrip())
-        beside = _without(data, text)
-        left = (Leftover("the document", "what stands beside the model", beside),) * bool(beside)
-        return replace(booster, leftovers=(*booster.leftovers, *left))
+        # What stands beside the text is no part of the model.
+        around = {"booster": booster, **_without(data, text)}
+        return StoredObject("builtins.dict", {"value": around}) if len(around) > 1 else booster
     kind = str(data["meta"])
     if kind == _TREE:
         return _tree(data, 0)
