@@ -606,6 +606,14 @@ def test_a_hardened_folder_loads(tmp_path, folder):
         harden_folder(folder, out)
 
 
+def test_a_dictionary_is_not_hardened(tmp_path):
+    skops.io.dump({"model": MODEL, "X": TABLE.to_numpy()}, tmp_path / "m.skops")
+    refused = run("harden", tmp_path / "m.skops", "--out", tmp_path / "out.skops")
+    assert refused.exit_code == 2
+    assert "x['model']" in refused.stderr
+    assert not (tmp_path / "out.skops").exists()
+
+
 def test_a_folder_of_a_pickle_is_not_hardened(tmp_path):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "model.pkl").write_bytes(pickle.dumps(MODEL))
@@ -613,6 +621,8 @@ def test_a_folder_of_a_pickle_is_not_hardened(tmp_path):
     assert refused.exit_code == 2
     assert "model.pkl" in refused.stderr
     assert not (tmp_path / "out").exists()
+    refused = run("harden", tmp_path / "m", "--out", tmp_path / "out", "--json", tmp_path / "a")
+    assert "--json" in refused.stderr
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from treeleak.cli.files import (
 )
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 
 if TYPE_CHECKING:
     from treeleak.core.clock import Clock
@@ -95,6 +95,8 @@ def harden(
     from treeleak.report import render_hardened
 
     if model.is_dir() or is_archive(model):
+        if rows is not None or json is not None or force:
+            raise BadInput("--rows, --json and --force: for one model file at a time")
         chosen = {"tolerance": tolerance, "seed": seed, "seed_search": seed_search,
                   "n_rows": n_rows}  # fmt: skip
         tables = Tables(model, read_schema(schema), label, trust_pickle=False)
