@@ -46,6 +46,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "interpretable": "trees on COMPAS, seed by seed beside the published runs",
         "worlds": "what one tree or rule list allows, at scale",
         "verdicts": "audits of models of which it is known whether they leak",
+        "containers": "files of several models: what leaks inside is shown of the file",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",

@@ -365,3 +365,17 @@ def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeyp
     done = cli.run("audit", path, "--time-limit", 30)
     assert done.exit_code == 3
     assert "Not assessed: the time limit of 30 s was reached" in done.stdout
+
+
+def test_an_error_that_foreign_code_makes_of_the_end_is_the_end():
+    def foreign():
+        try:
+            while True:
+                pass
+        except TimeUp:
+            raise TypeError("types differ") from None
+
+    with pytest.raises(TimeUp, match=r"of 0\.01 s"), Clock(0.01).enforced(0):
+        foreign()
+    with pytest.raises(TypeError), Clock(50).enforced(0):
+        raise TypeError

@@ -251,7 +251,7 @@ def test_the_baseline_of_many_rows_samples_them(monkeypatch):
     X = np.arange(500.0).reshape(-1, 1)
     schema = Schema([Numeric("a")])
     whole = random_baseline(X, schema, n_draws=20)
-    monkeypatch.setattr("treeleak.metrics.baseline.MATCH_LIMIT", 100)
+    monkeypatch.setattr("treeleak.metrics.baseline.GUESSED_ROWS", 100)
     sampled = random_baseline(X, schema, n_draws=20)
     # Sampling error of a sorted matching: about 1 / sqrt(n).
     assert whole.mean < sampled.mean < 2 / math.sqrt(100)

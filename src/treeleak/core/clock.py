@@ -245,10 +245,10 @@ class Clock:
             yield
             return
 
-        rest, whole = grace, self.root
+        rest, whole, rang = grace, self.root, False
 
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-            nonlocal rest
+            nonlocal rest, rang
             if _once_for_all(frame):
                 rest = max(rest, self.seconds + grace - self.limit)
                 return
@@ -256,6 +256,7 @@ class Clock:
             within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
             late = self.seconds > self.limit + rest + self.spared
             if within and (late or whole.seconds > whole.limit + rest + _MOST_SPARED):
+                rang = True
                 raise TimeUp(self.timeout_message)
 
         before, start = signal.signal(signal.SIGALRM, ring), now()
@@ -263,6 +264,11 @@ class Clock:
         outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
         try:
             yield
+        except Exception as error:
+            if not rang or isinstance(error, TimeUp):
+                raise
+            # Foreign code may answer with an error of its own: numpy says that types differ.
+            raise TimeUp(self.timeout_message) from error
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)

@@ -18,9 +18,14 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Knows
 from treeleak.metrics import Guesses, random_guesses
-from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
+from treeleak.metrics.baseline import (
+    GUESSED_ROWS,
+    Maker,
+    bounded_schema,
+    guessed_rows,
+    measured_guesses,
+)
 from treeleak.metrics.knn_baselines import LIKE, middle_of, mixed_from, nearest_others
-from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.metrics.paired_t_test import paired_t_test
 from treeleak.metrics.scores import Scores
 from treeleak.release.release import Release
@@ -117,7 +122,7 @@ def run_baselines(
 
         tried("population", "people", drawn)
     elif len(true) > 1:
-        whole = nearest_others(true, bounded) if len(true) <= MATCH_LIMIT else None
+        whole = nearest_others(true, bounded) if len(true) <= GUESSED_ROWS else None
 
         def near(sample: pd.DataFrame) -> IntArray:
             return nearest_others(sample, bounded) if whole is None else whole

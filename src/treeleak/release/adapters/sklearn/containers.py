@@ -67,10 +67,10 @@ ONE_OF_MANY = MessageTemplate(
 @adapter("sklearn", *CONTAINERS)
 def _container(stored: StoredObject) -> Release:
     rule = CONTAINERS[stored.name]
+    if rule.labels == "others":
+        raise NotCovered(f"{stored.name} holds models, each of other labels or rows")
     models = [m for m in np.ravel(fitted(stored, rule.models)) if isinstance(m, StoredObject)]
     parts = list(_readable(models, rule.models))
-    if rule.labels == "others":
-        raise NotCovered(f"{stored.name} of {len(models)} models, each of other labels or rows")
     if rule.labels != "same":
         parts = list(_with_labels(parts, stored, rule))
     groups: list[list[Part]] = []
