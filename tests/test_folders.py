@@ -563,6 +563,10 @@ def test_a_hardened_bundle_predicts_the_same_to_the_last_bit(tmp_path):
     model, X, _ = small_forest(40, oob_score=True)
     bundle = write_bundle(tmp_path / "b", model, X)
     X.head(9).to_csv(bundle / "example.csv", index=False)
+    place = bundle / "model" / "model.json"
+    more = json.loads(place.read_text())
+    more["estimators_"][0] |= {"note": X.to_numpy().tolist()}
+    place.write_text(json.dumps(more | {"rows": X.to_numpy().tolist()}))
     out = tmp_path / "hardened"
     done = run("harden", bundle, "--out", out, "--time-limit", "20")
     assert done.exit_code in (0, 3), done.stderr
@@ -577,6 +581,8 @@ def test_a_hardened_bundle_predicts_the_same_to_the_last_bit(tmp_path):
         assert not any(tree["feature_importances_"])
     assert data["params"]["random_state"] is None
     assert "oob_decision_function_" not in data
+    assert "rows" not in data
+    assert "note" not in data["estimators_"][0]
     # What was written is read again, and gives back less.
     before, after = (to_release(place) for place in (bundle, out))
     assert before.sampling.tree_seeds

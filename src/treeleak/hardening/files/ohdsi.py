@@ -11,10 +11,17 @@ from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.errors import BadModel
 from treeleak.hardening.files.document import Change, Document, dropped, read_document, step, zero
 from treeleak.hardening.step import NOTHING, Step
-from treeleak.release.readers.ohdsi import is_ohdsi, model_from_ohdsi
+from treeleak.release.readers.ohdsi import OF_TREE, is_ohdsi, model_from_ohdsi
 
 _LEFT_CHILD, _IMPURITY, _ROWS, _WEIGHT = 0, 4, 5, 6
 """Places of fields in a node."""
+_KEYS = frozenset((
+    "meta", "params", "classes_", "n_classes_", "n_features_in_", "n_outputs_", "max_features_",
+    "feature_importances_", "tree_", "estimators_", "estimator_weights_", "estimator_errors_",
+    "max_depth", "min_samples_split", "min_samples_leaf", "min_weight_fraction_leaf",
+    "max_features", "max_leaf_nodes", "min_impurity_decrease", "bootstrap", "oob_score",
+    "n_estimators", "criterion", "class_weight", "warm_start", "max_samples", "ccp_alpha",
+))  # fmt: skip
 
 
 def read_json_file(path: Path) -> Document:
@@ -90,6 +97,19 @@ def _everywhere(name: str, change: Callable[[Any], Any]) -> tuple[tuple[str, Cha
     return (name, change), (f"estimators_/*/{name}", change)
 
 
+def _known(root: Any) -> Any:
+    """Keep the keys that the package writes, in the model and in its trees."""
+    new = {key: value for key, value in root.items() if key in _KEYS}
+    if isinstance(inner := new.get("tree_"), Mapping) and not inner.keys() <= set(OF_TREE):
+        new["tree_"] = {key: value for key, value in inner.items() if key in OF_TREE}
+    if isinstance(trees := new.get("estimators_"), list):
+        kept = [_known(tree) for tree in trees]
+        same = all(a is b for a, b in zip(kept, trees, strict=True))
+        new["estimators_"] = trees if same else kept
+    same = len(new) == len(root) and all(new[key] is root[key] for key in new)
+    return root if same else new
+
+
 STEPS: tuple[Step, ...] = (
     step("oob", "predictions and scores of rows that trees did not draw", "out-of-bag scores",
          ("oob_decision_function_", dropped), ("oob_score_", dropped)),
@@ -102,4 +122,5 @@ STEPS: tuple[Step, ...] = (
     step("counts", "numbers of rows in each node", NOTHING, *_at_trees(_zeroed(_ROWS, _WEIGHT))),
     step("inner", "class shares of inner nodes", "pictures of trees show them empty",
          *_at_trees(_no_inner)),
+    step("unknown", "keys that the package does not write", NOTHING, ("", _known)),
 )  # fmt: skip

@@ -34,7 +34,7 @@ _NODES = (
 """Fields of a node; the last one since scikit-learn 1.3."""
 _LIGHTGBM = re.compile(r"\s*tree\n(version|num_class)")
 _ARRAYS = ("classes_", "estimator_weights_", "estimator_errors_", "oob_decision_function_")
-_OF_TREE = ("max_depth", "node_count", "nodes", "values", "nodes_dtype")
+OF_TREE = ("max_depth", "node_count", "nodes", "values", "nodes_dtype")
 
 
 def is_ohdsi(data: Any) -> bool:
@@ -94,7 +94,7 @@ def _tree(data: Any, t: int) -> StoredObject:
         "max_depth": inner.get("max_depth"), "node_count": inner.get("node_count", len(nodes)),
         "nodes": nodes, "values": values,
     }  # fmt: skip
-    odd = {key: value for key, value in inner.items() if key not in _OF_TREE}
+    odd = {key: value for key, value in inner.items() if key not in OF_TREE}
     more = (Leftover(f"tree {t}", "what a tree does not hold", odd),) * bool(odd)
     state["tree_"] = StoredObject("sklearn.tree._tree.Tree", tree_state, args)
     return StoredObject(_CLASSES[_TREE], state, leftovers=more)
