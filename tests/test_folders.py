@@ -522,7 +522,7 @@ def test_a_report_with_small_cells_is_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (lambda d: d | {"estimators_": []}, "no trees"),
         (lambda d: d["estimators_"][0]["tree_"].update(nodes=[[1, 2]]), "nodes of other fields"),
@@ -532,7 +532,7 @@ def test_a_report_with_small_cells_is_found(tmp_path):
         (lambda d: d["estimators_"][0]["tree_"]["nodes"][0].__setitem__(2, 99), "column"),
     ],
 )
-def test_a_damaged_bundle_is_refused(tmp_path, change, said):
+def test_a_damaged_bundle_is_refused(tmp_path, change, words):
     model, X, _ = small_forest()
     bundle = write_bundle(tmp_path / "b", model, X)
     place = bundle / "model" / "model.json"
@@ -540,7 +540,7 @@ def test_a_damaged_bundle_is_refused(tmp_path, change, said):
     changed = change(data)
     place.write_text(json.dumps(changed if isinstance(changed, dict) and "meta" in changed
                                 else data))  # fmt: skip
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=words):
         to_release(bundle)
 
 

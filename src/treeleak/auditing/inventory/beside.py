@@ -174,8 +174,8 @@ def _are_columns(value: Any, context: Context) -> bool:
 
 def _has_columns(table: StoredTable, known: list[tuple[str, ...]]) -> bool:
     if table.columns:
-        own = {name.strip() for name in table.columns}
-        return any(len(own & {*names}) >= max(1, _NAMED * len(names)) for names in known)
+        columns = {name.strip() for name in table.columns}
+        return any(len(columns & {*names}) >= max(1, _NAMED * len(names)) for names in known)
     width = table.cells.shape[1] if table.cells.ndim == 2 else 1
     return any(len(names) <= width <= len(names) + _BESIDE for names in known if len(names) > 1)
 

@@ -169,7 +169,7 @@ def _walk(model: StoredObject) -> Iterator[_Visit]:
 def _inside(visit: _Visit) -> Iterator[tuple[str, Any]]:
     value, place = visit.value, visit.place
     if isinstance(value, Bundle):
-        yield from ((name, held) for name, held in value.files.items() if _may_hold(held))
+        yield from ((name, v) for name, v in value.files.items() if _may_hold(v))
     elif isinstance(value, StoredObject):
         beside = {"args": value.args} if value.args else {}
         yield from _named({**value.state, **beside}, place)
