@@ -101,26 +101,13 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m experiments run exact
-	$(BIN)/python -m experiments run exact --seeds 5-9
 	$(BIN)/python -m experiments run seeds
-	$(BIN)/python -m experiments run known
-	$(BIN)/python -m experiments run known --seeds 5-9
 	$(BIN)/python -m experiments run hidden
 	$(BIN)/python -m experiments run hidden --seeds 5-9
 	$(BIN)/python -m experiments run raw --seeds 0 --reference
 	$(BIN)/python -m experiments run raw --seeds 5-6
 	$(BIN)/python -m experiments run known_raw --seeds 0
-	$(BIN)/python -m experiments run known_raw --side-by-side --seeds 0
-	$(BIN)/python -m experiments run growth
-	$(BIN)/python -m experiments run n_rows
-	$(BIN)/python -m experiments run noisy
-	$(BIN)/python -m experiments run noisy --part scale --seeds 5-9
 	$(BIN)/python -m experiments run gate
-	$(BIN)/python -m experiments run informed
-	$(BIN)/python -m experiments run informed --seeds 10-19
-	$(BIN)/python -m experiments run worlds
-	$(BIN)/python -m experiments run interpretable
 	$(BIN)/python -m experiments run twins
 
 # How long a browser takes to open 40,000 rows.

@@ -75,7 +75,8 @@ def list_() -> None:
 
 
 @app.command(
-    cls=_Run, epilog="Each benchmark has its own options: `python -m experiments run exact --help`."
+    cls=_Run,
+    epilog="Each benchmark has its own options: `python -m experiments run hidden --help`.",
 )
 def run(
     name: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sklearn.datasets import load_iris, load_wine
 
 from experiments.draft_tables import load_draft
-from treeleak.datasets.dataset import Dataset
+from treeleak.datasets.bundled import Dataset
 from treeleak.schema import Binary, Schema
 
 BINNED = {"iris": load_iris, "wine": load_wine}

@@ -29,8 +29,6 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
-        "exact": "forests without bootstrap, beside the published figures",
-        "known": "default forests, whose draws are known: rows in order, calibration",
         "hidden": "default forests whose draws are hidden, populations",
         "membership": "who is in the training set, beside LiRA: AUC, calibration",
         "raw": "columns of numbers and categories as they are",
@@ -38,13 +36,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
         "twins": "another table behind the same model: what no attack can do better",
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
-        "noisy": "forests with noise on their counts, beside the published figures",
-        "n_rows": "the number of rows behind noisy counts",
-        "informed": "the adversary who knows all rows but one",
         "seeds": "the search for a forest seed that was taken out of the file",
-        "growth": "seconds and memory of each attack against sizes of the data",
-        "interpretable": "trees on COMPAS, seed by seed beside the published runs",
-        "worlds": "what one tree or rule list allows, at scale",
         "verdicts": "audits of models of which it is known whether they leak",
         "containers": "files of several models: what leaks inside is shown of the file",
         "gate": "lies about models that leak: none may pass",

@@ -12,7 +12,6 @@ from treeleak.core.errors import BadInput
 NAMES = {"compas": "COMPAS", "adult": "Adult", "default_credit": "Default credit"}
 """DRAFT's three tables, on which DRAFT-DP's experiments run, too: as figures call them."""
 DATASETS = tuple(NAMES)
-NEEDS = "DRAFT's tables: downloaded, or in the folder that TREELEAK_DATA names"
 
 _BESIDE = Path(__file__).parents[2] / "shared"
 _FOLDERS = {"TREELEAK_DATA": "data", "TREELEAK_PUBLISHED": "published"}

@@ -12,8 +12,7 @@ import pandas as pd
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
-from treeleak.datasets.dataset import Dataset
-from treeleak.datasets.recipes import ADULT, COMPAS
+from treeleak.datasets.bundled import ADULT, COMPAS, Dataset
 from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
 
 _URL = (

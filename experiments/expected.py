@@ -21,14 +21,12 @@ NEAR = 0.15
 """How far the ratio may be from 1."""
 
 _DRAWS = {"none": "exact counts", "known": "known draws", "hidden": "hidden draws"}
-_DP = ("draft-dp-table-1", "draft-dp-table-4", "draft-dp-table-7", "draft-dp-figure-12", "noisy")
+_DP = ("draft-dp-table-1", "draft-dp-table-4", "draft-dp-table-7", "draft-dp-figure-12")
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
-        "exact": "exact counts",
         "hidden": "hidden draws",
         **dict.fromkeys(_DP, "noise"),
         "draft-dp-figure-13": "noise, all rows known but one",
-        "informed": "noise, all rows known but one",
         "boosted": "boosted",
         "boosted-models": "boosted",
         "boosted-raw": "boosted, raw numbers",

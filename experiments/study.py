@@ -78,8 +78,6 @@ class Study:
         each process, and is not kept.
     check : callable or None
         Raises BadInput if something is missing that every run needs; asked before the first.
-    needs : str
-        What it needs beside the project, in words; "" for nothing.
     experiment : str
         Studies of one experiment show the same runs in different ways: they have ``run`` and the
         names of parameters in common, and what was run for one of them is done for all. "" if
@@ -99,7 +97,6 @@ class Study:
     seconds: Callable[[Parameters], float]
     warm: Callable[[Parameters], Parameters] | None = None
     check: Callable[[], None] | None = None
-    needs: str = ""
     experiment: str = ""
     everywhere: Callable[[], Sequence[Parameters]] | None = None
 

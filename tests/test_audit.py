@@ -43,7 +43,7 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
-from treeleak.core.percent import hundredths, percent
+from treeleak.core.text import hundredths, percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release

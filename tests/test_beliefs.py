@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.older import needs_counted_gaps
 from treeleak.attacks.known_draws import belief_kernels as kernels
-from treeleak.attacks.known_draws import latent_class_kernels, law_kernels, walking
+from treeleak.attacks.known_draws import latent_classes, law_kernels, walking
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
 from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
@@ -23,9 +23,9 @@ from treeleak.attacks.known_draws.belief_propagation import (
 )
 from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.fallback_rows import fallback_rows
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs, TreeFactor
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.run import fallback_rows
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, GridTooLarge
@@ -286,7 +286,7 @@ def test_without_time_or_room_there_is_no_guess(monkeypatch):
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_beliefs()
-    modules = kernels, latent_class_kernels, law_kernels
+    modules = kernels, latent_classes, law_kernels
     every = [loop for module in modules for loop in vars(module).values()]
     loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]

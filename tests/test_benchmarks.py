@@ -5,26 +5,15 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
 
 import treeleak
 from experiments import progress
-from experiments.benchmarks import boosted, hardened, hidden, interpretable, n_rows, noisy, raw
-from experiments.benchmarks.known import (
-    BINS,
-    Case,
-    Floor,
-    calibration,
-    cases,
-    side_by_side,
-    verdicts,
-)
+from experiments.benchmarks import boosted, hardened, hidden, raw
 from experiments.benchmarks.options import seed_range
 from experiments.benchmarks.reading_ease import prose
 from experiments.benchmarks.records import Records, flat
@@ -33,14 +22,9 @@ from experiments.binned import BINNED
 from experiments.binned import table as binned_table
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Run, Store
-from experiments.studies.dp_runs import not_answered
-from experiments.studies.ferry import SIZES, SUPPORTS, TREES
-from helpers.releases import tree_of
-from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
-from treeleak.release import AllRows, Release
-from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
+from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 
 pytestmark = pytest.mark.slow
 
@@ -173,54 +157,9 @@ def test_seeds_are_read_with_both_ends():
     assert seed_range("3") == range(3, 4)
 
 
-def test_confidence_is_binned_with_what_is_proved_apart():
-    sure = np.array([0.0, 0.05, 0.55, 0.999, 1.0, 1.0])
-    bins = np.array(calibration(sure, np.array([0, 1, 1, 0, 1, 1], dtype=bool)))
-    assert bins.shape == (len(BINS) + 1, 3)
-    assert bins[[0, 5, -2, -1]].tolist() == [[2, 0.05, 1], [1, 0.55, 1], [1, 0.999, 0], [2, 2, 2]]
-    assert bins.sum(axis=0).tolist() == pytest.approx([6, sure.sum(), 4])
-
-
 def runs(**columns):
     given = {"seconds": 1.0, "order_error": 0.0, "in_order": 1.0, "status": "unique"}
     return pd.DataFrame({k: columns.get(k, [v, v, v]) for k, v in given.items()})
-
-
-@pytest.mark.parametrize(
-    ("floor", "columns", "said"),
-    [
-        (Floor(1, 2), {}, "met"),
-        (Floor(1, 2), {"seconds": [1, 2, 9]}, "met"),
-        (Floor(1, 2), {"seconds": [1, 3, 3]}, "NOT met"),
-        (Floor(1, 2), {"order_error": [0, 0, 0.0006]}, "NOT met"),
-        (Floor(0.9, slowest=2), {"in_order": [0.9, 1, 1]}, "met"),
-        (Floor(0.9, slowest=2), {"in_order": [0.8, 1, 1]}, "on average"),
-        (Floor(0.9, slowest=2), {"in_order": [0.8, 0.8, 1]}, "NOT met"),
-        (Floor(0.9, slowest=2), {"seconds": [1, 1, 2.1]}, "NOT met"),
-        (Floor(None, slowest=2), {"status": ["unique", "feasible", "likely"]}, "met"),
-        (Floor(None, slowest=2), {"status": ["unique", "feasible", "unknown"]}, "NOT met"),
-        (Floor(None), {"status": ["unique", "feasible", "feasible"],
-                       "order_error": [0, 0.1, 0.1]}, "met"),
-        (Floor(None), {"order_error": [0, 0, 0.1]}, "NOT met"),
-    ],
-)  # fmt: skip
-def test_a_floor_is_met_by_every_seed(floor, columns, said):
-    assert floor.judge(runs(**columns)) == said
-
-
-def test_parts_hold_each_case_once_and_the_reference_runs_beside_treeleak():
-    shallow = list(cases("shallow", range(2), (True, False), None))
-    assert len(set(shallow)) == len(shallow) == 3 * 2 * 2 * 2
-    assert {c.time_limit for c in cases("small", range(1), (True,), 7.0)} == {7.0}
-    pairs = list(side_by_side(range(2), None))
-    assert len(set(pairs)) == len(pairs) == 12
-    for own, other in zip(pairs[::2], pairs[1::2], strict=True):
-        assert isinstance(own, Case)
-        assert (own.method, own.distinct) == ("auto", False)
-        assert replace(own, method="reference-cp") == other
-    first, second = set(verdicts(0, None)), set(verdicts(1, 60.0))
-    assert len(first) == len(second) == 400
-    assert not first & second
 
 
 def name_process(case: Sum):
@@ -295,58 +234,6 @@ def test_published_figures_that_are_not_there_are_missed_with_a_reason(
 
 
 @pytest.mark.parametrize(
-    ("said", "true", "error"),
-    [
-        ([0.0, 0.0, 1.0], [0, 0, 1], 0.0),
-        ([0.0, 0.0, 1.0], [1, 1, 0], 1.0),
-        # One bin, right on average.
-        ([0.5, 0.5, 0.59, 0.41], [1, 0, 1, 0], 0.25 * 0.41 + 0.75 * abs(1.59 - 2) / 3),
-        # Deviations of two bins do not make up for each other: 3/4 of 0.1, 1/4 of 0.9.
-        ([0.1, 0.1, 0.1, 0.9], [0, 0, 0, 0], 0.3 / 4 + 0.9 / 4),
-        # Within a bin they do.
-        ([0.32, 0.38], [1, 0], abs(0.70 - 1) / 2),
-    ],
-)
-def test_calibration_error_by_hand(said, true, error):
-    assert hidden.calibration_error(said, true) == pytest.approx(error)
-
-
-def test_predictions_are_pooled_with_what_they_are_of():
-    runs = [{"members": [0.9, 0.8], "others": [0.1, 0.2, 0.3]}, {"members": [0.7], "others": []}]
-    said, true = hidden.pooled(runs)
-    assert said.tolist() == [0.9, 0.8, 0.1, 0.2, 0.3, 0.7]
-    assert true.tolist() == [True, True, False, False, False, True]
-    assert roc_auc_score(true, said) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [([1.0, 0.0], "met"), ([0.0, 1.0], "NOT met"), (None, "NOT met")]
-)
-def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, said, verdict):
-    def record(seed, members):
-        outcome = {"error": 0.0, "error_without": None, "expected_error": 0.0, "first": 1.0}
-        said = {} if members is None else {"members": members[:1], "others": members[1:]}
-        case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
-        return {"case": case, "results_version": 1, **outcome, **said}
-
-    hidden.membership_table([record(0, [1.0, 0.0]), record(1, said)])
-    line = next(x for x in capsys.readouterr().out.splitlines() if "│ all " in x)
-    assert line.split("│")[-2].strip() == verdict
-    assert ("1 of 2" if said is None else "2 of 2") in line
-
-
-def test_the_grid_is_scored_by_points_held_and_by_the_mean_ratio():
-    assert hidden.grid_score([0.1, 0.102, 0.103], [0.1, 0.1, 0.1])[0] == 2
-    assert hidden.grid_score([0.05, 0.2], [0.1, 0.1])[1] == pytest.approx(1.0)
-    # Zero counts as a thousandth, on both sides.
-    assert hidden.grid_score([0.0], [0.1]) == (1, pytest.approx(0.01))
-    assert hidden.grid_score([0.0, 0.1], [0.0, 0.2])[1] == pytest.approx(0.5**0.5)
-    held, ratio = hidden.grid_score([np.nan, 0.1], [0.1, 0.1])
-    assert held == 1
-    assert np.isnan(ratio)
-
-
-@pytest.mark.parametrize(
     ("floor", "columns", "said"),
     [
         (hidden.Floor(0.01, 5), {}, "met"),
@@ -366,20 +253,9 @@ def test_a_floor_on_hidden_draws_is_met_in_the_mean(floor, columns, said):
     assert floor.judge(table) == said
 
 
-def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training_set():
-    data = small_table()
-    X, y = data.X[:3].reset_index(drop=True), data.y[:3]
-    X, y = pd.concat([X, X[:1]], ignore_index=True), pd.concat([y, y[:1]], ignore_index=True)
-    own, other = hidden.records(data, X, y, 10, 0)
-    assert own.to_numpy().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1]]
-    # The values of the first row, with another label, are another record.
-    assert sorted(other.to_numpy().tolist()) == [[0, 0, 1, 1], [0, 1, 0, 1]]
-    assert len(hidden.records(data, X, y, 1, 0)[1]) == 1
-
-
 def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
     both = (True, False)
-    for name in ("small", "grid", "five_thousand", "membership", "population", "growing"):
+    for name in ("small", "five_thousand", "population", "growing"):
         todo = list(hidden.PARTS[name](range(2), both, None))
         assert len(set(todo)) == len(todo)
         assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
@@ -388,175 +264,11 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     for case in small:
         key = (case.dataset, depth_name(case.depth), case.distinct)
         assert case.time_limit < hidden.SMALL[key].seconds
-    grid = list(hidden.grid(range(5), both, None))
-    assert len(grid) == 12 * 6 * 3 * 5
-    assert not any(c.distinct for c in grid)
-    assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
-
-
-@pytest.mark.parametrize(
-    ("held", "said"), [(91, "NOT met"), (92, "met"), (98, "met"), (99, "NOT met")]
-)
-def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
-    assert n_rows.judge(pd.DataFrame({"held": [True] * held + [False] * (100 - held)})) == said
-
-
-def test_rows_behind_noise_are_counted_with_and_without_leaves_that_none_reaches(monkeypatch):
-    # The right child of the left child asks for a = 0 and a = 1.
-    counts = np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float)
-    tree = tree_of((0, 0.5), (0, 0.5), None, None, None).with_counts(counts=counts)
-    release = Release((tree,), ("a",), (0, 1), AllRows(), None)
-    monkeypatch.setattr(n_rows, "_forest", lambda *_: release)
-    monkeypatch.setattr(n_rows, "draft_schema", lambda _: Schema([Binary("a")]))
-    every, some = (n_rows.run(n_rows.Case("", 1, 2, 0.2, 0, 5, x)) for x in (False, True))
-    assert every["held"] is some["held"] is True
-    assert some["width"] < every["width"]
-    assert some["median"] < 0.5
-
-
-def test_runs_behind_noise_cover_the_grid_with_other_tables_each_time():
-    todo = list(n_rows.cases(450))
-    assert len(set(todo)) == len(todo) == 900
-    cells = {(c.n_trees, c.depth, c.epsilon) for c in todo}
-    assert len(cells) == 90
-    for cell in cells:
-        own = [c for c in todo if (c.n_trees, c.depth, c.epsilon) == cell and not c.reachable]
-        assert {c.seed for c in own} == set(range(5))
-        assert len({c.dataset for c in own}) == 3
-
-
-def noisy_record(error, expected=0.1, **given):
-    case = noisy.Case(**{"dataset": "compas", "n_trees": 1, "depth": 3, "epsilon": 1.0, "seed": 0,
-                         "time_limit": 25.0, **given})  # fmt: skip
-    measured = {"error": error, "expected_error": expected, "n": 100, "between": [99, 101]}
-    return {"case": asdict(case), "results_version": 1, "peak_mb": 1.0,
-            **not_answered("likely", 2.0), **measured}  # fmt: skip
-
-
-def write_table1(folder, monkeypatch):
-    head = "dataset,n_rows_known,n_trees,max_depth,epsilon,seed,status,error,seconds\n"
-    cells = [(e, s, 0.1 + 0.1 * s) for e in (0.1, 1.0) for s in range(2)]
-    lines = [f"compas,True,1,3,{e},{s},FEASIBLE,{x},7200\n" for e, s, x in cells]
-    # One run appears twice; where N is unknown errors are larger, and one run has none.
-    lines += [lines[-1], "compas,False,1,3,1.0,0,OPTIMAL,0.5,9\n"]
-    lines += ["compas,False,1,3,1.0,1,UNKNOWN,,7200\n"]
-    (folder / "draft_dp_2026.csv").write_text(head + "".join(lines))
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(folder))
 
 
 def line_of(text, name):
     line = next(x for x in text.splitlines() if x.startswith(f"│ {name} "))
     return [part.strip() for part in line.strip("│").split("│")]
-
-
-def test_the_number_of_rows_is_inside_its_interval_with_both_ends(capsys):
-    between = [[99, 101], [100, 100], [90, 100], [101, 120], None]
-    found = [{**noisy_record(0.1), "between": b, "n": n} for n, b in enumerate(between, 99)]
-    noisy.rows_table("unknown", found)
-    assert line_of(capsys.readouterr().out, "all") == ["all", "5", "60.0%", "6", "1", "20.0%"]
-
-
-def test_a_cell_is_beside_the_published_mean_of_the_seeds_answered(tmp_path, monkeypatch):
-    write_table1(tmp_path, monkeypatch)
-    runs = noisy._runs([noisy_record(0.1, seed=0), noisy_record(0.3, seed=1)])
-    (cell,) = noisy.cells_of(runs, noisy._published_grid(True)).to_dict("records")
-    assert (cell["ours"], cell["published"]) == pytest.approx((0.2, 0.15))
-    (cell,) = noisy.cells_of(runs, noisy._published_grid(False)).to_dict("records")
-    assert (cell["ours"], cell["published"], cell["error"]) == pytest.approx((0.1, 0.5, 0.2))
-    assert (cell["runs"], cell["answered"], cell["published_answered"]) == (2, 2, 1)
-
-
-@pytest.mark.parametrize(
-    ("errors", "share", "ratio", "lacking"),
-    [
-        # Published 0.15 at both: as much + 0.003 holds, and the ratio of 0.1 is not asked of 1.
-        ((0.1, 0.12), "met", "met", "0 of 2"),
-        ((0.1, 0.153), "met", "NOT met", "0 of 2"),
-        ((0.1, 0.154), "NOT met", "NOT met", "0 of 2"),
-        ((0.1, None), "NOT met", "NOT met", "1 of 2"),
-    ],
-)
-def test_the_grid_is_judged_by_cells_held_and_by_the_ratio_of_each_epsilon(
-    tmp_path, monkeypatch, capsys, errors, share, ratio, lacking
-):
-    write_table1(tmp_path, monkeypatch)
-    found = [
-        noisy_record(error, epsilon=e, seed=s)
-        for e, error in zip((0.1, 1.0), errors, strict=True)
-        for s in range(2)
-    ]
-    noisy.grid_table("table1", found, noisy.RATIOS)
-    noisy.write_cells("table1", found, tmp_path)
-    text = capsys.readouterr().out
-    assert line_of(text, "0.1")[11] == "met"
-    assert line_of(text, "1")[11] == ratio
-    assert line_of(text, "all")[8] == share
-    assert f"{lacking} cells lack" in text
-    assert len(pd.read_csv(tmp_path / "noisy_table1.csv")) == 2
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [(0.1, "met"), (0.109, "met"), (0.089, "NOT met"), (None, "NOT met")]
-)
-def test_the_stated_error_must_be_within_a_tenth_of_the_real_one(capsys, said, verdict):
-    found = [noisy_record(0.05, 0.05 if said else None), noisy_record(0.15, (said or 0) * 2 - 0.05)]
-    noisy.calibration_table("fresh", found)
-    assert line_of(capsys.readouterr().out, "all")[-1] == verdict
-
-
-def test_parts_on_noisy_counts_hold_each_case_once():
-    for name in ("table1", "fresh", "unknown", "population"):
-        todo = list(noisy.PARTS[name](range(5), None))
-        assert len(set(todo)) == len(todo) == 1350
-    of_fresh = set(noisy.fresh(range(5, 10), None))
-    some = list(noisy.calibration(range(5, 10), None))
-    assert len(set(some)) == len(some) == 200
-    assert set(some) < of_fresh
-    each = pd.Series([c.epsilon for c in some]).value_counts()
-    assert len(each) == 6
-    assert each.max() - each.min() <= 1
-    large = [c for c in noisy.scale(range(5), None) if c.n_rows == 10_000]
-    assert [(c.dataset, c.seed) for c in large] == [("adult", 0), ("default_credit", 0)]
-    assert all(c.time_limit < noisy.SCALE[c.dataset, c.n_rows][1] for c in large)
-    assert {c.time_limit for name in ("table1", "scale", "reference")
-            for c in noisy.PARTS[name](range(1), 7.0)} == {7.0}  # fmt: skip
-    assert set(noisy.REPORTS) == set(noisy.SEEDS) == set(noisy.PARTS)
-
-
-@pytest.mark.parametrize(
-    ("errors", "seconds", "said"),
-    [((0.03, 0.04), 10, "met"), ((0.03, 0.05), 10, "NOT met"), ((0.03, 0.03), 10.1, "NOT met"),
-     ((0.03, np.nan), 1, "NOT met")],
-)  # fmt: skip
-def test_many_rows_are_judged_by_the_mean_error_and_the_longest_run(errors, seconds, said):
-    table = pd.DataFrame({"error": errors, "seconds": [1, seconds], "log_likelihood": -1.0})
-    assert noisy.scale_floor("compas", 500, table) == said
-
-
-@pytest.mark.parametrize(("likelihood", "said"), [(-1.0, "met"), (np.nan, "NOT met")])
-def test_of_rows_too_many_to_match_only_an_answer_in_time_is_asked(likelihood, said):
-    table = pd.DataFrame({"error": [np.nan], "seconds": 119.0, "log_likelihood": likelihood})
-    assert noisy.scale_floor("adult", 10_000, table) == said
-
-
-@pytest.mark.parametrize(("off", "said"), [(0.009, "met"), (0.011, "NOT met")])
-def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off, said):
-    grid = pd.MultiIndex.from_product(
-        [TREES, SUPPORTS, SIZES, (0, 1)], names=["method", "support", "limit", "seed"]
-    ).to_frame(index=False)
-    models = grid.assign(dataset="compas", left=0.8, train=0.7)
-    runs = grid.rename(
-        columns={"support": "min_support", "limit": "max_depth", "seed": "random_state_value"}
-    ).assign(entropy_reduction_ratio=0.8, train_acc=0.7)
-    one = (runs.min_support == 0.03) & (runs.max_depth == 4)
-    runs.loc[one, "entropy_reduction_ratio"] += off
-    runs["method"] = runs.method.map(interpretable.PUBLISHED_NAMES)
-    runs.to_csv(tmp_path / "probabilistic_2024_trees_compas.csv", index=False)
-    monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
-    interpretable.beside_published(models)
-    out = capsys.readouterr().out
-    met = 50 if "NOT" not in said else 49
-    assert out.count(f"{met} of 50: {said}") == 2
 
 
 def raw_runs(**columns):
@@ -692,45 +404,6 @@ def test_the_schemas_of_raw_tables_say_ranges_and_categories_only():
         assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
         assert {a.kind for a in data.schema.attributes} <= {"numeric", "categorical"}
     assert len(raw.table("adult").schema.attributes) == 14
-
-
-@pytest.mark.parametrize(
-    ("here", "there", "said"),
-    [(0.05, 0.01, "met"), (1.1, 1.0, "met"), (1.11, 1.0, "NOT met"), (0.5, 1.0, "met")],
-)
-def test_binary_data_may_be_slower_by_what_chance_makes_it(here, there, said):
-    assert raw.not_slower(here, there) == said
-
-
-def timed_case(case):
-    return {"seconds": case / 2}
-
-
-def test_binary_data_is_timed_with_both_packages(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(raw, "BINARY", {"one": (timed_case, 1), "two": (timed_case, 2)})
-    assert raw.seconds_here(["two"]) == {"two": 1.0}
-    asked = []
-
-    def seconds_of(package, names):
-        asked.append(package)
-        return {name: (2.0 if tmp_path in package.parents else 1.0) + len(asked) for name in names}
-
-    monkeypatch.setattr(raw, "seconds_of", seconds_of)
-    raw.binary_table(tmp_path, ["one"])
-    here = asked[1]
-    other = tmp_path / "src"
-    assert asked == [other, here, here, other, other, here]
-    # 3, 4 and 7 seconds here, 3, 6 and 7 there.
-    assert line_of(capsys.readouterr().out, "one") == ["one", "4.000", "6.000", "0.67", "met"]
-    raw.binary_table(None, ["one"])
-    assert "compared with nothing" in capsys.readouterr().out
-
-
-def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
-    monkeypatch.chdir(Path(raw.__file__).parents[2])
-    assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
-    with pytest.raises(BadInput, match=str(tmp_path)):
-        raw.seconds_of(tmp_path, [])
 
 
 def test_lines_of_boosted_models_name_a_model_and_a_table():

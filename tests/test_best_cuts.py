@@ -12,7 +12,6 @@ from numba import njit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from helpers.raw_tables import leaning, schema_of, true_leaves
-from treeleak.attacks.loss_sums.best_cuts import _from_where, axes_of, best_cuts
 from treeleak.attacks.loss_sums.value_kernels import (
     Axes,
     Nodes,
@@ -23,7 +22,13 @@ from treeleak.attacks.loss_sums.value_kernels import (
     draw,
     left_sums,
 )
-from treeleak.attacks.loss_sums.values_in_boxes import sums_of, values_in_boxes
+from treeleak.attacks.loss_sums.values_in_boxes import (
+    _from_where,
+    axes_of,
+    best_cuts,
+    sums_of,
+    values_in_boxes,
+)
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
 from treeleak.partition.boxes import leaf_boxes

@@ -26,8 +26,8 @@ from treeleak.hardening.answers import compare
 from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, snapshot, to_release
 from treeleak.release.readers.json_layout import odd_layout
-from treeleak.release.readers.lightgbm_lines import odd_lines
-from treeleak.release.readers.ubj_bytes import ubj_bytes
+from treeleak.release.readers.lightgbm_text import odd_lines
+from treeleak.release.readers.ubj import ubj_bytes
 from treeleak.verification.training_rows import match_training
 
 STORED = Path(__file__).parent / "models" / "boosted"

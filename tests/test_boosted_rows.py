@@ -42,8 +42,8 @@ from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.percent import percent
-from treeleak.metrics.targets import right_targets
+from treeleak.core.text import percent
+from treeleak.metrics.scores import right_targets
 from treeleak.reconstruction.targets import disclosed_targets
 from treeleak.release import snapshot, to_release
 from treeleak.report import render, render_html

@@ -190,3 +190,14 @@ def test_each_class_against_the_rest_is_attacked():
     looked_at = {part.place for part in audit.parts}
     assert looked_at == {"estimators_[1]", "estimators_[2]"}
     assert audit.verdict == "leak shown"
+
+
+def test_models_of_folds_without_an_order_are_attacked_one_by_one(monkeypatch):
+    def no_order(*_, **__):
+        raise NotCovered("no order")
+
+    monkeypatch.setattr("treeleak.reconstruction.run.with_fold_rows", no_order)
+    model = CalibratedClassifierCV(forest(trees=15), cv=3).fit(X, y)
+    audit = treeleak.audit(model, time_limit=30)
+    assert len(audit.parts) == 3
+    assert audit.verdict == "leak shown"

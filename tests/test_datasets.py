@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from treeleak.datasets import Dataset, load_adult, load_compas, load_german_credit
-from treeleak.datasets.recipes import ADULT, COMPAS, GERMAN_CREDIT
+from treeleak.datasets.bundled import ADULT, COMPAS, GERMAN_CREDIT
 
 BUNDLED = {"compas": load_compas, "adult": load_adult, "german_credit": load_german_credit}
 

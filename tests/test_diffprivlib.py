@@ -29,7 +29,7 @@ from treeleak.release import (
     read_model,
     to_release,
 )
-from treeleak.release.adapters.diffprivlib import MIXED_UP, SEEDED, WARM
+from treeleak.release.adapters.private import MIXED_UP, SEEDED, WARM
 from treeleak.release.noise.laws import LabelNoise
 
 MODELS = Path(__file__).parent / "models"

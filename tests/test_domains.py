@@ -30,11 +30,10 @@ from treeleak.attacks.known_draws import (
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.atom_intervals import atom_intervals
-from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.fallback_rows import fallback_rows, proved_of
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
+from treeleak.attacks.known_draws.run import fallback_rows, proved_of, solved_by_leaves
 from treeleak.attacks.known_draws.search import search
 from treeleak.attacks.large_grid.restarts import SEARCH
 from treeleak.attacks.large_grid.row_constraints import RowConstraints

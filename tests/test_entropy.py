@@ -14,9 +14,9 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.tables import compas_sample
+from treeleak.attacks.known_draws.candidate_pruning import entropy_left
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.dual import fit
-from treeleak.attacks.known_draws.entropy import entropy_left
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry, enumerate_drawable, enumeration_tick

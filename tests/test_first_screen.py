@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.report import facts, render
 from treeleak.report.sheet import sheet_of
 

@@ -49,7 +49,7 @@ from treeleak.hardening.archive import Archive
 from treeleak.hardening.steps import _majority, _merged, _rounded
 from treeleak.release import read_model, to_release
 from treeleak.release.adapters.shares import counts_from_shares
-from treeleak.release.least_counts import rescale_weights_to_counts
+from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.report import render_hardened
 

@@ -79,7 +79,7 @@ from treeleak.auditing.inventory.searches import choices, results
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive
-from treeleak.hardening.unknown import without_unknown
+from treeleak.hardening.steps import without_unknown
 from treeleak.learn import DPForestClassifier
 from treeleak.release import StoredObject, read_model, snapshot
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from treeleak.core.huge import bounded, short
+from treeleak.core.text import bounded, short
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.cells import enumerate_cells
 from treeleak.release import to_release

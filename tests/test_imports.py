@@ -36,7 +36,7 @@ def loaded_by(code: str, among: tuple[str, ...] = HEAVY) -> list[str]:
 def test_light_modules_load_nothing_heavy():
     names = (
         "treeleak", "treeleak.cli", "treeleak.errors", "treeleak.report",
-        "treeleak.report.safe_console", "treeleak.core.clock", "treeleak.core.plain",
+        "treeleak.report.safe_console", "treeleak.core.clock", "treeleak.core.text",
         "treeleak.core.private", "treeleak.core.output", "treeleak.core.signals",
     )  # fmt: skip
     assert loaded_by(f"import {', '.join(names)}") == []

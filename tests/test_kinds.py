@@ -12,8 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
 from treeleak.attacks.known_draws import latent_classes, leaf_beliefs
-from treeleak.attacks.known_draws.latent_class_kernels import count_by_class
-from treeleak.attacks.known_draws.latent_classes import fitted_classes
+from treeleak.attacks.known_draws.latent_classes import count_by_class, fitted_classes
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.clock import Clock

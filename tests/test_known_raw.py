@@ -10,11 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.benchmarks import known_raw, known_raw_sides, known_raw_tables
-from helpers.tables import random_table
+from experiments.benchmarks import known_raw, known_raw_tables
 from treeleak.core.errors import BadInput, TimeUp
-from treeleak.datasets import Dataset
-from treeleak.schema import Schema
 
 
 def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
@@ -176,37 +173,3 @@ def test_tables_that_are_not_there_or_too_small_are_skipped_with_a_reason(monkey
     said = capsys.readouterr().out
     assert "stroke 569 skipped: no such file" in said
     assert "cancer 570 skipped: the table has 569 rows" in said
-
-
-def test_both_ways_to_candidates_are_run_and_compared(monkeypatch, capsys):
-    X, y = random_table(24, 4)
-    names = list("abcd")
-    data = Dataset("few", pd.DataFrame(X, columns=names), pd.Series(y), Schema.from_columns(names),
-                   "", "")  # fmt: skip
-    monkeypatch.setattr(known_raw_sides, "draft", lambda _: data)
-    case = known_raw_sides.Side("few", 20, 0, 20.0, n_trees=12)
-    record = known_raw_sides.run(case)
-    assert record["complete"]
-    assert record["contradict"] == 0
-    assert record["grid_proved"] == record["domains_proved"]
-    # Pairs of leaves say no less than counts over points.
-    assert record["domains_open"] <= record["grid_open"]
-    json.dumps(record)
-    known_raw_sides.side_table(
-        [{"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}]
-    )
-    assert "few" in capsys.readouterr().out
-
-
-def test_proofs_of_different_values_contradict():
-    def answer(values, confidence):
-        rows = SimpleNamespace(
-            values=np.array(values), confidence=np.array(confidence), proved=np.ones(2, dtype=bool)
-        )
-        return SimpleNamespace(rows=(rows,))
-
-    one = answer([[0, 1], [2, 3]], [[1.0, 1.0], [1.0, 0.5]])
-    other = answer([[0, 1], [1, 0]], [[1.0, 1.0], [1.0, 1.0]])
-    found = known_raw_sides.compared(one, other)
-    assert (found["contradict"], found["same_rows"]) == (1, 0.5)
-    assert known_raw_sides.compared(one, one)["contradict"] == 0

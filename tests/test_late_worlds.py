@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from treeleak.attacks.exact.annealing_runs import _in_time
-from treeleak.attacks.exact.world import Solution
+from treeleak.attacks.exact.worlds import Solution
 from treeleak.partition.value_index import values_of
 
 

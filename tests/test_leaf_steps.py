@@ -23,7 +23,7 @@ from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.statistics import VALUE, Statistics
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import leaves_off
 
 
 def people(n=60, seed=0, columns="abcdef"):

@@ -28,8 +28,7 @@ from treeleak.release.readers.lightgbm_text import BOOSTER
 from treeleak.release.readers.release_file import write_release
 from treeleak.release.statistics import L2, VALUE
 from treeleak.release.stored import StoredObject
-from treeleak.verification.counts import check_rows
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import check_rows, leaves_off
 
 lightgbm = pytest.importorskip(
     "lightgbm", reason="needs LightGBM: pip install 'treeleak[lightgbm]'"

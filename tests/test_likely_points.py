@@ -12,7 +12,7 @@ from scipy.stats import binom
 from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
-from treeleak.attacks.exact.within_cell_distribution import likely_points, most_in_common
+from treeleak.attacks.exact.worlds import likely_points, most_in_common
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
@@ -59,5 +59,5 @@ def test_nothing_is_learned_from_no_rows_or_too_many_points(monkeypatch):
     atoms = np.array([[0], [1]])
     assert likely_points(atoms, np.array([0, 1]), np.zeros(2, dtype=np.int64), values) is None
     assert likely_points(atoms, np.array([0, 1]), np.ones(2, dtype=np.int64), values) is not None
-    monkeypatch.setattr("treeleak.attacks.exact.within_cell_distribution._LARGE", 1)
+    monkeypatch.setattr("treeleak.attacks.exact.worlds._LARGE", 1)
     assert likely_points(atoms, np.array([0, 1]), np.ones(2, dtype=np.int64), values) is None

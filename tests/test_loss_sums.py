@@ -42,8 +42,8 @@ from treeleak.release.statistics import (
     Statistics,
 )
 from treeleak.schema import Binary, Schema
-from treeleak.verification import loss_sums as verification
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification import counts as verification
+from treeleak.verification.counts import leaves_off
 
 SEEDS = st.integers(0, 2**32 - 1)
 MODELS = Path(__file__).parent / "models" / "boosted"

@@ -27,7 +27,7 @@ from treeleak.core.message import (
     MessageTemplate,
     message_of,
 )
-from treeleak.core.percent import hundredths
+from treeleak.core.text import hundredths
 
 SOME = MessageTemplate(
     "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."

@@ -19,11 +19,14 @@ from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid import between_thresholds
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows
-from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
-from treeleak.attacks.large_grid.medians import medians as medians_of
+from treeleak.attacks.large_grid.bayes_estimate import medians as medians_of
+from treeleak.attacks.large_grid.between_thresholds import (
+    drawn_between,
+    nearer,
+    relabel_column_values,
+)
 from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.midpoint_kernels import Standing, stand, walk_between
-from treeleak.attacks.large_grid.relabel_kernels import relabel_column_values
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.clock import Clock

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.noise import fits
 from treeleak.core.errors import BadInput
-from treeleak.learn.sampling import discrete_laplace, truncated_laplace
+from treeleak.learn.forest import discrete_laplace, truncated_laplace
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 
 WHOLE = [

@@ -13,8 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from helpers.worlds import opened
 from treeleak import reconstruct
-from treeleak.attacks.exact.one_tree import LeafChain, Leaves
-from treeleak.attacks.exact.one_tree_kernels import redraw
+from treeleak.attacks.exact.one_tree import LeafChain, Leaves, redraw
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.world_chains import ChainContext
 from treeleak.attacks.posterior.chains import hierarchy_of

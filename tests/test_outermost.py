@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeleak.partition.tail_extrapolation import Outer, _rates, outer_sides
+from treeleak.partition.untested_priors import Outer, _rates, outer_sides
 from treeleak.reconstruction.tail_extrapolation import beyond
 
 

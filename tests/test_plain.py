@@ -19,7 +19,7 @@ from helpers.documents import valid
 from treeleak.auditing.inventory.vocabulary import UNSTATED, known_names, known_origin, known_place
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Message
-from treeleak.core.plain import plain
+from treeleak.core.text import plain
 from treeleak.release import DecisionRule, RuleList, read_rules, to_release, write_rules
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.report import render, render_html

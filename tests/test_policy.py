@@ -26,7 +26,7 @@ from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Audience
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.report import render_html
 from treeleak.schema import Schema
 

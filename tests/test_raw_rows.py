@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.loss_sums import assign_rows_to_boxes as module
-from treeleak.attacks.loss_sums.assign_rows_to_boxes import (
+from treeleak.attacks.loss_sums import raw_rows as module
+from treeleak.attacks.loss_sums.layers import Groups
+from treeleak.attacks.loss_sums.raw_rows import (
     _in_turns,
     _likely,
     _Program,
     assign_rows_to_boxes,
 )
-from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.core.clock import Clock
 
 

@@ -32,7 +32,7 @@ from treeleak.partition import Geometry, GridTooLarge, cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE
 from treeleak.release import to_release
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import leaves_off
 
 MODELS = shared(int(os.environ.get("TREELEAK_BOOSTED", "200")), 64)
 """Models of each library in the slow suite; all that were tried: ``TREELEAK_BOOSTED=500``, of which

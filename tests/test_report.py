@@ -29,12 +29,11 @@ from helpers.cli import run
 from helpers.examples import spread
 from helpers.hurried import walk_little
 from helpers.tables import compas_sample
-from treeleak.core.percent import percent
-from treeleak.core.plain import plain, shortened
+from treeleak.core.text import percent, plain, shortened
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
+from treeleak.report.page import WRAP, draw
 from treeleak.report.sheet import sheet_of
-from treeleak.report.svg import WRAP, draw
 
 pytestmark = pytest.mark.usefixtures("short_walks")
 
@@ -330,7 +329,7 @@ def test_a_notebook_shows_the_beginning_and_keeps_its_own_style(found):
 
 def test_as_many_rows_as_there_is_room_for(found, monkeypatch):
     everything = sheet_of(found, "internal").sections
-    monkeypatch.setattr("treeleak.report.rows.ROOM", 4_000)
+    monkeypatch.setattr("treeleak.report.sheet.ROOM", 4_000)
     some = sheet_of(found, "internal").sections
     blocks = [next(s for s in all_ if s.key == "rows").blocks for all_ in (everything, some)]
     assert blocks[0][-1].rows == 40

@@ -21,8 +21,7 @@ from treeleak.attacks.known_draws import candidates as rows
 from treeleak.attacks.known_draws import softmax as softmaxes
 from treeleak.attacks.known_draws.candidate_pruning import fit_likely
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.coordinates import Coordinates
-from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
+from treeleak.attacks.known_draws.dual import Coordinates, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.softmax import Softmax
 from treeleak.core.clock import Clock

@@ -18,9 +18,8 @@ from sklearn.linear_model import LogisticRegression
 
 import treeleak
 from helpers.cli import run
-from treeleak.bridges.plain_yaml import OPAQUE, parse_yaml
 from treeleak.bridges.sacro_report import ATTACK_NAME, _parameters
-from treeleak.bridges.sacro_target import read_target
+from treeleak.bridges.sacro_target import OPAQUE, parse_yaml, read_target
 from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import OneHot

@@ -17,10 +17,10 @@ from helpers.releases import counted, random_tree
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.kernels import anneal
+from treeleak.attacks.known_draws.posterior_of_assignments import KnownLikelihood
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget

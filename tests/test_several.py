@@ -21,9 +21,9 @@ from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import posterior_of_assignments, run
+from treeleak.attacks.known_draws.posterior_of_assignments import KnownLikelihood
 from treeleak.attacks.posterior import target as grounds
 from treeleak.attacks.posterior.chains import Chain
-from treeleak.attacks.posterior.known_likelihood import KnownLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered

@@ -13,7 +13,7 @@ from treeleak.auditing.findings.finding import OPEN
 from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 from treeleak.core.errors import TimeUp
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from helpers.patient import work
 from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.loss_sums import search as searching
 from treeleak.attacks.loss_sums import tree_by_tree
-from treeleak.attacks.loss_sums.interior import middle, midpoints, orthonormal
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import nearest_classes, system_of
 from treeleak.attacks.loss_sums.least_squares import Fit
 from treeleak.attacks.loss_sums.search import Search
+from treeleak.attacks.loss_sums.tree_by_tree import middle, midpoints, orthonormal
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
 

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.examples import examples
 from treeleak.learn import DPForestClassifier
-from treeleak.partition.untested_column_prior import mean_skew, nodes_per_column, shares_of_ones
+from treeleak.partition.untested_priors import mean_skew, nodes_per_column, shares_of_ones
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema
 

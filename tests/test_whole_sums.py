@@ -11,10 +11,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from treeleak.attacks.loss_sums import meet_in_the_middle as module
-from treeleak.attacks.loss_sums.layers import _shared_out
-from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle, work
+from treeleak.attacks.loss_sums.layers import _shared_out, work
+from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle
 
 SEEDS = st.integers(0, 10**6)
+
+
+def of_equal_rows(most, second, first):
+    """Items of 0 to ``most`` rows of each kind, that add so much each."""
+    begin = np.append(0, np.cumsum(most + 1))
+    number = np.arange(begin[-1]) - np.repeat(begin[:-1], most + 1)
+    kind = np.repeat(np.arange(len(most)), most + 1)
+    return Items(begin, number, number * second[kind], number * first[kind])
 
 
 def shared_items(rng, n_items, *, alike=False):
@@ -71,7 +79,7 @@ def test_all_choices_of_kinds_that_meet_the_sums_are_found(seed, counted):
     rng = np.random.default_rng(seed)
     most = rng.integers(1, 4, size=6)
     first = rng.integers(1, 20, size=6) / 20
-    items = Items.of_equal_rows(most, np.round(first * (1 - first), 2) + 0.01, first)
+    items = of_equal_rows(most, np.round(first * (1 - first), 2) + 0.01, first)
     assert items.most.tolist() == most.tolist()
     true, sums = some_sums(rng, items, counted)
     right = brute_force(items, sums)
@@ -109,7 +117,7 @@ def test_what_is_left_out_adds_up_to_the_rest(seed, alike):
 @pytest.mark.parametrize("rows", [-3, -1, 2, 6, 7, 9])
 def test_where_nothing_meets_the_sums_nothing_is_found(rows):
     second = np.array([0.2, 0.21, 0.17])
-    items = Items.of_equal_rows(np.array([2, 3, 1]), second, second)
+    items = of_equal_rows(np.array([2, 3, 1]), second, second)
     sums = Sums(rows, 0.5, 0.0, 1e-9, 1e-9)
     assert len(meet_in_the_middle(items, sums, 1000)) == 0
     assert work(items, sums) == 0 or 0 <= rows <= 6
@@ -152,11 +160,11 @@ def test_from_four_lists_all_choices_are_found_whose_sums_are_known_to_the_last_
 
 def test_of_sums_that_are_not_known_to_the_last_place_no_four_lists_are_made():
     second = np.array([0.25, 0.125, 0.5, 0.375])
-    items = Items.of_equal_rows(np.ones(4, dtype=int), second, second)
+    items = of_equal_rows(np.ones(4, dtype=int), second, second)
     halves = module._halves(items, np.arange(4))
     assert module._quarters(items, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is not None
     assert module._quarters(items, Sums(2, 0.5, 0, 1e-3, 1e-9), 2, halves) is None
-    third = Items.of_equal_rows(np.ones(4, dtype=int), second / 3, second)
+    third = of_equal_rows(np.ones(4, dtype=int), second / 3, second)
     assert module._quarters(third, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is None
 
 
@@ -165,7 +173,7 @@ def test_thirty_numbers_of_single_precision_are_found_by_their_sums(n):
     rng = np.random.default_rng(n)
     first = rng.random(30).astype(np.float32)
     second = (first * (1 - first)).astype(float)
-    items = Items.of_equal_rows(np.ones(30, dtype=int), second, first.astype(float))
+    items = of_equal_rows(np.ones(30, dtype=int), second, first.astype(float))
     true = (rng.permutation(30) < n).astype(int)
     sums = Sums(n, float(true @ second), float(true @ first.astype(float)) - 3, 1e-12, 1e-6)
     assert meet_in_the_middle(items, sums, 2**16).tolist() == [true.tolist()]
@@ -192,7 +200,7 @@ def test_of_too_many_choices_the_likeliest_are_looked_at(n):
     true = np.zeros(40, dtype=int)
     true[rng.permutation(40)[:n]] = 1
     sums = Sums(n, float(true @ second), float(true @ first) - 3, 1e-9, 1e-9)
-    items = Items.of_equal_rows(np.ones(40, dtype=int), second, first)
+    items = of_equal_rows(np.ones(40, dtype=int), second, first)
     assert meet_in_the_middle(items, sums, 80_000).tolist() == [true.tolist()]
     # Neither this few choices, nor sums that many choices would meet.
     assert meet_in_the_middle(items, sums, 100) is None
@@ -204,7 +212,7 @@ def test_of_too_many_choices_the_likeliest_are_looked_at(n):
 def test_halves_that_do_not_fit_are_told_apart_from_those_that_do(monkeypatch, counted):
     rng = np.random.default_rng(5)
     first = rng.random(24)
-    items = Items.of_equal_rows(np.ones(24, dtype=int), first * (1 - first), first)
+    items = of_equal_rows(np.ones(24, dtype=int), first * (1 - first), first)
     true, sums = some_sums(rng, items, counted)
     asked = []
     for name in ("_in_halves", "_in_tries"):
@@ -224,7 +232,7 @@ def test_halves_that_need_not_be_listed_may_have_more_choices(monkeypatch, preci
     second = (first * (1 - first)).astype(precision).astype(float)
     true = (rng.permutation(30) < 12).astype(int)
     sums = Sums(12, float(true @ second), float(true @ first) - 3, 1e-12, 1e-9)
-    items = Items.of_equal_rows(np.ones(30, dtype=int), second, first)
+    items = of_equal_rows(np.ones(30, dtype=int), second, first)
     found = meet_in_the_middle(items, sums, 2**15)
     if precision == np.float32:
         assert found.tolist() == [true.tolist()]

@@ -26,8 +26,8 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.adapters.xgboost.restored import MOST_SEARCHED
-from treeleak.release.draws.subsample import subsampled
+from treeleak.release.adapters.xgboost.nodes import MOST_SEARCHED
+from treeleak.release.draws.seeds import subsampled
 from treeleak.release.statistics import DRAWS, HESSIAN, VALUE
 from treeleak.release.statistics import ROWS as COUNTED
 

@@ -28,8 +28,7 @@ from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.knn_baselines import middle_of, mixed_from, nearest_others, usual_of_group
 from treeleak.metrics.matching import paired_distances
-from treeleak.metrics.paired_t_test import paired_t_test
-from treeleak.metrics.scores import Numbers, Scores
+from treeleak.metrics.scores import Numbers, Scores, paired_t_test
 from treeleak.release import to_release
 
 SCHEMA = treeleak.Schema(

@@ -20,15 +20,13 @@ The mixed table, behind a ColumnTransformer, is rebuilt in the columns that ente
 adult in columns of 0 and 1: it holds grids that can be listed to their time.
 
 ``--no-schema`` gives the attack the model and nothing else: no column then has an end.
-
-``--side-by-side`` holds the two ways to candidates against each other on columns of 0 and 1: the
-grid of all points, and domains of leaves.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,16 +35,16 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.benchmarks import known_raw_sides
 from experiments.benchmarks.floor_lines import expected_over_true, print_missed, runs_of
-from experiments.benchmarks.known_raw_sides import off_the_grid
 from experiments.benchmarks.known_raw_tables import BINARY, TABLES, Sample, sample
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.results_version import say_versions
+from treeleak.attacks.known_draws import run as attack_module
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.metrics.matching import paired_distances, right_values
+from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 
@@ -129,6 +127,22 @@ def present(chosen: pd.DataFrame) -> pd.DataFrame:
 def warm(case: Case) -> Case:
     """A case that compiles what the case will use: on a smaller grid, cells would be listed."""
     return replace(case, n_rows=min(case.n_rows, 60), seed=0, time_limit=5.0, warm=True)
+
+
+@contextmanager
+def off_the_grid(asked: bool = True) -> Iterator[None]:
+    """Let the attack take every grid for one that is too large to list."""
+
+    def refuse(*_: Any) -> Any:
+        raise GridTooLarge("not listed, to compare")
+
+    before = attack_module.enumerate_drawable
+    if asked:
+        attack_module.enumerate_drawable = refuse
+    try:
+        yield
+    finally:
+        attack_module.enumerate_drawable = before
 
 
 def run(case: Case) -> Record:
@@ -275,11 +289,7 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--quick", action="store_true", help=f"lines of up to {SMALL} rows only")
     parser.add_argument("--time-limit", type=float, help="instead of each line's own")
     parser.add_argument("--no-schema", action="store_true", help="infer it from the model alone")
-    parser.add_argument("--side-by-side", action="store_true", help="grids that can be listed")
     given = parser.parse_args(args)
-    if given.side_by_side:
-        known_raw_sides.compare(given)
-        return
     chosen = present(lines(given.table, given.rows, given.quick))
     if len(chosen):
         todo = cases(chosen, given.seeds, given.time_limit, not given.no_schema)

@@ -11,22 +11,14 @@ hold whole numbers are not said to.
 
 ``--reference`` runs the published constraint program on the same forest after each run, in its own
 time (``--reference-limit``). It knows no distinct counts, treeleak uses them where there are any.
-
-``--part binary --against DIR`` times the quick cases of the other benchmarks with the package of
-another checkout as well, in turn, and compares medians of three.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,12 +26,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks import exact, hidden, known
 from experiments.benchmarks.floor_lines import expected_over_true, runs_of
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records
 from experiments.benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
-from experiments.data import DATASETS, draft
+from experiments.data import draft
 from experiments.draft_tables import draft_sample
 from experiments.results_version import say_versions
 from experiments.studies.gambs import raw_adult
@@ -54,9 +45,6 @@ from treeleak.verification.training_rows import match_training
 
 NEAR = 0.01
 GUESSES = 20
-ROUNDS = 3
-SLOWER, NOTICED = 1.1, 0.05
-"""By which factor, and by how many seconds, binary data must be slower to be called so."""
 
 
 @dataclass(frozen=True)
@@ -145,15 +133,6 @@ PARTS = {
         Line(CREDIT, draws, 40, Goal(10), Goal(10), schema=False) for draws in ("none", "known")
     ],
 }
-
-BINARY: dict[str, tuple[object, object]] = {
-    **{f"exact {d}": (exact.run, exact.Case(d, 100, None, 0)) for d in DATASETS},
-    "exact compas, depth 3": (exact.run, exact.Case("compas", 100, 3, 0)),
-    **{f"known {d}": (known.run, known.Case(d, 100, None, 0)) for d in DATASETS},
-    # Small enough that the whole walk is done, whose end is not that of the time.
-    "hidden compas": (hidden.run, hidden.Case("compas", None, 0, True, 60.0, 30, 20)),
-}
-"""Quick cases of the benchmarks on columns of 0 and 1: how each is run, and its parameters."""
 
 
 @cache
@@ -303,84 +282,16 @@ def present(lines: Iterable[Line]) -> list[Line]:
     return out
 
 
-def seconds_here(names: Iterable[str]) -> dict[str, float]:
-    """Seconds of each quick case in this process, after one run that compiles what it uses."""
-    out = {}
-    for name in names:
-        how, case = BINARY[name]
-        how(case)
-        out[name] = how(case)["seconds"]
-    return out
-
-
-def seconds_of(package: Path, names: Iterable[str]) -> dict[str, float]:
-    """The same in another process, with the package of a checkout.
-
-    Raises
-    ------
-    BadInput
-        If the process does not end well.
-    """
-    todo = "import json, sys; from experiments.benchmarks.raw import seconds_here, treeleak; " \
-           "print(json.dumps([treeleak.__file__, seconds_here(sys.argv[1:])]))"  # fmt: skip
-    search = os.pathsep.join(map(str, (package, Path(__file__).parents[2])))
-    done = subprocess.run(
-        [sys.executable, "-c", todo, *names], env=os.environ | {"PYTHONPATH": search},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise BadInput(f"{package}: {done.stderr.strip().splitlines()[-1]}")
-    used, seconds = json.loads(done.stdout.splitlines()[-1])
-    if not Path(used).resolve().is_relative_to(package.resolve()):
-        raise BadInput(f"{package} holds no package: {used} was used instead")
-    return seconds
-
-
-def binary_table(against: Path | None, names: Iterable[str]) -> None:
-    """Print how long the quick cases take, here and with another checkout."""
-    places = {"here": Path(treeleak.__file__).parents[1]}
-    if against is not None:
-        places["against"] = against / "src"
-    timed: dict[str, list[dict[str, float]]] = {place: [] for place in places}
-    for i in range(ROUNDS):
-        # Neither is always the first.
-        for place in list(places)[:: 1 if i % 2 else -1]:
-            timed[place].append(seconds_of(places[place], names))
-    out = new_table(
-        f"columns of 0 and 1: seconds, median of {ROUNDS}", "case, here, against, ratio, met",
-        left="case",
-    )  # fmt: skip
-    for name in names:
-        median = {p: float(np.median([r[name] for r in timed[p]])) for p in places}
-        here = median["here"]
-        beside = [] if against is None else [
-            f"{median['against']:.3f}", f"{here / median['against']:.2f}",
-            not_slower(here, median["against"]),
-        ]  # fmt: skip
-        out.add_row(name, f"{here:.3f}", *beside)
-    CONSOLE.print(out)
-    if against is None:
-        CONSOLE.print("binary: compared with nothing; name another checkout (--against DIR)")
-
-
-def not_slower(here: float, there: float) -> str:
-    return verdict(here <= max(SLOWER * there, there + NOTICED))
-
-
 def main(args: Sequence[str]) -> None:
-    parser = Options("raw", __doc__, [*PARTS, "binary"], "0-4")
+    parser = Options("raw", __doc__, PARTS, "0-4")
     parser.add_argument("--rows", type=int, nargs="+", help="only lines of so many rows")
     parser.add_argument("--reference", action="store_true", help="run the published program too")
     parser.add_argument("--reference-limit", type=float, default=120.0, help="its seconds (120)")
     parser.add_argument("--time-limit", type=float, help="instead of each line's own")
-    parser.add_argument("--against", type=Path, help="another checkout, to time binary data with")
     given = parser.parse_args(args)
     store = Records("raw", given.fresh, given.out)
     limit = given.reference_limit if given.reference else None
-    for part in [*PARTS, "binary"] if given.part == "all" else [given.part]:
-        if part == "binary":
-            binary_table(given.against, list(BINARY))
-            continue
+    for part in PARTS if given.part == "all" else [given.part]:
         lines = present(p for p in PARTS[part] if not given.rows or p.n_rows in given.rows)
         if lines:
             todo = cases(lines, given.seeds, given.time_limit, limit)

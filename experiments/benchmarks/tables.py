@@ -15,8 +15,6 @@ from experiments.results_version import say_versions
 
 CONSOLE = Console(width=360)
 """Wide enough for the widest table: no figure is cut short."""
-TOLERANCE = 0.002
-"""By how much an error may exceed the published one and count as no worse."""
 
 
 class Beside(NamedTuple):
@@ -63,24 +61,17 @@ def depth_name(depth: float | None) -> str:
     return "None" if depth is None or np.isnan(depth) else f"{depth:g}"
 
 
-def published_runs(name: str) -> pd.DataFrame | None:
-    """The authors' runs as they stand in a file; None as for :func:`published`."""
-    path = Path(os.environ.get("TREELEAK_PUBLISHED", "")) / name
-    if not path.exists():
-        CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
-        return None
-    # "None" is a depth.
-    return pd.read_csv(path, keep_default_na=False)
-
-
 def published(name: str) -> pd.DataFrame | None:
     """The authors' runs; ``error`` is missing for those without an answer.
 
     None, with the reason on the terminal, if the file is not there.
     """
-    runs = published_runs(name)
-    if runs is None:
+    path = Path(os.environ.get("TREELEAK_PUBLISHED", "")) / name
+    if not path.exists():
+        CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
         return None
+    # "None" is a depth.
+    runs = pd.read_csv(path, keep_default_na=False)
     error = pd.to_numeric(runs.error, errors="coerce")
     if "status" in runs:
         error = error.where(runs.status != "UNKNOWN")

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.bits import count_bits
-from treeleak.core.compiled import njit, put
+from treeleak.core.compiled import count_bits, njit, put
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 LITERALS_PER_WORD = 32

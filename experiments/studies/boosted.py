@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.attempt import is_there, say_missing
 from experiments.boosted_models import ALL, LEFT, MODELS, VALUES_ALONE, Case, holds, run
-from experiments.data import DATASETS, NEEDS, have_tables
+from experiments.data import DATASETS, have_tables
 from experiments.studies.boosted_shown import (
     DEFAULT,
     SWEPT_ROWS,
@@ -225,7 +225,6 @@ def _study(
             **p, "n_rows": 60, "seed": 0, "time_limit": 10.0, "setting": DEFAULT, "value": None,
         },
         check=have_all,
-        needs=f"{NEEDS}; pip install 'treeleak[boosted]' for all libraries but scikit-learn",
         experiment="boosted-models",
         everywhere=grid,
     )  # fmt: skip

@@ -156,7 +156,6 @@ STUDIES: Sequence[Study] = (
         seconds=lambda p: 0.75 * float(p["time_limit"]),
         warm=lambda p: {**p, "n_rows": 100, "seed": 0, "time_limit": 5.0},
         check=have_all,
-        needs="TimberStrike's tables; pip install 'treeleak[boosted]' for XGBoost and LightGBM",
         everywhere=whole_grid,
     ),
 )

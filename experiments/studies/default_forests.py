@@ -13,7 +13,7 @@ import pandas as pd
 
 import treeleak
 from experiments.attempt import attempt
-from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.data import DATASETS, draft, have_tables
 from experiments.draft_tables import draft_sample
 from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
 
@@ -153,6 +153,5 @@ STUDIES: Sequence[Study] = (
         seconds=_seconds,
         warm=lambda p: {**p, "dataset": "compas", "n_rows": 40, "seed": 0, "time_limit": 10.0},
         check=have_tables,
-        needs=NEEDS,
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.data import NEEDS, have_tables
+from experiments.data import have_tables
 from experiments.studies.dp_runs import ROW_BY_ROW, TREE_SEEDS, forest_path
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, Parameters, Study, Table, verdict
@@ -27,7 +27,6 @@ LEAST = 0.002
 UNANSWERED = ("unknown", "refused")
 METHODS = {"auto": "treeleak", "reference-cp": "CP"}
 CELL = ["dataset", "n_trees", "depth", "epsilon"]
-FORESTS = "the paper's forests, dp_forests_*.npz, in the folder that TREELEAK_DATA names"
 RATIO = "Ratio: published by treeleak's, so that above 1 is better. "
 SHARED = (
     "All forests carry one vector of noise, rescaled, as in the authors' code: means over seeds "
@@ -83,9 +82,7 @@ def have_forests() -> None:
     have_tables()
 
 
-dp_study = partial(
-    Study, paper=PAPER, seconds=seconds_of, warm=warm_of, check=have_tables, needs=NEEDS
-)
+dp_study = partial(Study, paper=PAPER, seconds=seconds_of, warm=warm_of, check=have_tables)
 """A study of DRAFT-DP, unless it says otherwise."""
 
 

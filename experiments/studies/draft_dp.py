@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.beside import beside_runs, draw_published
 from experiments.claims import claims_table
-from experiments.data import NAMES, NEEDS
+from experiments.data import NAMES
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -24,7 +24,6 @@ from experiments.drawing import (
 )
 from experiments.studies.dp_cells import (
     DATASETS,
-    FORESTS,
     LIMIT,
     METHODS,
     RATIO,
@@ -296,7 +295,6 @@ FIGURE_12 = dp_study(
     tables=_by_known,
     figures=_known_drawn,
     check=have_forests,
-    needs=f"{FORESTS}; {NEEDS}",
 )
 
 # ---------------------------------------------------- figures 13, 14, 16: all rows but one known

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.claims import claims_table
-from experiments.data import NAMES, NEEDS
+from experiments.data import NAMES
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -24,7 +24,6 @@ from experiments.studies.dp_cells import (
     DATASETS,
     DEPTHS,
     EPSILONS,
-    FORESTS,
     RATIO,
     SEEDS,
     SHARED,
@@ -309,7 +308,6 @@ TABLE_1 = dp_study(
     tables=_known_n,
     figures=_drawn,
     check=have_forests,
-    needs=f"{FORESTS}; {NEEDS}",
 )  # fmt: skip
 
 # -------------------------------------------------------------------------- table IV: unknown N
@@ -323,7 +321,6 @@ TABLE_4 = dp_study(
     tables=lambda runs: error_tables(runs, 4, "IV", SHARED + _RESIZED),
     figures=no_figures,
     check=have_forests,
-    needs=f"{FORESTS}; {NEEDS}",
 )
 
 _RESIZED = "Too many rows are thinned at random, of too few some are doubled, as in the paper."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.data import DATASETS, NEEDS, draft, have_tables
+from experiments.data import DATASETS, draft, have_tables
 from experiments.study import Parameters, Record, Study
 from treeleak.core.errors import NotCovered, TimeUp
 
@@ -115,7 +115,6 @@ draft_study = partial(
     seconds=seconds_of,
     warm=small,
     check=have_tables,
-    needs=NEEDS,
 )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER = "Ferry 2024"
-NEEDS = "corels_adult.csv and corels_compas.csv, in the folder that TREELEAK_DATA names"
 SOURCE = "github.com/ferryjul/ProbabilisticDatasetsReconstruction, experiments/data"
 DATASETS = ("adult", "compas")
 TREES = ("optimal tree", "CART")
@@ -491,7 +490,6 @@ def _study(
         seconds=_seconds,
         warm=_warm,
         check=_have_tables,
-        needs=NEEDS,
         experiment="ferry",
     )
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 PAPER = "Gambs 2012"
 WEKA = "WEKA"
-NEEDS = f"for C4.5's trees, Java, and WEKA's jar under the name in {WEKA}; without it, CART's alone"
 C45, CART = "C4.5", "CART"
 SEEDS = range(50)
 N_ROWS = 200
@@ -241,7 +240,6 @@ def _study(
         seconds=lambda p: 10.0 if p["learner"] == C45 else 0.4,
         warm=lambda p: {**p, "learner": CART, "n_rows": 20},
         check=_have_weka,
-        needs=NEEDS,
         experiment="gambs",
         everywhere=lambda: _grid(SEEDS, everywhere=True),
     )

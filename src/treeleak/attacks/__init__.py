@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
-from treeleak.core.on_demand import load
 from treeleak.evidence import (
     Evidence,
     ExactCounts,
@@ -59,4 +59,4 @@ def attack_for(evidence: Evidence, method: str = "auto") -> Attack:
     if found is None:
         methods = tuple(m for kind, m in _ATTACKS if kind == evidence.kind)
         raise BadInput(f"for {evidence.kind}, method must be one of {methods}, not {method!r}")
-    return load(found) if isinstance(found, str) else found
+    return resolve_name(found) if isinstance(found, str) else found

@@ -29,10 +29,10 @@ from treeleak.auditing.limits import (
 )
 from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit
+from treeleak.core.arrays import Place
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
-from treeleak.core.types import Place
 from treeleak.formats.literals import State
 from treeleak.reconstruction import Reconstruction
 

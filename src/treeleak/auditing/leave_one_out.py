@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, Labels, Place, Rows
 from treeleak.core.clock import Progress
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
-from treeleak.core.types import Labels, Place, Rows
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import versions, written

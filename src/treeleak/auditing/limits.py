@@ -18,8 +18,8 @@ from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.core.text import percent
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:

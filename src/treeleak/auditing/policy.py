@@ -16,8 +16,8 @@ from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.inventory.part_families import KINDS, parts_of_family
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, cause
+from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
-from treeleak.core.text_files import read_text
 from treeleak.release.checked_json import is_finite
 from treeleak.schema import MOST_BYTES
 

@@ -21,10 +21,10 @@ from treeleak.auditing.case import AuditRequest, Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
+from treeleak.core.arrays import Labels, Rows
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of
-from treeleak.core.types import Labels, Rows
 from treeleak.release import (
     Model,
     Release,
@@ -33,8 +33,8 @@ from treeleak.release import (
     snapshot,
     to_release,
 )
+from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.draws.held_back import fitted_rows
-from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
 from treeleak.verification.columns import in_model_columns

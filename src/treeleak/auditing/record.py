@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treeleak.core.errors import BadInput, cause
-from treeleak.core.listed import listed
 from treeleak.core.private import dataclass
+from treeleak.core.text import listed
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import AuditRequest

@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
@@ -32,12 +33,11 @@ from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.auditing.serialisable import Serialisable, figures_of
+from treeleak.core.arrays import Place
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Audience, FigureWithSupport, Message, message_of
-from treeleak.core.on_demand import load
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
-from treeleak.core.types import Place
 from treeleak.formats.literals import Edition, Verdict
 from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
@@ -417,7 +417,7 @@ class Audit(AuditResults):
 
     def _repr_html_(self) -> str:
         """Show the beginning of the releasable report in a notebook."""
-        return str(load("treeleak.report.page:render_piece")(self))
+        return str(resolve_name("treeleak.report.page:render_piece")(self))
 
     def to_json(
         self,
@@ -451,7 +451,7 @@ class Audit(AuditResults):
             What to type to get the audit again.
         """
         _check_edition(edition)
-        page = str(load("treeleak.report.page:render_html")(self, edition, command))
+        page = str(resolve_name("treeleak.report.page:render_html")(self, edition, command))
         if path is not None:
             write_file(path, page, private=edition == "internal")
         return page

@@ -30,9 +30,9 @@ from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.prepare import errors_name_file, open_model, prepare_case
 from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, AuditResults, Provenance
+from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.core.types import Labels, Place, Rows
 from treeleak.evidence import LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct

@@ -10,8 +10,7 @@ from typing import Any
 
 from treeleak._version import __version__
 from treeleak.core.errors import BadInput, cause
-from treeleak.core.output import write_file
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text, write_file
 
 INDEX = "index.json"
 FORMAT = "treeleak-index"

@@ -18,9 +18,8 @@ from treeleak.auditing import Audit
 from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.errors import BadInput, cause
-from treeleak.core.output import write_file
-from treeleak.core.plain import plain
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text, write_file
+from treeleak.core.text import plain
 from treeleak.reconstruction import as_json
 
 ATTACK_NAME = "treeleak reconstruction"

@@ -10,22 +10,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.bridges.plain_yaml import parse_yaml
 from treeleak.core.errors import BadInput, BadModel, cause
+from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
-from treeleak.core.text_files import read_text
 from treeleak.release import Release
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.pickled import read_pickled_values
 from treeleak.release.unsupported_formats import kind_of_folder
 from treeleak.schema import Attribute, Binary, OneHot, Schema
+
+if TYPE_CHECKING:
+    from yaml import Node
 
 DESCRIPTION = "target.yaml"
 MOST_BYTES = 1 << 20
@@ -322,3 +324,61 @@ def _with_groups(inferred: Schema, groups: list[OneHot]) -> Schema:
         new = of.get(attribute.name, attribute)
         attributes.setdefault(new.name, new)
     return Schema(attributes.values(), inferred.rules)
+
+
+MOST_VALUES = 1_000_000
+"""Repeated ones counted as often as they stand."""
+
+OPAQUE: Any = type("Opaque", (), {"__repr__": lambda _: "OPAQUE"})()
+"""Stands for a value of a type that only code could make."""
+
+_NEEDED = "target folders are read with PyYAML: python -m pip install 'treeleak[sacro]'"
+_PLAIN = ("null", "bool", "int", "float", "str", "seq", "map")
+
+
+def parse_yaml(text: str) -> Any:
+    """Read a document. What a tag names beside plain values is :data:`OPAQUE`.
+
+    Raises
+    ------
+    BadInput
+        If this is no YAML, holds too much, or PyYAML is missing.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadInput(_NEEDED) from error
+
+    class Loader(yaml.SafeLoader):
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.sizes: dict[int, int] = {}
+
+        def compose_node(self, parent: Node | None, index: int) -> Node | None:
+            repeated = self.check_event(yaml.AliasEvent)
+            node = super().compose_node(parent, index)
+            if repeated and id(node) not in self.sizes:
+                raise BadInput("a value that holds itself")
+            if node is not None and not repeated:
+                self.sizes[id(node)] = 1 + sum(self.sizes[id(n)] for n in _held(node))
+                if self.sizes[id(node)] > MOST_VALUES:
+                    raise BadInput(f"more than {MOST_VALUES:,} values")
+            return node
+
+    plain = {f"tag:yaml.org,2002:{name}" for name in _PLAIN}
+    Loader.yaml_constructors = {
+        tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in plain
+    } | {None: lambda _loader, _node: OPAQUE}
+    try:
+        return Loader(text).get_single_data()
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise BadInput("too many levels") from error
+
+
+def _held(node: Node) -> list[Node]:
+    """Values in a value, keys included."""
+    if not isinstance(node.value, list):
+        return []
+    return [n for held in node.value for n in (held if isinstance(held, tuple) else (held,))]

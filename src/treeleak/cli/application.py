@@ -18,8 +18,8 @@ from treeleak.cli.files import INTERRUPTED, say
 from treeleak.core.clock import PAUSE, Clock
 from treeleak.core.errors import TimeUp, TreeleakError
 from treeleak.core.memory import TooLarge, bounded
-from treeleak.core.plain import plain
 from treeleak.core.signals import Terminated, at_work, end_now, ended_in_time, terminable
+from treeleak.core.text import plain
 
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from treeleak.core.errors import BadInput
-from treeleak.core.plain import plain
+from treeleak.core.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,9 +13,9 @@ from treeleak.cli.files import check_different, check_free, progress_shown, say,
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import free_name
 from treeleak.core.output import write_file
 from treeleak.core.spreadsheets import csv_text
+from treeleak.core.text import free_name
 
 if TYPE_CHECKING:
     import pandas as pd

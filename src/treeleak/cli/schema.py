@@ -13,7 +13,7 @@ from treeleak.cli.files import check_free, say
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
-from treeleak.core.plain import plain
+from treeleak.core.text import plain
 
 
 @app.command()

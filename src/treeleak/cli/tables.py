@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treeleak.core.errors import BadInput, BadSchema, Mismatch, NotCovered, TreeleakError, cause
-from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
+from treeleak.core.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -284,7 +284,7 @@ def _marginals(path: Path) -> Any:
     """Read column -> {value: share}; JSON writes values that are numbers as texts."""
     import json
 
-    from treeleak.core.text_files import read_text
+    from treeleak.core.output import read_text
     from treeleak.schema import MOST_BYTES
 
     text = read_text(path, MOST_BYTES, BadInput)

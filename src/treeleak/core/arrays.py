@@ -1,11 +1,16 @@
-"""Names of the arrays that pass from room to room, and what is asked of them everywhere."""
+"""Types of arrays, tables and models that pass from room to room, and functions of arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -49,3 +54,28 @@ def bits_set(words: NDArray[np.uint64]) -> IntArray:
     # NumPy counts them itself from 2.0 on.
     in_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
     return np.asarray(in_byte[words.view(np.uint8)].sum(axis=-1, dtype=np.int64))
+
+
+Place = str | os.PathLike[str]
+"""Of a file."""
+Rows: TypeAlias = "pd.DataFrame | NDArray[Any] | Sequence[Sequence[Any]]"
+"""Rows of a table."""
+Labels: TypeAlias = "pd.Series[Any] | pd.DataFrame | NDArray[Any] | Sequence[Any]"
+"""One of each row."""
+
+
+class Predicts(Protocol):
+    """A fitted estimator."""
+
+    def predict(self, X: Any, /) -> Any:
+        """Answer for each row."""
+
+
+class Transforms(Protocol):
+    """A fitted estimator that does not predict, such as trees that encode rows by their leaves."""
+
+    def transform(self, X: Any, /) -> Any:
+        """Encode each row."""
+
+
+Estimator = Predicts | Transforms

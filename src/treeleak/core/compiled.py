@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import event
+from numba.extending import intrinsic
 
 from treeleak.core.clock import PAUSE
 
@@ -79,3 +81,23 @@ def copied(arrays: T) -> T:
     """Copy what a loop is going to write into: who holds the old arrays sees no change."""
     make: Callable[..., T] = type(arrays)
     return make(*(x.copy() if isinstance(x, np.ndarray) else x for x in arrays))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lowest_bit(_typing: Any, x: Any) -> Any:
+    """Number of the lowest bit that is set; of no use for 0."""
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], context.get_constant(types.boolean, 1))
+
+    return types.int64(x), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_bits(_typing: Any, x: Any) -> Any:
+    """How many bits are set."""
+
+    def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(x), code

@@ -55,3 +55,7 @@ def greatest(x: FloatArray, n: int) -> IntArray:
     least = np.partition(x, len(x) - n)[len(x) - n]
     above, equal = np.flatnonzero(x > least), np.flatnonzero(x == least)
     return np.sort(np.append(above, equal[: n - len(above)]))
+
+
+MOST_SURE = 0.9999
+"""Probability of what is not proved, at most."""

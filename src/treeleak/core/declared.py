@@ -30,10 +30,9 @@ from typing import (
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import FieldInfo
 
 from treeleak.core.errors import BadInput
-from treeleak.core.listed import did_you_mean, unknown_keys
+from treeleak.core.text import did_you_mean, unknown_keys
 
 LARGEST = 1.7976931348623157e308
 """The largest float; what lies beyond, and what is no number, fails every comparison with it."""
@@ -93,14 +92,12 @@ def _fields(kind: type[Struct]) -> list[tuple[str, str, Any]]:
         (
             field.name,
             field.encode_name,
-            field.default_factory() if _is_made(field) else field.default,
+            field.default
+            if field.default_factory is msgspec.NODEFAULT
+            else field.default_factory(),
         )
         for field in msgspec.structs.fields(kind)
     ]
-
-
-def _is_made(field: FieldInfo) -> bool:
-    return field.default_factory is not msgspec.NODEFAULT
 
 
 def plain(part: Any) -> Any:
@@ -251,12 +248,9 @@ def _struct(hint: Any, value: Any) -> type[Struct]:
         if isinstance(option, type) and issubclass(option, Struct)
     ]
     with suppress(TypeError, KeyError, StopIteration):
-        return next(s for s in structs if s.__struct_config__.tag == value[_tag_field(s)])
+        configs = ((s, s.__struct_config__) for s in structs)
+        return next(s for s, config in configs if config.tag == value[config.tag_field or ""])
     return structs[0]
-
-
-def _tag_field(struct: type[Struct]) -> str:
-    return struct.__struct_config__.tag_field or ""
 
 
 def _tags(hint: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from treeleak.core.message import Message
-from treeleak.core.plain import plain
+from treeleak.core.text import plain
 
 
 class TreeleakError(Exception):

@@ -14,10 +14,8 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any
 
-from treeleak.core.listed import listed
-from treeleak.core.percent import hundredths, percent
-from treeleak.core.plain import plain
 from treeleak.core.private import dataclass
+from treeleak.core.text import hundredths, listed, percent, plain
 
 MOST_NAMED = 4
 ELSEWHERE = "the internal edition says more"

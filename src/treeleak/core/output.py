@@ -1,4 +1,4 @@
-"""The one way in which files are written: all of it or nothing."""
+"""The one way in which files are written, all of it or nothing; and how texts are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from treeleak.core.errors import BadInput, cause
+from treeleak.core.errors import BadInput, BadModel, cause
 from treeleak.core.signals import unfinished
 
 
@@ -92,3 +92,18 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def read_text(
+    path: str | os.PathLike[str], most_bytes: int, error_type: type[BadInput] = BadModel
+) -> str:
+    """Read a file of text, if it is not too large.
+
+    Raises BadInput of the type that is asked for, naming the file.
+    """
+    try:
+        if Path(path).stat().st_size > most_bytes:
+            raise error_type(f"{path}: larger than {most_bytes >> 20} MiB: not read")
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise error_type(f"{path}: {cause(error)}") from error

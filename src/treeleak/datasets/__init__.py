@@ -1,7 +1,6 @@
 """Real tables to audit."""
 
-from treeleak.datasets.bundled import load_adult, load_compas, load_german_credit
-from treeleak.datasets.dataset import Dataset
+from treeleak.datasets.bundled import Dataset, load_adult, load_compas, load_german_credit
 
 __all__ = [
     "Dataset",

@@ -1,7 +1,6 @@
 """What the counts of a release disclose about its training rows."""
 
-from treeleak.evidence.exact_counts import ExactCounts
-from treeleak.evidence.exact_totals import ExactTotals
+from treeleak.evidence.exact_counts import ExactCounts, ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels

@@ -1,4 +1,4 @@
-"""Exact leaf counts of every class."""
+"""Exact leaf counts, of every class or without classes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.leaves import leaf_counts, leaf_totals, unequal
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.protocol import Contradiction, leaf_counts, leaf_totals, unequal
 from treeleak.evidence.sampling_assumptions import SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
@@ -81,3 +80,60 @@ class ExactCounts:
             )
         else:
             yield system_of_all(statements, partition, n_first)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactTotals:
+    """Exact leaf totals without classes: sum over c of A m_c = n.
+
+    Where a tree says that a leaf holds no (weight of a) class, the class is dead there.
+    """
+
+    geometry: Geometry
+    kind: ClassVar[str] = "exact totals"
+
+    @classmethod
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], ExactTotals] | None:
+        """Fit rows that are counted without classes, in trees that saw each of them once."""
+        by_class = assumed.counts_are not in ("weights", "none")
+        if not assumed.exact or assumed.sampling != "all" or by_class:
+            return None
+        assumed.check_counts("totals")
+        return cls
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Rows in each leaf."""
+        return leaf_totals(self.geometry.release.trees)
+
+    @property
+    def n_rows(self) -> int:
+        """N, as the first tree counts it."""
+        return int(self.n[: self.geometry.leaf_start[1]].sum())
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind
+
+    def statements(self) -> tuple[LinearConstraints, ...]:
+        """Give the rows in each leaf."""
+        return (LinearConstraints(ROWS, self.n),)
+
+    def open_leaves(self) -> BoolArray:
+        """Close empty leaves, and leaves without any weight of a class for that class."""
+        release, start = self.geometry.release, self.geometry.leaf_start
+        present = np.ones((len(self.n), release.n_classes), dtype=bool)
+        for t, tree in enumerate(release.trees):
+            if release.counts_are == "weights" and tree.counts is not None and release.classes:
+                present[start[t] : start[t + 1]] = tree.counts[tree.leaves] > 0
+        return present & (self.n > 0)[:, None]
+
+    def contradiction(self) -> Contradiction | None:
+        """Find a tree that holds another number of rows than the first."""
+        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1])
+        return unequal(per_tree[:, None], ["all classes"])
+
+    def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        """Give one system over all (cell, class) pairs."""
+        yield system_of_all(self.statements(), partition, int(self.geometry.leaf_start[1]))

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
-from treeleak.evidence.leaves import leaf_distinct, leaf_draws
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.protocol import Contradiction, leaf_distinct, leaf_draws
 from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.partition import Geometry, RowSets
 from treeleak.release.statistics import DISTINCT, DRAWS

@@ -11,9 +11,8 @@ import numpy as np
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
-from treeleak.evidence.leaves import leaf_counts
 from treeleak.evidence.linear_constraints import LinearConstraints, Named
-from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.protocol import Contradiction, leaf_counts
 from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.evidence.exact_counts import ExactCounts
-from treeleak.evidence.exact_totals import ExactTotals
+from treeleak.evidence.exact_counts import ExactCounts, ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels

@@ -14,8 +14,8 @@ from typing import Any
 
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.core.text import percent
 
 _FIGURES = "figures_by_settings.json"
 _FORESTS = {

@@ -11,11 +11,11 @@ from typing import Any
 from treeleak.auditing.inventory.beside import EXAMPLES, is_rows_beside
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.prepare import context_of
+from treeleak.core.arrays import Labels, Rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.private import dataclass
 from treeleak.core.signals import private_folder
-from treeleak.core.types import Labels, Rows
 from treeleak.hardening.result import Hardened
 from treeleak.hardening.run import harden
 from treeleak.release import to_release

@@ -12,7 +12,7 @@ from treeleak.core.private import dataclass
 from treeleak.hardening import steps
 from treeleak.hardening.archive import Archive
 from treeleak.hardening.files import catboost, cbm, lightgbm, ohdsi, xgboost
-from treeleak.hardening.step import Step
+from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
 from treeleak.release.readers.ubj import is_ubj
 from treeleak.release.registry import HEAD_BYTES

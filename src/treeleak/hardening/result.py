@@ -9,13 +9,13 @@ from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.findings.advice import HARDEN
 from treeleak.auditing.findings.finding import OPEN
 from treeleak.auditing.serialisable import Serialisable
+from treeleak.core.arrays import Place
 from treeleak.core.message import Audience
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.core.types import Place
+from treeleak.core.text import percent
 from treeleak.hardening.answers import Answers
+from treeleak.hardening.files.document import Step
 from treeleak.hardening.retrain import Retraining
-from treeleak.hardening.step import Step
 from treeleak.reconstruction import written
 
 HARDENED_VERSION = 1

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from treeleak.auditing import Audit, audit
 from treeleak.auditing.serialisable import Serialisable
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, Labels, Place, Rows
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.core.types import Labels, Place, Rows
+from treeleak.core.text import percent
 from treeleak.formats.literals import Verdict
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.release import Model, to_release

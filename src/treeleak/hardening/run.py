@@ -17,16 +17,16 @@ import pandas as pd
 from treeleak.auditing import Audit, audit
 from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import fitted_part
+from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
-from treeleak.core.listed import listed
 from treeleak.core.output import write_file
 from treeleak.core.signals import private_folder
-from treeleak.core.types import Labels, Place, Rows
+from treeleak.core.text import listed
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
+from treeleak.hardening.files.document import Step
 from treeleak.hardening.formats import Content, format_of
 from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
-from treeleak.hardening.step import Step
 from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.pipeline.through import TRANSFORM

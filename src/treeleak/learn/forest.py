@@ -1,4 +1,11 @@
-"""A differentially private forest: random trees, noisy counts in their leaves."""
+"""A differentially private forest: random trees, noisy counts in their leaves.
+
+Noise for counts, drawn from any source of random bits.
+
+The discrete Laplace law is drawn exactly, with whole numbers only (Canonne, Kamath and Steinke
+2020): a sampler on floats leaves gaps in its values from which the count behind them can be read,
+so that no epsilon holds.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +27,51 @@ from sklearn.utils.validation import check_is_fitted
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, PrivacyWarning
-from treeleak.learn.checks import in_order, label_list, whole
 from treeleak.learn.random_trees import columns_of, random_tree
-from treeleak.learn.sampling import discrete_laplace, truncated_laplace
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.tree import Tree
 from treeleak.schema import Schema
+
+
+def discrete_laplace(epsilon: Fraction, source: Random) -> int:
+    """Draw Y with P(Y = y) proportional to e^(-epsilon |y|), exactly.
+
+    ``epsilon``: greater than 0. ``source``: ``secrets.SystemRandom()`` for noise that is to protect
+    anybody.
+    """
+    s, t = epsilon.numerator, epsilon.denominator
+    while True:
+        # u + t v is geometric with ratio e^(-1 / t): its digits to the base t are independent.
+        u = source.randrange(t)
+        if not _bernoulli_exp(u, t, source):
+            continue
+        v = 0
+        while _bernoulli_exp(1, 1, source):
+            v += 1
+        size = (u + t * v) // s
+        negative = source.getrandbits(1)
+        # Zero has but one sign.
+        if size or not negative:
+            return -size if negative else size
+
+
+def _bernoulli_exp(p: int, q: int, source: Random) -> bool:
+    """Say yes with probability e^(-p / q), for p <= q.
+
+    The number of successes of probability (p / q) / k for k = 1, 2, ... before the first failure
+    is even with just that probability: the series of the exponential function.
+    """
+    k = 1
+    while source.randrange(q * k) < p:
+        k += 1
+    return k % 2 == 1
+
+
+def truncated_laplace(epsilon: Fraction, source: Random) -> int:
+    """Draw int(Y), Y ~ Lap(1 / epsilon): the noise of DRAFT-DP 2026, kept for comparison."""
+    size = int(source.expovariate(float(epsilon)))
+    return -size if source.getrandbits(1) else size
+
 
 Mechanism = Literal["discrete-laplace", "draft-dp"]
 Law = DiscreteLaplace | Laplace
@@ -292,3 +338,31 @@ def _rows(schema: Schema, X: Any) -> FloatArray:
 def _check_all(allowed: BoolArray, what: str) -> None:
     if not allowed.all():
         raise BadInput(f"row {int(allowed.argmin())}: {what} the schema")
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Read a whole number between bounds."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise BadInput(f"{name} must be a whole number, not {value!r}")
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise BadInput(f"{name} must be {bounds}, not {value!r}")
+    return number
+
+
+def in_order(X: pd.DataFrame, names: Sequence[str], whose: str) -> pd.DataFrame:
+    """Find the columns of a table by name; ``whose`` they should be is for the message."""
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    if sorted(table.columns) != sorted(names):
+        wrong = sorted(set(table.columns) ^ set(names)) or "a column appears twice"
+        raise BadInput(f"the table's columns are not those of the {whose}: {wrong}")
+    return table[list(names)]
+
+
+def label_list(y: Any, n_rows: int) -> NDArray[Any]:
+    """Read one label for each row."""
+    labels = np.asarray(y)
+    if labels.shape not in ((n_rows,), (n_rows, 1)):
+        raise BadInput(f"y has shape {labels.shape} for {n_rows} rows")
+    return labels.ravel()

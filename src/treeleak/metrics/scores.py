@@ -1,4 +1,4 @@
-"""How far rows are from the true ones, with separate figures for categories and numbers."""
+"""How far rows and targets are from the true ones, and whether a difference is chance."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import on_grid
 from treeleak.core.private import dataclass
 from treeleak.metrics.encoding import column_range
 from treeleak.metrics.matching import NEAR, right_values
@@ -110,3 +113,69 @@ def _spreads(
         if high > low and known.size and known.std() > 0:
             found[k] = (high - low) / known.std()
     return found
+
+
+SAME_TARGET, NEAR_TARGET = 1e-9, 1e-6
+"""Difference, as a part of their size or of their range, up to which two targets are one. Many
+libraries keep seven digits of them."""
+
+
+def right_targets(found: FloatArray, true: NDArray[Any], group: IntArray | None = None) -> int:
+    """Count the targets that are right.
+
+    Parameters
+    ----------
+    found : float array, shape (n_rows,)
+        NaN where none is told.
+    true : float array, shape (n_rows,)
+        Row by row those of the training rows that stand beside them.
+    group : int array, shape (n_rows,), optional
+        Training rows that nobody tells apart: their targets may change places.
+    """
+    if group is None:
+        group = np.arange(len(true))
+    table = pd.DataFrame({"group": group, "found": found, "true": true})
+    right, near = 0, NEAR_TARGET * float(np.ptp(true[np.isfinite(true)])) if len(true) else 0.0
+    for _, group_rows in table.groupby("group"):
+        mine = np.sort(group_rows["found"].dropna().to_numpy())
+        theirs = np.sort(group_rows["true"].dropna().to_numpy())
+        i = j = 0
+        while i < len(mine) and j < len(theirs):
+            if abs(mine[i] - theirs[j]) <= max(SAME_TARGET * abs(theirs[j]), near, 1e-300):
+                right, i, j = right + 1, i + 1, j + 1
+            elif mine[i] < theirs[j]:
+                i += 1
+            else:
+                j += 1
+    return right
+
+
+FEWEST_PEOPLE = 8
+"""People without whom no test reaches a level of half a percent: that their signs agree has a
+probability of one in 256."""
+
+
+def paired_t_test(
+    errors: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1
+) -> float:
+    """Probability of so large a margin over a yardstick, were there none.
+
+    A one-sided paired t-test whose unit is a person: the mean of ``other - own``, against its
+    standard error over people, with the spread of the yardstick from draw to draw added (degrees of
+    freedom after Welch and Satterthwaite). So a margin counts neither where few people carry it,
+    nor where another draw of the yardstick has it.
+
+    ``errors`` and ``other``, shape (n_people,): error of each person's values in the rows that are
+    tested, and in the yardstick; people for whom either is NaN are left out. ``spread``: standard
+    error of the mean of ``other`` from draw to draw. ``n_draws``: draws from which that is known.
+    Returns 1 where there are fewer than :data:`FEWEST_PEOPLE`.
+    """
+    gain = (other - errors)[~np.isnan(errors) & ~np.isnan(other)]
+    if len(gain) < FEWEST_PEOPLE:
+        return 1.0
+    people, draws = float(gain.var(ddof=1)) / len(gain), spread**2
+    mean, total = float(gain.mean()), people + draws
+    if on_grid(np.sqrt(total)) == 0:
+        return 0.0 if on_grid(mean) > 0 else 1.0
+    freedom = total**2 / (people**2 / (len(gain) - 1) + draws**2 / max(n_draws - 1, 1))
+    return float(stdtr(freedom, -mean / np.sqrt(total)))

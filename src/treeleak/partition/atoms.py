@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.partition.tail_extrapolation import outer_sides
+from treeleak.partition.untested_priors import outer_sides
 from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
@@ -128,7 +128,7 @@ class AttributeAtoms:
 
         ``rows``: shape (n_atoms,), those in each. Returns the outermost atoms of which something
         is said, each with values as
-        :meth:`~treeleak.partition.tail_extrapolation.Outer.places` has them.
+        :meth:`~treeleak.partition.untested_priors.Outer.places` has them.
         """
         cuts, side = release.thresholds[self.columns[0]], self._side(release)
         in_gap = np.bincount(side[side >= 0], rows[side >= 0], len(cuts) + 1).astype(float)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.parallel import Pool
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
 from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
 from treeleak.release.release import Release

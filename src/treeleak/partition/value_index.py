@@ -21,7 +21,7 @@ from treeleak.core.memory import require
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.atoms import listable
-from treeleak.partition.untested_column_prior import nodes_per_column, shares_of_ones
+from treeleak.partition.untested_priors import nodes_per_column, shares_of_ones
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
@@ -45,7 +45,7 @@ class ValueIndex:
     atom_of: IntArray
     """Shape (n_values,). Atom of each value, numbered over all attributes."""
     tests: float = 0.0
-    """Nodes that test, per column: see :mod:`~treeleak.partition.untested_column_prior`."""
+    """Nodes that test, per column: see :mod:`~treeleak.partition.untested_priors`."""
 
     @property
     def n_values(self) -> int:
@@ -190,7 +190,7 @@ class ValueIndex:
         """Probability of each value given its atom, from the marginals of the atoms.
 
         The values of an atom are equally likely, but for binary columns that no tree tests: see
-        :func:`~treeleak.partition.untested_column_prior.shares_of_ones`.
+        :func:`~treeleak.partition.untested_priors.shares_of_ones`.
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         share, weight = self.shares_of_ones(atom_marginal)

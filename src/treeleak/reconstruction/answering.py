@@ -16,10 +16,10 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
@@ -38,7 +38,7 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
-from treeleak.verification.loss_sums import leaves_off
+from treeleak.verification.counts import leaves_off
 
 OFF = MessageTemplate(
     "sums_of_leaves_missed",

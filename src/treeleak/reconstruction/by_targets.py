@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Evidence, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.core.arrays import Place
 from treeleak.core.output import write_file
-from treeleak.core.types import Place
 
 
 @cache

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.partition import Geometry
 from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed

@@ -17,13 +17,12 @@ import pandas as pd
 
 from treeleak.attacks.posterior.leave_one_out import GridLikelihood, MissingRow, counts_of_leaves
 from treeleak.attacks.posterior.missing_draw import MissingDraw
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray, Labels, Place, Rows
 from treeleak.core.decisions import falling, rounded
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.message import MessageTemplate, message_of
 from treeleak.core.private import dataclass
-from treeleak.core.types import Labels, Place, Rows
 from treeleak.reconstruction import versions, written
 from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from treeleak.attacks.answer import Status
-from treeleak.core.arrays import BoolArray
+from treeleak.core.arrays import BoolArray, Place
 from treeleak.core.clock import Incumbent
 from treeleak.core.declared import plain
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.core.types import Place
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.expected import share_wrong

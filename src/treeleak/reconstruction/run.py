@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from treeleak.core.arrays import Place
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import MessageTemplate, message_of, static_message
-from treeleak.core.types import Place
 from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.folds import with_fold_rows
 from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
+from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
-from treeleak.release.least_counts import rescale_weights_to_counts
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Part, Release
 from treeleak.release.sampling import Subsample, UnknownSampling

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.partition.tail_extrapolation import outer_sides
+from treeleak.partition.untested_priors import outer_sides
 from treeleak.release.release import Release
 
 _MOST, _STEPS = 2000, 8

@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 
 from treeleak.attacks.targets import Solved, solve
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE, NodeStatistic

@@ -5,9 +5,8 @@ from __future__ import annotations
 # Imported for what they register: formats of files, kinds of models.
 from treeleak.release.adapters import (  # noqa: F401
     catboost,
-    diffprivlib,
-    learned,
     lightgbm,
+    private,
     sklearn,
     xgboost,
 )

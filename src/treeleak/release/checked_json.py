@@ -16,7 +16,7 @@ import numpy as np
 
 from treeleak.core.declared import LARGEST
 from treeleak.core.errors import BadModel, TreeleakError
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
 
 Model = TypeVar("Model")

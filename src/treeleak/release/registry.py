@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from treeleak.core.arrays import Estimator, Place
 from treeleak.core.errors import (
     BadInput,
     BadModel,
@@ -24,7 +25,6 @@ from treeleak.core.errors import (
 )
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.core.types import Estimator, Place
 from treeleak.release.checked_json import located
 from treeleak.release.fingerprint import sha256_of, state_of
 from treeleak.release.inside import models_inside

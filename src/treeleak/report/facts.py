@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from treeleak.auditing.assessors import measurement
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 
 Doc = Mapping[str, Any]
 Fact = tuple[str, str, str]

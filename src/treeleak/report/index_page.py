@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from treeleak._version import __version__
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.report.blocks import Tone
 from treeleak.report.facts import NONE
 from treeleak.report.page import _drawn, _file, _hash, _trusted

@@ -13,8 +13,7 @@ import numpy as np
 from treeleak.auditing.assessors.leaf_words import rows_in_nodes
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.percent import percent
-from treeleak.core.plain import shortened
+from treeleak.core.text import percent, shortened
 from treeleak.report import facts
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.core.listed import listed
-from treeleak.core.percent import percent
+from treeleak.core.text import listed, percent
 from treeleak.report import facts, record, structure
 from treeleak.report.blocks import (
     Bar,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import by_chance
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
 from treeleak.report.facts import Doc, Fact
@@ -294,3 +294,48 @@ def groups(found: Doc) -> Section | None:
     heads = ("Group", "Rows", "Mean distance of a value", "In a random baseline", "Rows exact")
     table = Grid("All figures by group", heads, tuple(rows), numeric=frozenset({1, 2, 3, 4}))
     return Section.of("groups", "Results by group", [chart if bars else None, table])
+
+
+MEMBERSHIP = "Membership: who is in the training set"
+
+
+def of_membership(result: Doc) -> Iterator[Fact]:
+    """Say how well training rows are told from control rows."""
+    area, gain = result["auc"], result["advantage"]
+    least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
+    yield "Area under the curve (AUC)", f"{area['value']:.2f} ({least} to {most})", "0.5 by chance"
+    share = f"{percent(gain['value'])} ({percent(gain['low'])} to {percent(gain['high'])})"
+    yield "Advantage", share, "0% by chance; other people set the threshold"
+    for caught in result["at"]:
+        rate = f"{100 * caught['false_positives']:g}%"
+        what, found = f"Members recognised at {rate} false positives", caught["true_positives"]
+        if found is None:
+            yield what, "not assessed", f"needs {caught['needed']:,} control rows or more"
+        else:
+            ends = f"{percent(found['low'], 1)} to {percent(found['high'], 1)}"
+            yield what, f"{percent(found['share'], 1)} ({ends})", f"{rate} by chance"
+    if (off := result["calibration"]) is not None:
+        chance = f"{percent(off['by_chance'], 1)} if they were right, by chance"
+        yield "Calibration error of probabilities", percent(off["error"], 1), chance
+
+
+def membership_remark(result: Doc) -> str:
+    """Say who was compared, and by what."""
+    return (
+        f"{result['n_members']:,} training rows against {result['n_others']:,} "
+        f"{result['against']}. The score of a row: {result['score']}. Intervals are at 95%."
+    )
+
+
+def membership(found: Doc) -> Section | None:
+    """Whether the model tells who is in the training set."""
+    if (result := found["membership"]) is None:
+        return Section.of("membership", MEMBERSHIP, reasons(found, "membership"))
+    asks = Prose(
+        "An adversary has a row, and asks whether it is in the training set. Each training "
+        "row and each row of other people gets a score from the rebuilt rows."
+    )
+    figures = Facts(tuple(of_membership(result)))
+    return Section.of(
+        "membership", MEMBERSHIP, [asks, figures, Prose(membership_remark(result), quiet=True)]
+    )

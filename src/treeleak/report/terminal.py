@@ -13,14 +13,13 @@ from rich.table import Table
 from treeleak.auditing import Audit, Counts, Ruling
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.score_words import by_chance
-from treeleak.core.listed import listed
-from treeleak.core.percent import percent
+from treeleak.core.text import listed, percent
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, membership, record, structure
+from treeleak.report import facts, record, structure
+from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.facts import Doc
-from treeleak.report.safe_console import Text, escape, safe_console
-from treeleak.report.tables import bullets, figures, part, table
+from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console, table
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
 _AGAINST = {
@@ -62,7 +61,7 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
     if document["exposure"] is not None:
         yield "What was recovered, and about whom", _recovered(document)
     if document["membership"] is not None or audit.reason("membership"):
-        yield membership.TITLE, _membership(document)
+        yield of_rows.MEMBERSHIP, _membership(document)
     if audit.uncertainty is not None or audit.reason("uncertainty"):
         yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, document)
     if include_rows and audit.reconstruction is not None:
@@ -320,8 +319,8 @@ def _membership(document: Doc) -> Iterator[RenderableType]:
     if (result := document["membership"]) is None:
         yield from _reasons(document, "membership")
         return
-    yield figures((what, found) for what, found, _ in membership.of_membership(result))
-    yield Text(membership.remark(result), style="dim")
+    yield figures((what, found) for what, found, _ in of_rows.of_membership(result))
+    yield Text(of_rows.membership_remark(result), style="dim")
 
 
 def _of_group(group: Doc, digits: int) -> tuple[str, ...]:

@@ -14,12 +14,14 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import UNSET, Struct
 
 from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.declared import to_builtins, union_members
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
+from treeleak.formats import schema as declared
 from treeleak.schema.checks import flag_of, labels_of, names_of, number_of, set_ends, settle
-from treeleak.schema.entry import entry_of
 
 MOST_WHOLE = 2**53
 """From here on floats skip whole numbers."""
@@ -221,3 +223,17 @@ class Joint(Attribute):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.members
+
+
+_DECLARED: dict[str, type[Struct]] = {
+    str(struct.__struct_config__.tag): struct
+    for struct in (*union_members(declared.Attribute), *union_members(declared.Rule))
+}
+
+
+def entry_of(item: Any) -> dict[str, Any]:
+    """Describe an attribute or a rule, both by its kind; ends that are infinite are left out."""
+    kind = _DECLARED[item.kind]
+    fields = {name: getattr(item, name) for name in kind.__struct_fields__}
+    left_out = (None, -math.inf, math.inf)
+    return to_builtins(kind(**{k: UNSET if v in left_out else v for k, v in fields.items()}))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadSchema
-from treeleak.core.listed import did_you_mean
 from treeleak.core.private import dataclass
+from treeleak.core.text import did_you_mean
 from treeleak.schema import schema_file
 from treeleak.schema.attributes import Attribute, Binary, OneHot
 from treeleak.schema.checks import list_of, names_of, settle

@@ -13,8 +13,8 @@ from msgspec import Struct
 from treeleak.core.declared import Place, in_words, set_fields
 from treeleak.core.declared import read as document
 from treeleak.core.errors import BadSchema, cause
-from treeleak.core.plain import plain
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
+from treeleak.core.text import plain
 from treeleak.formats import schema as declared
 from treeleak.schema.attributes import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal
 from treeleak.schema.rules import AtMost, Implies, Linear, Rule

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.core.sure import MOST_SURE
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.release.release import Release

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, Place
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.core.message import static_message
-from treeleak.core.types import Place
 from treeleak.release import Model, Release, RuleList, Tree, read_model, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels

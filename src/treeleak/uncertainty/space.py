@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadSchema, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition.atoms import listable, listed_values, rule_holds
 from treeleak.release.release import NO_COLUMNS
 from treeleak.release.rule_list import Condition

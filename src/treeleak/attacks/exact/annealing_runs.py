@@ -9,8 +9,7 @@ import numpy as np
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule
 from treeleak.attacks.consensus import MAX_ALIGNED, align
-from treeleak.attacks.exact.world import Solution
-from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import IntegerProblem, NoSolution
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock

@@ -9,7 +9,7 @@ from treeleak.attacks.kernels import fit_weights
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.decisions import on_grid, rounded
 from treeleak.core.private import dataclass
-from treeleak.partition.untested_column_prior import mean_skew
+from treeleak.partition.untested_priors import mean_skew
 
 _MOST_TILT = 30.0
 """Where w is as good as zero, its log is taken to be this far below the greatest."""

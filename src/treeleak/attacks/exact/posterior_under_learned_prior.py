@@ -22,9 +22,8 @@ from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
 from treeleak.attacks.exact.one_tree import Leaves
 from treeleak.attacks.exact.run_chains import LEARNING, run_chains
-from treeleak.attacks.exact.world import Solution
 from treeleak.attacks.exact.world_chains import ChainContext, Plan, WorldChain
-from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood

@@ -21,16 +21,15 @@ from treeleak.attacks.exact.posterior_under_learned_prior import (
     Learned,
     posterior_under_learned_prior,
 )
-from treeleak.attacks.exact.world import Solution
-from treeleak.attacks.exact.worlds import SolutionSampler
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.huge import bounded
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
+from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit, put
+from treeleak.core.compiled import lowest_bit, njit, put
 
 
 def atom_intervals(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolArray]:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.bits import count_bits
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import count_bits, njit
 
 ONE, NONE = np.uint64(1), np.uint64(0)
 ALL = ~np.uint64(0)

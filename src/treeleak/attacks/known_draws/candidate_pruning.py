@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import entr
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, fit
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 
 _UNLIKELY = (1e-12, 1e-24)
@@ -24,6 +25,9 @@ _ROUND, _ROUNDS = 100, 8
 """Evaluations with the likely candidates until all are looked at again, and how often that is."""
 
 Report = Callable[[RowProblem, Fit], None]
+HARDLY = 1e-6
+"""A candidate this much less likely than the row's best is set aside while rows are sharpened, and
+in the first try at a proof."""
 
 
 def likely_candidates(problem: RowProblem, u: FloatArray, share: float) -> BoolArray:
@@ -32,10 +36,10 @@ def likely_candidates(problem: RowProblem, u: FloatArray, share: float) -> BoolA
     return np.asarray(u >= share * most)
 
 
-def fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem, FloatArray]:
-    """Keep the likely candidates, with their probabilities."""
-    part = problem.only(likely_candidates(problem, u, share))
-    return part, part.carried(problem, u)
+def fewer(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
+    """Set unlikely candidates aside, but none where each row would have one left."""
+    part = problem.only(likely_candidates(problem, u, HARDLY))
+    return (part, part.carried(problem, u)) if part.n_open else (problem, u)
 
 
 def fit_likely(
@@ -78,3 +82,48 @@ def _go_on(
         part, clock, reference=reference, start=now.multipliers, evaluations=evaluations,
         report=lambda fit: report(part, fit),
     )  # fmt: skip
+
+
+_LEAST_VARIANCE = 1e-9
+_ROUNDING = 1.0 / 12.0
+
+
+def entropy_left(problem: RowProblem, u: FloatArray, least: float = -np.inf) -> float:
+    """Bound from below the entropy of the open rows once all counts are known, in nats.
+
+    For rows that lie in their candidates with probabilities ``u``, each on its own. What a tree
+    counts is worth no more than its own entropy, and whole numbers of covariance S have no more
+    than normal ones of S + 1/12: 1/2 log det 2 pi e (S + I / 12). Trees that say the same are
+    counted twice, so that more may be left than this, but not less.
+
+    ``least``: trees are no longer asked once no more than that is left.
+    """
+    left, t = float(entr(u).sum()), 0
+    while left > least and t < len(problem.draws):
+        left -= _counts_say(problem, u, t)
+        t += 1
+    return left
+
+
+def _counts_say(problem: RowProblem, u: FloatArray, t: int) -> float:
+    """Bound the entropy of what tree t counts: draws by class, and distinct rows, of each leaf."""
+    first, end = problem.first[t], problem.first[t + 1]
+    width, n_classes = int(end - first), problem.n_classes
+    at = problem.owner * width + problem.equation[t, problem.column] - first
+    share = np.asarray(np.bincount(at, u, problem.n_open * width).reshape(-1, width), dtype=float)
+    draws = problem.draws[t].astype(np.int64)
+    covariance = _covariance(share, draws * draws)
+    if len(problem.d):
+        starts = np.arange(0, width, n_classes)
+        both = np.add.reduceat(_covariance(share, draws), starts, axis=1)
+        seen = _covariance(np.add.reduceat(share, starts, axis=1), np.minimum(draws, 1))
+        covariance = np.block([[covariance, both], [both.T, seen]])
+    open_ = np.diag(covariance) > _LEAST_VARIANCE
+    covariance = covariance[np.ix_(open_, open_)] + _ROUNDING * np.eye(int(open_.sum()))
+    return 0.5 * float(np.linalg.slogdet(2.0 * np.pi * np.e * covariance)[1])
+
+
+def _covariance(share: FloatArray, weight: IntArray) -> FloatArray:
+    """Covariance of where rows lie, summed with a weight for each; ``share``: rows x equations."""
+    weighted = share * weight[:, None]
+    return np.asarray(np.diag(weighted.sum(axis=0)) - weighted.T @ share)

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.bits import count_bits, lowest_bit
-from treeleak.core.compiled import njit, put
+from treeleak.core.compiled import count_bits, lowest_bit, njit, put
 
 ONE, NONE = np.uint64(1), np.uint64(0)
 ALL = ~np.uint64(0)

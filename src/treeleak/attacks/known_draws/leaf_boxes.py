@@ -15,7 +15,7 @@ from treeleak.attacks.known_draws import box_kernels, domain_kernels
 from treeleak.attacks.known_draws.box_kernels import Boxes, Forest
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
-from treeleak.partition import AttributeAtoms, Geometry, GridTooLarge
+from treeleak.partition import Geometry, GridTooLarge
 
 MAX_WORDS = 2**27
 """Most words of a table of domains: 1 GiB; most sides of leaves."""
@@ -173,7 +173,9 @@ def _whole(radix: IntArray, place: IntArray, missing: IntArray, set_start: IntAr
 def _attribute_places(geometry: Geometry) -> tuple[IntArray, IntArray]:
     """Find the attributes of which every test sends the lower atoms to the left."""
     _, attribute, table, _, _, goes_left = geometry.compiled
-    missing = np.array([_has_missing(part) for part in geometry.parts], dtype=np.int64)
+    missing = np.array(
+        [len(p) > 1 and np.isnan(p.atoms[-1].values).all() for p in geometry.parts], dtype=np.int64
+    )
     place, n_ordered, n_sets = np.zeros_like(missing), 0, 0
     for a, size in enumerate(geometry.radix):
         tests = np.unique(table[attribute == a])
@@ -184,7 +186,3 @@ def _attribute_places(geometry: Geometry) -> tuple[IntArray, IntArray]:
             n_sets += 1
             place[a], missing[a] = -n_sets, 0
     return place, missing
-
-
-def _has_missing(part: AttributeAtoms) -> bool:
-    return len(part) > 1 and bool(np.isnan(part.atoms[-1].values).all())

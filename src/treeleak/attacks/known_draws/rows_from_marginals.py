@@ -10,8 +10,7 @@ from scipy import sparse
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.decisions import on_grid, rounded
-from treeleak.core.sure import MOST_SURE
+from treeleak.core.decisions import MOST_SURE, on_grid, rounded
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex

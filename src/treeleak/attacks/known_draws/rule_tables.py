@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
-from treeleak.core.huge import short
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition import Geometry, rules_hold
 from treeleak.schema import Rule
 
@@ -39,7 +39,9 @@ class RuleTable:
         """
         groups: list[tuple[set[int], list[Rule]]] = []
         for rule in geometry.schema.rules:
-            attributes, rules = set(_attributes(geometry, rule)), [rule]
+            names, rules = set(rule.columns), [rule]
+            parts = enumerate(geometry.parts)
+            attributes = {a for a, p in parts if names & set(p.attribute.columns)}
             for group in [g for g in groups if g[0] & attributes]:
                 groups.remove(group)
                 attributes, rules = attributes | group[0], rules + group[1]
@@ -123,8 +125,3 @@ def reached(boxes: LeafBoxes, rules: tuple[RuleTable, ...]) -> BoolArray:
     """Say which leaves (rows of A) hold a row that rules allow."""
     leaves = np.arange(int(boxes.geometry.leaf_start[-1]), dtype=np.int32)[:, None]
     return places_of(boxes, leaves, rules)[1]
-
-
-def _attributes(geometry: Geometry, rule: Rule) -> list[int]:
-    names = set(rule.columns)
-    return [a for a, p in enumerate(geometry.parts) if names & set(p.attribute.columns)]

@@ -6,6 +6,11 @@ multipliers prove that there is no other. Where it stays undecided, the reaction
 each row is turned on step by step, each step a convex fit again; what is nearly right is then
 repaired: the rows at which counts are missed are opened, the others held, and the small problem
 that is left goes through the same mill.
+
+Rows whose candidates are listed, solved for leaf by leaf.
+
+A row to which several trees leave a choice has the product of these as candidates: thousands, where
+a few literals for each tree say the same.
 """
 
 from __future__ import annotations
@@ -15,13 +20,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from treeleak.attacks.answer import Answer, status_of
-from treeleak.attacks.known_draws.by_leaves import solved_by_leaves
+from treeleak.attacks.answer import Answer, Rows, status_of
+from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.fallback_rows import fallback_rows, proved_of
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.posterior_of_assignments import (
     posterior_of_assignments,
@@ -31,17 +36,20 @@ from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
 from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
 from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
+from treeleak.attacks.large_grid.bayes_estimate import unweighed
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.attacks.samples_from_solution import distance_from_worlds
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.side_information import NOTHING, SideInformation
+from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
@@ -288,3 +296,101 @@ def _located(evidence: KnownDraws, geometry: Geometry, unmet: Unmet) -> Contradi
         "and meet the counts of the other trees"
     )
     return Contradiction(*geometry.leaf_of_row(row), why)
+
+
+def fallback_rows(domains: Domains, values: ValueIndex) -> Rows:
+    """Put each row where its leaves allow it, whether the counts are met or not.
+
+    Rows of which one leaf is left in every tree are proved, as far as all that these leaves admit
+    lies in one leaf of every other tree.
+    """
+    evidence, boxes = domains.evidence, domains.boxes
+    drawn = evidence.drawn
+    rows = np.flatnonzero(drawn)
+    label = bits_set(domains.bits).argmax(axis=1)
+    chosen_leaf = domains.chosen(label)[rows]
+    # A leaf more than once changes nothing of what all of them admit.
+    places = boxes.common(
+        np.where(chosen_leaf >= 0, chosen_leaf, chosen_leaf.max(axis=1, keepdims=True))
+    )[1]
+    atoms = np.zeros((evidence.n_rows, places.shape[1] + 1), dtype=np.int64)
+    atoms[rows] = np.column_stack([places, label[rows]])
+    for a, column in enumerate(atoms[rows].T):
+        atoms[~drawn, a] = np.bincount(column).argmax()
+    leaf = evidence.geometry.trace_atoms(atoms[:, :-1])
+    out = unweighed(atoms + values.atom_start[:-1], _misfit(domains, leaf, atoms[:, -1]), values)
+    return replace(out, proved=_proved(domains, leaf))
+
+
+def proved_of(walked: Rows, domains: Domains, values: ValueIndex) -> Rows:
+    """Say which rows that walked are proved: those that stand where one leaf was left of all trees.
+
+    Raises GridTooLarge if that takes too large a table.
+    """
+    atoms = values.places(walked.values)
+    label = atoms[:, -1]
+    leaf = domains.evidence.geometry.trace_atoms(atoms[:, :-1])
+    closed = domains.closed(label, np.zeros(len(label), dtype=bool))
+    outside = np.take_along_axis(closed, leaf.astype(np.int64), axis=1) & (domains.draws.T > 0)
+    return replace(walked, proved=_proved(domains, leaf) & ~outside.any(axis=1))
+
+
+def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
+    """Which rows, in some leaves, are proved if these are the ones that are left."""
+    decided = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
+    out = np.zeros(len(decided), dtype=bool)
+    out[decided] = domains.boxes.within_one(leaf[decided], domains.draws.T[decided] > 0)
+    return out
+
+
+def _misfit(domains: Domains, leaf: NDArray[np.int32], label: IntArray) -> int:
+    """Sum up by how much leaves miss their draws, and their distinct rows if these are counted."""
+    evidence = domains.evidence
+    n, d = np.zeros_like(evidence.n), np.zeros(len(evidence.n), dtype=np.int64)
+    for t, b in enumerate(evidence.draws):
+        np.add.at(n, (leaf[:, t], label), b)
+        np.add.at(d, leaf[:, t], b > 0)
+    missed = np.abs(n - evidence.n).sum()
+    return int(missed if evidence.d is None else missed + np.abs(d - evidence.d).sum())
+
+
+def solved_by_leaves(
+    listing: Listing,
+    values: ValueIndex,
+    parts: KnownParts | None,
+    work: float,
+    clock: Clock,
+    seed: int,
+) -> IntArray | None:
+    """Look for rows that meet every count, where the class of each is known.
+
+    ``work`` for the integer solver, about seconds. Returns the candidate of each row, shape
+    (n_rows,), -1 where no tree drew it; None if none were found, or rules forbid those found.
+    """
+    domains = listing.domains
+    evidence = domains.evidence
+    if (domains.classes.sum(axis=1) > 1)[evidence.drawn].any():
+        return None
+    label, none = bits_set(domains.bits).argmax(axis=1), np.zeros(evidence.n_rows, dtype=bool)
+    nowhere = np.zeros((0, *domains.draws.T.shape), dtype=np.int32)
+    clock.report_progress("solving for all rows at once", 0.5)
+    places = None
+    with suppress(GridTooLarge, OutOfTime):
+        constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)
+        program = RowProgram(restrict_to_domains(constraints, domains), values)
+        places = program.solve(label, nowhere, ~none, work, clock, seed)[0]
+    return None if places is None else _candidates_at(listing, places.astype(np.int64))
+
+
+def _candidates_at(listing: Listing, places: IntArray) -> IntArray | None:
+    """Find the candidates with the leaves of some places; None if a row has none."""
+    domains, row = listing.domains, listing.row
+    leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
+    same = (listing.leaf(slice(None)) == leaf[row]) | (domains.draws.T[row] == 0)
+    matches = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
+    rows, first = np.unique(row[matches], return_index=True)
+    if len(rows) < domains.evidence.drawn.sum():
+        return None
+    out = np.full(len(places), -1, dtype=np.int64)
+    out[rows] = matches[first]
+    return out

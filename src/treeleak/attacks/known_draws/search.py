@@ -7,10 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.known_draws.candidate_pruning import fewer, fit_likely, likely_candidates
+from treeleak.attacks.known_draws.candidate_pruning import (
+    HARDLY,
+    entropy_left,
+    fewer,
+    fit_likely,
+    likely_candidates,
+)
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
-from treeleak.attacks.known_draws.entropy import entropy_left
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, typicality
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -22,9 +27,6 @@ from treeleak.partition.value_index import ValueIndex
 
 _FIRST, _SECOND = 60, 800
 """Evaluations with all candidates, and with the few of a repair or a proof."""
-_HARDLY = 1e-6
-"""A candidate this much less likely than the row's best is set aside while rows are sharpened, and
-in the first try at a proof."""
 _STEPS, _EVALUATIONS = 24, 20
 """Steps in which the reaction is turned on, and evaluations in each."""
 _DOUBT = 0.01
@@ -137,7 +139,7 @@ def _searched(
         problem.complete(first.choice), first.misfit, decided, none, (problem, first.u)
     )
     best = seen.or_better(best)
-    likely_now = likely_candidates(problem, first.u, _HARDLY)
+    likely_now = likely_candidates(problem, first.u, HARDLY)
     prove = partial(_proved, problem, likely=likely_now, clock=clock, seed=seed)
     if not best.misfit:
         return prove(best, multipliers=first.multipliers)
@@ -148,7 +150,7 @@ def _searched(
     pair = likely.complete(last.choice)
     best = Assignment(pair, last.misfit, decided, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
-    few, u = _to_sharpen(likely, last.u)
+    few, u = fewer(likely, last.u)
     attempt = 0
     with clock.cut_short():
         while best.misfit and not clock.stopped:
@@ -205,12 +207,6 @@ def _certain(
             part, clock, start=multipliers, evaluations=_SECOND, beyond=_BEYOND * turn
         ).multipliers
     return certain
-
-
-def _to_sharpen(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]:
-    """Set unlikely candidates aside, but none where each row would have one left."""
-    few, fitted = fewer(problem, u, _HARDLY)
-    return (few, fitted) if few.n_open else (problem, u)
 
 
 def _sharpened(
@@ -308,7 +304,7 @@ def _combined(likely: RowProblem, best: Assignment, clock: Clock, seed: int) -> 
     clock.report_progress("solving for whole rows", 0.9, best.misfit)
     for share in _BELIEVABLE:
         try:
-            part = fewer(likely, u, share)[0].narrowed(clock)
+            part = likely.only(likely_candidates(likely, u, share)).narrowed(clock)
             solver = RowSolver(part)
             if solver.n_terms > MODEL_TERMS:
                 break
@@ -336,7 +332,7 @@ def _solved_open_rows(
             if choice is not None:
                 return part.complete(choice), part.misfit(choice)
         if f.misfit and not clock.stopped:
-            few, u = _to_sharpen(part, f.u)
+            few, u = fewer(part, f.u)
             fitted = replace(best, pair=part.complete(f.choice), misfit=f.misfit)
             sharp = _sharpened(few, u, f.multipliers, fitted, expected, 1, clock, seen)
             return sharp.pair, sharp.misfit

@@ -30,7 +30,7 @@ from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.sure import MOST_SURE
+from treeleak.core.decisions import MOST_SURE
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.value_index import ValueIndex

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import uniform
-from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import lowest_bit, njit
 
 NOBODY = 2**30
 """Rank of the least row on the right where there is none; -1 stands for the greatest on the left.

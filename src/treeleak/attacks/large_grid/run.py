@@ -23,7 +23,7 @@ from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.huge import bounded, short
+from treeleak.core.text import bounded, short
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.side_information import SideInformation

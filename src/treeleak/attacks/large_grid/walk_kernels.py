@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
-from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit, put
+from treeleak.core.compiled import lowest_bit, njit, put
 
 _PARTNERS = 256
 """Rows looked at, at most, for one to change places with."""

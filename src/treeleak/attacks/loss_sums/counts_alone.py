@@ -24,7 +24,7 @@ from treeleak.attacks.loss_sums.run import written
 from treeleak.attacks.loss_sums.search import MOST_SURE, NEAR, CellFit, ColumnSet
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import ExactTotals
 from treeleak.evidence.class_counts_from_gradients import UNTOLD
 from treeleak.partition import Partition

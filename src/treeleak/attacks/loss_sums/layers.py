@@ -14,8 +14,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle, work
+from treeleak.attacks.loss_sums.meet_in_the_middle import (
+    Items,
+    Sums,
+    holds,
+    meet_in_the_middle,
+    turned_sums,
+)
 from treeleak.attacks.loss_sums.node_totals import NodeTotals
+from treeleak.attacks.loss_sums.sum_kernels import counted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.tree import Tree
@@ -290,3 +297,12 @@ def _of_class(layer: Layer, bounds: Bounds, nodes: IntArray) -> tuple[FloatArray
     several = np.ceil(usual + _SIGMAS * np.sqrt(usual) + 1.0)
     each = (layer.shift[:, None] * (most > 0)).max(axis=0, initial=0.0)
     return np.where(usual < _NEVER, 0.0, 2.0 * several), each
+
+
+def work(items: Items, sums: Sums) -> float:
+    """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
+    if not holds(items, sums):
+        return 0.0
+    sums, n, items, _ = turned_sums(items, sums)
+    ways = counted(items.begin, items.rows, np.arange(len(items)), n)
+    return float(ways[-1] if sums.rows is not None else ways.sum())

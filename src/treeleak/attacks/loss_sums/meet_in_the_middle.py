@@ -46,14 +46,6 @@ class Items:
     def __len__(self) -> int:
         return len(self.begin) - 1
 
-    @classmethod
-    def of_equal_rows(cls, most: IntArray, second: FloatArray, first: FloatArray) -> Items:
-        """From 0 to ``most`` rows of each kind, shape (n_kinds,), that add so much each."""
-        begin = np.append(0, np.cumsum(most + 1))
-        number = np.arange(begin[-1]) - np.repeat(begin[:-1], most + 1)
-        kind = np.repeat(np.arange(len(most)), most + 1)
-        return cls(begin, number, number * second[kind], number * first[kind])
-
     @property
     def ways(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """What ways add: rows, and both sums."""
@@ -164,9 +156,9 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
         The way of each item. All solutions; or where there are too many choices, and by chance
         hardly one would meet the sums, the one that was found.
     """
-    if not _holds(items, sums):
+    if not holds(items, sums):
         return np.zeros((0, len(items)), dtype=np.int64)
-    turned, n, integral, way = _turned(items, sums)
+    turned, n, integral, way = turned_sums(items, sums)
     by_chance = _by_chance(integral, n, turned)
     if by_chance > _MOST_CHANCE:
         return None
@@ -186,7 +178,7 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
-def _holds(items: Items, sums: Sums) -> bool:
+def holds(items: Items, sums: Sums) -> bool:
     """Whether items can have so many rows at all."""
     return sums.rows is None or bool(0 <= sums.rows <= items.most.sum())
 
@@ -362,7 +354,7 @@ def _by_chance(items: Items, n: int, sums: Sums) -> float:
     return float(ways[np.minimum(number, len(ways) - 1)] @ chance)
 
 
-def _turned(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
+def turned_sums(items: Items, sums: Sums) -> tuple[Sums, int, Items, IntArray]:
     """Look for what is not in the node where that is less.
 
     Returns how many rows it has at most, and the order of the ways, too.
@@ -394,12 +386,3 @@ def _halves(items: Items, order: IntArray) -> tuple[IntArray, IntArray]:
         sides[less].append(k)
         size[less] += np.log2(items.n_ways[k])
     return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64)
-
-
-def work(items: Items, sums: Sums) -> float:
-    """Say how many choices meet the number of rows, or may: the fewer, the sooner one is found."""
-    if not _holds(items, sums):
-        return 0.0
-    sums, n, items, _ = _turned(items, sums)
-    ways = counted(items.begin, items.rows, np.arange(len(items)), n)
-    return float(ways[-1] if sums.rows is not None else ways.sum())

@@ -29,9 +29,9 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.private import dataclass
-from treeleak.partition.untested_column_prior import JEFFREYS
+from treeleak.core.text import short
+from treeleak.partition.untested_priors import JEFFREYS
 from treeleak.partition.value_index import ValueIndex
 
 MISSING_ROW_PENALTY = 10.0

@@ -21,7 +21,7 @@ from treeleak.attacks.posterior.walks import Plan, affordable, population_prior,
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in

@@ -18,9 +18,9 @@ from scipy.special import logsumexp
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import first_least, greatest, on_grid
 from treeleak.core.errors import Mismatch, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass, shows_no_value
+from treeleak.core.text import short
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold

@@ -31,9 +31,9 @@ from treeleak.attacks.posterior.noise_likelihood import (
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.attacks.samples import Samples
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.huge import bounded
+from treeleak.core.text import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
@@ -147,9 +147,9 @@ def most_samples(n_rows: int) -> int:
 
 def _likelihood(evidence: NoisyCounts | LeafLabels, target_geometry: Geometry) -> Likelihood:
     """Lay out what the leaves say, in the order of the geometry that is asked."""
-    is_original = np.concatenate(
-        [_is_original(tree, old) for tree, old in _pairs(evidence.geometry, target_geometry)]
-    )
+    # Leaves of trees that were split up stand behind the old ones.
+    pairs = zip(target_geometry.release.trees, evidence.geometry.release.trees, strict=True)
+    is_original = np.concatenate([t.leaves >= t.n_nodes - old.n_nodes for t, old in pairs])
     (constraints,), n_classes = evidence.statements(), target_geometry.release.n_classes
     if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
         present = np.zeros((len(is_original), n_classes), dtype=bool)
@@ -163,15 +163,6 @@ def _likelihood(evidence: NoisyCounts | LeafLabels, target_geometry: Geometry) -
     counts[is_original] = constraints.right
     draws = evidence.n_draws
     return CountLikelihood(counts.ravel(), n_classes, evidence.noise, evidence.n_rows, draws)
-
-
-def _pairs(geometry: Geometry, target_geometry: Geometry) -> zip[tuple[Tree, Tree]]:
-    return zip(target_geometry.release.trees, geometry.release.trees, strict=True)
-
-
-def _is_original(tree: Tree, old: Tree) -> BoolArray:
-    """Which leaves of a tree that was split up were leaves of the old one."""
-    return np.asarray(tree.leaves >= tree.n_nodes - old.n_nodes)
 
 
 def _split_up(geometry: Geometry) -> Geometry:

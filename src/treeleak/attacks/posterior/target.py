@@ -16,9 +16,9 @@ from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
-from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.partition import Geometry, rules_hold
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Rule

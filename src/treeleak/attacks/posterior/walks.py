@@ -17,9 +17,9 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import on_grid
 from treeleak.core.errors import NotCovered
-from treeleak.core.huge import short
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
+from treeleak.core.text import short
 from treeleak.side_information.density import Density
 
 _TRIAL = 20_000

@@ -26,8 +26,7 @@ from treeleak.metrics.baseline import (
     measured_guesses,
 )
 from treeleak.metrics.knn_baselines import LIKE, middle_of, mixed_from, nearest_others
-from treeleak.metrics.paired_t_test import paired_t_test
-from treeleak.metrics.scores import Scores
+from treeleak.metrics.scores import Scores, paired_t_test
 from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 
@@ -74,7 +73,7 @@ class BaselineComparison(Serialisable):
     """Standard deviation of its error from draw to draw."""
     nearer: float
     """Probability of so large a margin in the error, were there none
-    (:func:`~treeleak.metrics.paired_t_test.paired_t_test`)."""
+    (:func:`~treeleak.metrics.scores.paired_t_test`)."""
     more_rows: float
     """The same for the share of rows in which every value is right."""
 

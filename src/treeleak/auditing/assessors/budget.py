@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from treeleak.auditing.serialisable import Serialisable
-from treeleak.core.percent import percent
+from treeleak.core.text import percent
 from treeleak.release.noise.goodness_of_fit import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.release import Release

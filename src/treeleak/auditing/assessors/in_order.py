@@ -12,7 +12,7 @@ from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.encoding import encoded_pair
 from treeleak.metrics.knn_baselines import usual_of_group
 from treeleak.metrics.matching import paired_distances
-from treeleak.metrics.paired_t_test import paired_t_test
+from treeleak.metrics.scores import paired_t_test
 from treeleak.schema import Schema
 
 N_SHUFFLES = 199

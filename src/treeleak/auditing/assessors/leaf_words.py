@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.listed import listed
+from treeleak.core.text import listed
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema

@@ -26,8 +26,7 @@ from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Individual, Significance, exact_row_share, same_size
-from treeleak.metrics.scores import Scores
-from treeleak.metrics.targets import right_targets
+from treeleak.metrics.scores import Scores, right_targets
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema

@@ -50,7 +50,14 @@ def assess(case: Case, audit: Callable[..., Audit]) -> Case:
     Those of which nothing could be said stay among :attr:`AuditResults.others`.
     """
     request, found, left = case.request, [], list[OtherModel]()
-    for k, other in enumerate(case.found.others):
+    others, whole = case.found.others, case.found.release
+    if whole is not None and case.found.reconstruction is None:
+        # Models that could not be attacked together.
+        others += tuple(
+            OtherModel(part.place, part.release.origin.rpartition(" ")[2], part.release)
+            for part in whole.parts
+        )
+    for k, other in enumerate(others):
         if other.release is None or case.clock.left < _LEAST_SECONDS:
             left.append(other)
             continue
@@ -62,7 +69,7 @@ def assess(case: Case, audit: Callable[..., Audit]) -> Case:
         try:
             result = audit(
                 other.release, X, y, schema=schema, seed=request.seed,
-                time_limit=case.clock.part(case.clock.left / (len(case.found.others) - k)),
+                time_limit=case.clock.part(case.clock.left / (len(others) - k)),
                 bootstrap=request.bootstrap, seed_search=request.seed_search,
                 progress=request.progress, use_distinct=request.use_distinct,
                 threshold=request.threshold, on_mismatch="report",

@@ -13,8 +13,8 @@ from typing import Any
 
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
 from treeleak.core.message import ELSEWHERE, Audience, Message, message_of
-from treeleak.core.percent import hundredths
 from treeleak.core.private import dataclass
+from treeleak.core.text import hundredths
 
 _CONTRADICTION = "the counts of the model contradict each other or the schema"
 _LEFT_OUT = "remarks that may name single leaves, columns or values"

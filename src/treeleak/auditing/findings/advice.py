@@ -11,8 +11,8 @@ from treeleak.auditing.assessors.pace import more_time_helps
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.auditing.findings.score_words import in_short
 from treeleak.core.message import ANYBODY
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
+from treeleak.core.text import percent
 from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 

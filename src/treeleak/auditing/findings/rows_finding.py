@@ -26,8 +26,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Fi
 from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.core.message import FigureWithSupport, Message
 from treeleak.formats.literals import Verdict
-from treeleak.metrics.paired_t_test import FEWEST_PEOPLE
-from treeleak.metrics.scores import Scores
+from treeleak.metrics.scores import FEWEST_PEOPLE, Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 

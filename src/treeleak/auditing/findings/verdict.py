@@ -14,8 +14,8 @@ from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.errors import NotCovered
-from treeleak.core.listed import listed
 from treeleak.core.message import Message, message_of
+from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS

@@ -16,6 +16,7 @@ from treeleak.auditing.inventory.catboost_shapes import INFO, shape_of, sizes_of
 from treeleak.auditing.inventory.shapes import FEW, Shape, Sizes, left_over, without
 from treeleak.hardening.files.document import (
     DROPPED,
+    NOTHING,
     Change,
     Digits,
     Document,
@@ -27,7 +28,6 @@ from treeleak.hardening.files.document import (
     zero,
     zeros,
 )
-from treeleak.hardening.step import NOTHING
 from treeleak.release.readers.catboost_json import is_catboost
 
 RESULTS, OPTIONS, SEED = "training", "output_options", "random_seed"

@@ -1,4 +1,7 @@
-"""A model in JSON or UBJSON, changed as data: what no step touches keeps every digit."""
+"""Steps that change a file, and a model in JSON or UBJSON, changed as data.
+
+What no step touches keeps every digit.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import numpy as np
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
-from treeleak.hardening.step import Step
 from treeleak.release.checked_json import read_json
 
 Change = Callable[[Any], Any]
@@ -155,3 +157,23 @@ def few_digits(value: Any) -> Any:
 def step(name: str, takes: str, costs: str, *changes: tuple[str, Change]) -> Step:
     """Make a measure of changes at places."""
     return Step(name, takes, costs, lambda document: document.with_changes(changes))
+
+
+NOTHING = "nothing that predictions need"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A measure."""
+
+    name: str
+    """As it is asked for."""
+    takes: str
+    """What it takes away, in words."""
+    costs: str
+    """What no longer works, in words."""
+    apply: Callable[[Any], Any]
+    """From what a file holds to the changed content, or to the very same if there is nothing to
+    change."""
+    lossless: bool = True
+    """Whether predictions stay what they are."""

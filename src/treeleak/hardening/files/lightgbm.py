@@ -14,12 +14,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from treeleak.core.errors import BadModel
+from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
-from treeleak.core.text_files import read_text
-from treeleak.hardening.step import NOTHING, Step
+from treeleak.hardening.files.document import NOTHING, Step
 from treeleak.release.bounds import MOST_JSON_BYTES
-from treeleak.release.readers.lightgbm_lines import BLANK, END, IMPORTANCES, odd_lines
-from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.readers.lightgbm_text import (
+    BLANK,
+    END,
+    IMPORTANCES,
+    booster_from_text,
+    odd_lines,
+)
 
 _SEEDS = r"[a-z_]*seed"
 

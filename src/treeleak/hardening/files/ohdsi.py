@@ -9,8 +9,16 @@ from typing import Any
 
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.errors import BadModel
-from treeleak.hardening.files.document import Change, Document, dropped, read_document, step, zero
-from treeleak.hardening.step import NOTHING, Step
+from treeleak.hardening.files.document import (
+    NOTHING,
+    Change,
+    Document,
+    Step,
+    dropped,
+    read_document,
+    step,
+    zero,
+)
 from treeleak.release.readers.ohdsi import OF_TREE, is_ohdsi, model_from_ohdsi
 
 _LEFT_CHILD, _IMPURITY, _ROWS, _WEIGHT = 0, 4, 5, 6

@@ -18,8 +18,10 @@ from treeleak.auditing.inventory.shapes import left_over, without
 from treeleak.auditing.inventory.xgboost_shapes import FILE, sizes_of
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.hardening.files.document import (
+    NOTHING,
     Digits,
     Document,
+    Step,
     dropped,
     few_digits,
     read_document,
@@ -27,11 +29,9 @@ from treeleak.hardening.files.document import (
     zero,
     zeros,
 )
-from treeleak.hardening.step import NOTHING, Step
 from treeleak.release.adapters.boosted import parents_first
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
-from treeleak.release.readers.ubj import read_ubj
-from treeleak.release.readers.ubj_bytes import ubj_bytes
+from treeleak.release.readers.ubj import read_ubj, ubj_bytes
 from treeleak.release.readers.xgboost_json import is_booster
 
 SNAPSHOT = (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
-from treeleak.core.message import static_message
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release import release
 from treeleak.release.bounds import MOST_LEVELS, at_most
 from treeleak.release.checked_json import is_finite
@@ -37,6 +37,18 @@ ON_GPU = static_message(
     "The model was trained on a GPU, which adds up sums less exactly than treeleak asks for. Only "
     "numbers of rows are used.",
     "boosted_on_gpu",
+)
+DIFFERENT = static_message(
+    "the roots of its trees count different numbers of rows", "boosted_different"
+)
+SUBSAMPLED = MessageTemplate(
+    "rows_subsampled",
+    "each tree saw a part of the rows, drawn without replacement ({setting} {share:number})",
+)
+EARLY = MessageTemplate(
+    "stops_early",
+    "Predictions may stop after round {round:number}, found best; "
+    "the model holds later trees, too.",
 )
 
 

@@ -28,8 +28,11 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import (
+    DIFFERENT,
+    EARLY,
     NUMBERED,
     ON_GPU,
+    SUBSAMPLED,
     column_names,
     count_in,
     finite,
@@ -37,6 +40,16 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
 )
 from treeleak.release.adapters.lightgbm_fitting import (
+    AVERAGE,
+    COUNTLESS,
+    GOSS,
+    LINEAR,
+    MISCOUNTED,
+    OWN_RATES,
+    OWN_START,
+    UNTOLD,
+    VALUES_ALONE,
+    ZEROS,
     exact,
     fitting_of,
     one_rate,
@@ -46,25 +59,10 @@ from treeleak.release.adapters.lightgbm_fitting import (
     with_first_rows,
     without_estimates,
 )
-from treeleak.release.adapters.lightgbm_words import (
-    AVERAGE,
-    BAGGED,
-    COUNTLESS,
-    DIFFERENT,
-    EARLY,
-    GOSS,
-    LINEAR,
-    MISCOUNTED,
-    OWN_RATES,
-    OWN_START,
-    UNTOLD,
-    VALUES_ALONE,
-    ZEROS,
-)
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
-from treeleak.release.draws.lightgbm_bagging import RULE
+from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
@@ -349,12 +347,12 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
         seed, by_query = parameters.get("bagging_seed", ""), parameters.get("bagging_by_query", "0")
         alone = parameters.get("num_machines", "1") == "1" and by_query == "0"
         if shares[1:] == ["1", "1"] and alone and re.fullmatch(r"\d{1,9}", seed):
-            rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
+            rule = LIGHTGBM_RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
         stored_share = next(share for share in shares if share != "1")
-        return UnknownSampling(
-            BAGGED(share=float(stored_share)) if re.fullmatch(_NUMBER, stored_share) else UNTOLD
-        )
+        if not re.fullmatch(_NUMBER, stored_share):
+            return UnknownSampling(UNTOLD)
+        return UnknownSampling(SUBSAMPLED(setting="bagging_fraction", share=float(stored_share)))
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
 

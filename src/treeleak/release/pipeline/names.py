@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from treeleak.release.pipeline.columns import Columns, Readings, Rule, UnknownStep, bounded
-from treeleak.release.pipeline.encoders import bins, one_hot, ordinal
 from treeleak.release.pipeline.transformers import (
     best,
+    bins,
     changed,
     components,
     function,
     imputer,
     indicator,
+    one_hot,
+    ordinal,
     scaler,
     support,
     variance,

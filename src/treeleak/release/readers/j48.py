@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.core.listed import listed
 from treeleak.core.message import static_message
+from treeleak.core.output import read_text
 from treeleak.core.private import shows_no_value
-from treeleak.core.text_files import read_text
+from treeleak.core.text import listed
 from treeleak.release import bounds
 from treeleak.release.growing import GrowingTree
 from treeleak.release.registry import reader

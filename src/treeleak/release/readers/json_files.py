@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file

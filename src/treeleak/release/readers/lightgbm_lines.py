@@ -7,9 +7,8 @@ look for odd lines: they are what cannot be written again.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from treeleak.core.private import dataclass
@@ -17,10 +16,6 @@ from treeleak.core.private import dataclass
 Written = Callable[[str, "Sizes"], str | None]
 """Gets the text behind a key; gives what LightGBM writes for its value, or None."""
 
-BLANK = 2
-"""Empty lines behind each tree, in every version."""
-MOST_BLANK = 3
-"""Empty lines between two parts of a file: versions differ."""
 MOST_WORDS = 32
 MOST_LETTERS = 200
 """Of a path or a name in the parameters."""
@@ -28,25 +23,6 @@ _MOST_INT = 2**63
 
 _WORDS = re.compile(r"[a-z][a-z_0-9@]{0,31}")
 _OBJECTIVE = re.compile(r"[a-z_0-9]{1,32}( (sqrt|[a-z_]{1,32}:[-+.\de]{1,24}))*")
-ITEM = re.compile(r"(.*)=([-+.\deE]{1,24})")
-PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]")
-_CATEGORIES = "pandas_categorical:"
-END = "end of trees"
-_BEHIND = "behind the trees"
-IMPORTANCES = ("feature_importances:", "feature importances:")
-PARAMETERS, END_OF_PARAMETERS = "parameters:", "end of parameters"
-
-
-@dataclass(frozen=True)
-class Odd:
-    """A line that LightGBM does not write."""
-
-    number: int
-    """From 0."""
-    where: str
-    line: str
-    anew: str | None
-    """What LightGBM writes for its value; None where it has no such line."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +84,14 @@ def _of_leaves(written: Callable[[Callable[[Sizes], int]], Written]) -> Written:
 
 
 def _bounds(text: str, sizes: Sizes) -> str | None:
-    n = _whole(sizes.values.get("num_cat", ""))
+    n = whole_of(sizes.values.get("num_cat", ""))
     anew = None if n is None else numbers(text, n + 1, whole=True)
     ends = [int(part) for part in (anew or "").split()]
     return anew if ends[:1] == [0] and ends == sorted(ends) else None
 
 
 def _bits(text: str, sizes: Sizes) -> str | None:
-    n = _whole(sizes.values.get("cat_boundaries", "").rpartition(" ")[2])
+    n = whole_of(sizes.values.get("cat_boundaries", "").rpartition(" ")[2])
     return None if n is None else numbers(text, n, whole=True)
 
 
@@ -136,7 +112,8 @@ def _of_linear(real: bool) -> Written:
     return written
 
 
-def _whole(text: str) -> int | None:
+def whole_of(text: str) -> int | None:
+    """Read a whole number of at most twelve digits; None for any other text."""
     return int(text) if re.fullmatch(r"\d{1,12}", text) else None
 
 
@@ -186,8 +163,6 @@ HEAD: Mapping[str, Written] = {
     "feature_infos": _infos,
     "tree_sizes": lambda text, _: numbers(text, None, whole=True),
 }
-_BARE = ("tree", "average_output")
-"""Lines of the head that are a word alone."""
 TREE: Mapping[str, Written] = {
     "Tree": _one(),
     **dict.fromkeys(("num_leaves", "num_cat", "is_linear"), _one()),
@@ -316,158 +291,3 @@ PARAMETERS_BY_NAME: Mapping[str, Written] = {
     "interaction_constraints": _groups,
 }  # fmt: skip
 """Parameters of versions 2.0 to 4.7, as their files name them."""
-
-
-# ---------------------------------------------------------------------------------------- a file
-
-
-def odd_lines(lines: Sequence[str]) -> list[Odd]:
-    """List the lines of a model's text that LightGBM does not write."""
-    return list(_Account(lines).odd())
-
-
-class _Account:
-    """A walk over the lines, each of which belongs to one part of the file."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._at = 0
-        head = dict(line.partition("=")[::2] for _, line in self._keyed())
-        self._at = 0
-        last = _whole(head.get("max_feature_idx", ""))
-        self._sizes = Sizes(
-            columns=0 if last is None else last + 1,
-            classes=_whole(head.get("num_class", "")) or 1,
-        )
-        self._columns = set(head.get("feature_names", "").split())
-
-    def odd(self) -> Iterator[Odd]:
-        """List the odd lines."""
-        sizes: list[int] = []
-        head_line: int | None = None
-        for at, line in self._keyed():
-            if line.startswith("tree_sizes="):
-                head_line = at
-            yield from self._line(at, line, HEAD, self._sizes, "the head")
-        yield from self._blank(MOST_BLANK)
-        while (self._next or "").startswith("Tree="):
-            start = self._at
-            yield from self._tree()
-            # The size of a tree counts the empty lines behind it.
-            sizes.append(
-                BLANK + sum(len(line.encode()) + 1 for line in self._lines[start : self._at])
-            )
-            blank = list(self._blank(BLANK))
-            # Files without an end of trees have one more before what follows.
-            yield from blank if (self._next or "").startswith("Tree=") else blank[1:]
-        anew = f"tree_sizes={' '.join(map(str, sizes))}"
-        if head_line is not None and self._lines[head_line] != anew:
-            yield Odd(head_line, "the head", self._lines[head_line], anew)
-        yield from self._behind()
-
-    def _tree(self) -> Iterator[Odd]:
-        values: dict[str, str] = {}
-        leaves = 1
-        where = self._lines[self._at].replace("=", " ")[:20]
-        for at, line in self._keyed():
-            key, _, value = line.partition("=")
-            values.setdefault(key, value)
-            if key == "num_leaves":
-                leaves = _whole(value) or 1
-            tree_sizes = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
-            yield from self._line(at, line, TREE, tree_sizes, where)
-
-    def _line(
-        self, at: int, line: str, known: Mapping[str, Written], sizes: Sizes, where: str
-    ) -> Iterator[Odd]:
-        key, sign, value = line.partition("=")
-        if key not in known:
-            yield Odd(at, where, line, None)
-        elif known is HEAD and key in _BARE:
-            if sign:
-                yield Odd(at, where, line, key)
-        elif (anew := known[key](value, sizes)) != value or not sign:
-            yield Odd(at, where, line, None if anew is None else f"{key}={anew}")
-
-    def _behind(self) -> Iterator[Odd]:
-        """Account for what stands behind the trees: sections in their order, each once."""
-        if self._next == END:
-            self._at += 1
-        yield from self._blank(MOST_BLANK)
-        if self._next in IMPORTANCES:
-            self._at += 1
-            yield from self._importances()
-            yield from self._blank(MOST_BLANK)
-        if self._next == PARAMETERS:
-            self._at += 1
-            yield from self._parameters()
-            yield from self._blank(MOST_BLANK)
-        line = self._next
-        if line is not None and line.startswith(_CATEGORIES):
-            anew = _json(line.removeprefix(_CATEGORIES))
-            if line != f"{_CATEGORIES}{anew}":
-                yield Odd(self._at, _BEHIND, line, f"{_CATEGORIES}{anew}" if anew else None)
-            self._at += 1
-            yield from self._blank(MOST_BLANK)
-        for at in range(self._at, len(self._lines)):
-            yield Odd(at, _BEHIND, self._lines[at], None)
-
-    def _importances(self) -> Iterator[Odd]:
-        seen: set[str] = set()
-        for at, line in self._keyed():
-            found = ITEM.fullmatch(line)
-            known = found is not None and found[1] in self._columns - seen
-            if found is None or not known:
-                yield Odd(at, "importance of columns", line, None)
-                continue
-            seen.add(found[1])
-            if (anew := number(found[2])) != found[2]:
-                yield Odd(at, "importance of columns", line, anew and f"{found[1]}={anew}")
-
-    def _parameters(self) -> Iterator[Odd]:
-        seen: set[str] = set()
-        for at, line in self._keyed():
-            if line == END_OF_PARAMETERS:
-                return
-            found = PARAMETER.fullmatch(line)
-            written = PARAMETERS_BY_NAME.get(found[1]) if found else None
-            if found is None or written is None or found[1] in seen:
-                yield Odd(at, PARAMETERS, line, None)
-                continue
-            seen.add(found[1])
-            anew = written(found[2], self._sizes)
-            if line != f"[{found[1]}: {anew}]":
-                yield Odd(at, PARAMETERS, line, None if anew is None else f"[{found[1]}: {anew}]")
-        yield from self._blank(1)
-        if self._next == END_OF_PARAMETERS:
-            self._at += 1
-
-    def _keyed(self) -> Iterator[tuple[int, str]]:
-        """Take lines up to an empty one, or one that begins another part."""
-        first = self._at
-        while line := self._next:
-            begins = line.startswith("Tree=") and self._at > first
-            if begins or line == END or line.startswith(_CATEGORIES):
-                return
-            self._at += 1
-            yield self._at - 1, line
-
-    def _blank(self, most: int) -> Iterator[Odd]:
-        """Pass over empty lines; list those that are too many."""
-        first = self._at
-        while self._next == "":
-            self._at += 1
-        for at in range(first + most, self._at):
-            yield Odd(at, "empty lines", "", None)
-
-    @property
-    def _next(self) -> str | None:
-        return self._lines[self._at] if self._at < len(self._lines) else None
-
-
-def _json(text: str) -> str | None:
-    """Write lists of categories as Python does."""
-    try:
-        return json.dumps(json.loads(text))
-    except (ValueError, RecursionError):
-        return None

@@ -7,17 +7,27 @@ keeps of itself, in a pickle or live, is the same text.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from treeleak.core.errors import BadModel
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
+from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
-from treeleak.release.readers.lightgbm_lines import END, IMPORTANCES, ITEM, PARAMETER, odd_lines
+from treeleak.release.readers.lightgbm_lines import (
+    HEAD,
+    PARAMETERS_BY_NAME,
+    TREE,
+    Sizes,
+    Written,
+    number,
+    whole_of,
+)
 from treeleak.release.registry import reader
 from treeleak.release.stored import Leftover, StoredObject
 
@@ -47,6 +57,19 @@ _UNVERSIONED = (
     "written by LightGBM before 2.0, which names no version: load it in LightGBM 2 "
     "(pip install 'lightgbm<3') and save it again with save_model"
 )
+
+BLANK = 2
+"""Empty lines behind each tree, in every version."""
+MOST_BLANK = 3
+"""Empty lines between two parts of a file: versions differ."""
+ITEM = re.compile(r"(.*)=([-+.\deE]{1,24})")
+PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]")
+END = "end of trees"
+IMPORTANCES = ("feature_importances:", "feature importances:")
+PARAMETERS, END_OF_PARAMETERS = "parameters:", "end of parameters"
+_BEHIND_TREES = "behind the trees"
+_BARE = ("tree", "average_output")
+"""Lines of the head that are a word alone."""
 
 
 def booster_from_text(text: str) -> StoredObject:
@@ -189,3 +212,167 @@ def _behind(lines: _Lines, columns: Container[str]) -> Iterator[tuple[str, Any]]
             yield "importances", np.array(importances, dtype=float)
     except ValueError as error:
         raise BadModel("the importance of a column is not a number") from error
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A line that LightGBM does not write."""
+
+    number: int
+    """From 0."""
+    where: str
+    line: str
+    anew: str | None
+    """What LightGBM writes for its value; None where it has no such line."""
+
+
+def odd_lines(lines: Sequence[str]) -> list[Odd]:
+    """List the lines of a model's text that LightGBM does not write."""
+    return list(_Account(lines).odd())
+
+
+class _Account:
+    """A walk over the lines, each of which belongs to one part of the file."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._at = 0
+        head = dict(line.partition("=")[::2] for _, line in self._keyed())
+        self._at = 0
+        last = whole_of(head.get("max_feature_idx", ""))
+        self._sizes = Sizes(
+            columns=0 if last is None else last + 1,
+            classes=whole_of(head.get("num_class", "")) or 1,
+        )
+        self._columns = set(head.get("feature_names", "").split())
+
+    def odd(self) -> Iterator[Odd]:
+        """List the odd lines."""
+        sizes: list[int] = []
+        head_line: int | None = None
+        for at, line in self._keyed():
+            if line.startswith("tree_sizes="):
+                head_line = at
+            yield from self._line(at, line, HEAD, self._sizes, "the head")
+        yield from self._blank(MOST_BLANK)
+        while (self._next or "").startswith("Tree="):
+            start = self._at
+            yield from self._tree()
+            # The size of a tree counts the empty lines behind it.
+            sizes.append(
+                BLANK + sum(len(line.encode()) + 1 for line in self._lines[start : self._at])
+            )
+            blank = list(self._blank(BLANK))
+            # Files without an end of trees have one more before what follows.
+            yield from blank if (self._next or "").startswith("Tree=") else blank[1:]
+        anew = f"tree_sizes={' '.join(map(str, sizes))}"
+        if head_line is not None and self._lines[head_line] != anew:
+            yield Odd(head_line, "the head", self._lines[head_line], anew)
+        yield from self._behind()
+
+    def _tree(self) -> Iterator[Odd]:
+        values: dict[str, str] = {}
+        leaves = 1
+        where = self._lines[self._at].replace("=", " ")[:20]
+        for at, line in self._keyed():
+            key, _, value = line.partition("=")
+            values.setdefault(key, value)
+            if key == "num_leaves":
+                leaves = whole_of(value) or 1
+            tree_sizes = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
+            yield from self._line(at, line, TREE, tree_sizes, where)
+
+    def _line(
+        self, at: int, line: str, known: Mapping[str, Written], sizes: Sizes, where: str
+    ) -> Iterator[Odd]:
+        key, sign, value = line.partition("=")
+        if key not in known:
+            yield Odd(at, where, line, None)
+        elif known is HEAD and key in _BARE:
+            if sign:
+                yield Odd(at, where, line, key)
+        elif (anew := known[key](value, sizes)) != value or not sign:
+            yield Odd(at, where, line, None if anew is None else f"{key}={anew}")
+
+    def _behind(self) -> Iterator[Odd]:
+        """Account for what stands behind the trees: sections in their order, each once."""
+        if self._next == END:
+            self._at += 1
+        yield from self._blank(MOST_BLANK)
+        if self._next in IMPORTANCES:
+            self._at += 1
+            yield from self._importances()
+            yield from self._blank(MOST_BLANK)
+        if self._next == PARAMETERS:
+            self._at += 1
+            yield from self._parameters()
+            yield from self._blank(MOST_BLANK)
+        line = self._next
+        if line is not None and line.startswith(f"{_BEHIND}:"):
+            anew = _json(line.removeprefix(f"{_BEHIND}:"))
+            if line != f"{_BEHIND}:{anew}":
+                yield Odd(self._at, _BEHIND_TREES, line, f"{_BEHIND}:{anew}" if anew else None)
+            self._at += 1
+            yield from self._blank(MOST_BLANK)
+        for at in range(self._at, len(self._lines)):
+            yield Odd(at, _BEHIND_TREES, self._lines[at], None)
+
+    def _importances(self) -> Iterator[Odd]:
+        seen: set[str] = set()
+        for at, line in self._keyed():
+            found = ITEM.fullmatch(line)
+            known = found is not None and found[1] in self._columns - seen
+            if found is None or not known:
+                yield Odd(at, "importance of columns", line, None)
+                continue
+            seen.add(found[1])
+            if (anew := number(found[2])) != found[2]:
+                yield Odd(at, "importance of columns", line, anew and f"{found[1]}={anew}")
+
+    def _parameters(self) -> Iterator[Odd]:
+        seen: set[str] = set()
+        for at, line in self._keyed():
+            if line == END_OF_PARAMETERS:
+                return
+            found = PARAMETER.fullmatch(line)
+            written = PARAMETERS_BY_NAME.get(found[1]) if found else None
+            if found is None or written is None or found[1] in seen:
+                yield Odd(at, PARAMETERS, line, None)
+                continue
+            seen.add(found[1])
+            anew = written(found[2], self._sizes)
+            if line != f"[{found[1]}: {anew}]":
+                yield Odd(at, PARAMETERS, line, None if anew is None else f"[{found[1]}: {anew}]")
+        yield from self._blank(1)
+        if self._next == END_OF_PARAMETERS:
+            self._at += 1
+
+    def _keyed(self) -> Iterator[tuple[int, str]]:
+        """Take lines up to an empty one, or one that begins another part."""
+        first = self._at
+        while line := self._next:
+            begins = line.startswith("Tree=") and self._at > first
+            if begins or line == END or line.startswith(f"{_BEHIND}:"):
+                return
+            self._at += 1
+            yield self._at - 1, line
+
+    def _blank(self, most: int) -> Iterator[Odd]:
+        """Pass over empty lines; list those that are too many."""
+        first = self._at
+        while self._next == "":
+            self._at += 1
+        for at in range(first + most, self._at):
+            yield Odd(at, "empty lines", "", None)
+
+    @property
+    def _next(self) -> str | None:
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+
+def _json(text: str) -> str | None:
+    """Write lists of categories as Python does."""
+    try:
+        return json.dumps(json.loads(text))
+    except (ValueError, RecursionError):
+        return None

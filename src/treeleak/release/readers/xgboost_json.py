@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
-from treeleak.core.text_files import read_text
+from treeleak.core.output import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.json_layout import odd_layout
-from treeleak.release.readers.ubj import is_ubj, read_ubj
-from treeleak.release.readers.ubj_bytes import ubj_bytes
+from treeleak.release.readers.ubj import is_ubj, read_ubj, ubj_bytes
 from treeleak.release.registry import HEAD_BYTES, reader
 from treeleak.release.stored import Leftover, StoredObject
 

@@ -14,7 +14,6 @@ What their files hold, found out from the sources and checked against the librar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor
 from typing import Any
@@ -36,8 +35,14 @@ from treeleak.release.adapters.sklearn.attributes import (
 )
 from treeleak.release.adapters.sklearn.counts import WEIGHTED, Training
 from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample, release_of
-from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
-from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
+from treeleak.release.adapters.sklearn.nodes import (
+    SQUARED,
+    Nodes,
+    Version,
+    read_nodes,
+    with_statistic,
+    with_targets,
+)
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
@@ -205,12 +210,9 @@ def _base_scores(stored: StoredObject, n_outputs: int) -> FloatArray | None:
 @adapter("sklearn", "AdaBoostClassifier")
 def _weights_by_errors(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
-    release = release_of(stored, trees, Training(AllRows(), None, _class_weight(trees)))
+    class_weight = next((w for t in trees if (w := t.get("class_weight")) is not None), None)
+    release = release_of(stored, trees, Training(AllRows(), None, class_weight))
     return _uneven(release)
-
-
-def _class_weight(trees: Sequence[StoredObject]) -> Any:
-    return next((w for t in trees if (w := t.get("class_weight")) is not None), None)
 
 
 def _uneven(release: Release) -> Release:

@@ -22,8 +22,12 @@ from treeleak.release.adapters.sklearn.attributes import (
     version_of,
     whole,
 )
-from treeleak.release.adapters.sklearn.counts import Training, counts_of, without_classes
-from treeleak.release.adapters.sklearn.node_targets import with_targets
+from treeleak.release.adapters.sklearn.counts import (
+    Training,
+    counts_of,
+    without_classes,
+    without_sizes,
+)
 from treeleak.release.adapters.sklearn.nodes import (
     Nodes,
     Version,
@@ -32,8 +36,8 @@ from treeleak.release.adapters.sklearn.nodes import (
     maybe_missing,
     read_nodes,
     rightly_counted,
+    with_targets,
 )
-from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
 from treeleak.release.release import SEVERAL_TARGETS, Release, ThresholdsAre

@@ -38,8 +38,12 @@ from treeleak.release.adapters.sklearn.attributes import (
 )
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
 from treeleak.release.adapters.sklearn.ensembles import KINDS
-from treeleak.release.adapters.sklearn.node_targets import with_statistic
-from treeleak.release.adapters.sklearn.nodes import check_children, node_records, seen_missing
+from treeleak.release.adapters.sklearn.nodes import (
+    check_children,
+    node_records,
+    seen_missing,
+    with_statistic,
+)
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located

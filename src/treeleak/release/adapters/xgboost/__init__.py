@@ -10,7 +10,7 @@ What they do, found out from versions 1.3.3 to 3.2.0 and checked by training (a 
 - Leaves hold what they add, already made smaller by the learning rate; ``base_weights`` of inner
   nodes are not made smaller.
 - A file does not say whether trees saw a part of the rows (``subsample``); a Python object does.
-  Which rows follows from its seed (:mod:`treeleak.release.draws.xgboost_subsample`).
+  Which rows follows from its seed (:mod:`treeleak.release.draws.boosters`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import (
     BY_WEIGHT,
+    DIFFERENT,
+    EARLY,
     NUMBERED,
+    SUBSAMPLED,
     column_names,
     count_in,
     whole_numbers,
@@ -29,10 +32,9 @@ from treeleak.release.adapters.xgboost.model import (
     found_in,
     number_of,
 )
-from treeleak.release.adapters.xgboost.nodes import read_tree
-from treeleak.release.adapters.xgboost.restored import restored_rows
+from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
-from treeleak.release.draws.xgboost_subsample import METHODS, RULE
+from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
@@ -96,23 +98,12 @@ SCALED = MessageTemplate(
     "rows of one class were weighted (scale_pos_weight {weight:number}): the sums of hessians in "
     "this XGBoost model are not numbers of rows",
 )
-DIFFERENT = static_message(
-    "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
-)
-SHARE = MessageTemplate(
-    "rows_subsampled",
-    "each tree saw a part of the rows, drawn without replacement (subsample {share})",
-)
 UNTOLD = static_message(
     "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
     "xgboost_untold",
 )
 SEVERAL = MessageTemplate(
     "several_targets", "The model has {targets:number} targets; each tree is about one of them."
-)
-EARLY = MessageTemplate(
-    "stops_early",
-    "Predictions may stop after round {round:number}, found best; the file holds later trees, too.",
 )
 DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
@@ -311,7 +302,7 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
     if len(set(roots)) > 1:
         return UnknownSampling(DIFFERENT)
     if share is not None and share != 1:
-        return UnknownSampling(SHARE(share=f"{share:g}"))
+        return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
     return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
 
@@ -323,8 +314,8 @@ def _subsample(model: Model, share: float) -> Sampling:
     # By "approx", trees of one round draw in another way.
     alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
     if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
-        return UnknownSampling(SHARE(share=f"{share:g}"))
-    return Subsample(forest_seed=int(seed), rule=RULE.format(method, f"{share:g}"))
+        return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
+    return Subsample(forest_seed=int(seed), rule=XGBOOST_RULE.format(method, f"{share:g}"))
 
 
 def _method(model: Model) -> str | None:

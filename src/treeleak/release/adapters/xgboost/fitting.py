@@ -63,7 +63,9 @@ def fitting_of(
     # A model that was loaded and stored again holds defaults, not what it was trained with.
     if settings is None or not _sure(equation, size, *settings):
         settings = found
-    assumed = settings is None and not squared and _bare(trees)
+    # Without any sums of hessians, nothing tells rate and l2.
+    bare = not any(tree.statistics.get(HESSIAN) for tree in trees)
+    assumed = settings is None and not squared and bare
     if assumed:
         settings = rate or ETA, LAMBDA if l2 is None else l2
     if settings is None:
@@ -77,11 +79,6 @@ def fitting_of(
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
     return fitting, settings[0]
-
-
-def _bare(trees: Sequence[Tree]) -> bool:
-    """Whether all sums of hessians were taken out, without which nothing tells rate and l2."""
-    return not any(tree.statistics.get(HESSIAN) for tree in trees)
 
 
 def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
