@@ -60,7 +60,7 @@ def test_a_zip_file_of_something_else(tmp_path):
     path = tmp_path / "file.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("letter.txt", "hello")
-    refused(path, "not a skops archive")
+    refused(path, "an archive without a tree model")
 
 
 def test_a_model_without_trees_is_read_but_not_covered(tmp_path):

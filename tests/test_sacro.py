@@ -235,7 +235,7 @@ def test_a_folder_leaves_no_room_for_other_rows(folder):
 def test_any_other_folder_is_no_model(tmp_path):
     refused = run("audit", tmp_path)
     assert refused.exit_code == 2
-    assert "target.yaml" in refused.stderr
+    assert "empty folder" in refused.stderr
 
 
 # --------------------------------------------------------------------------------------- report

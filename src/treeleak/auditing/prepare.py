@@ -14,6 +14,7 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import comparison
 from treeleak.auditing.assessors.budget import budget_of
+from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.noise_found import find_noise
 from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.auditing.case import AuditRequest, Case
@@ -67,6 +68,7 @@ def errors_name_file(file: str | None) -> Iterator[None]:
 
 def prepare_case(case: Case) -> Case:
     """Take the inventory, and make ready what the assessors need."""
+    case = _with_least_count(case)
     content, request = case.content, case.request
     if isinstance(content, RuleList):
         unused = {**request.beside, "earlier": request.earlier, "control": request.control,
@@ -114,6 +116,15 @@ def prepare_case(case: Case) -> Case:
 
 def _others(content: StoredObject | Release, release: Release | None) -> tuple[OtherModel, ...]:
     return other_models(content, release) if isinstance(content, StoredObject) else ()
+
+
+def _with_least_count(case: Case) -> Case:
+    """Take for small what a folder itself calls so, where the user asked for nothing else."""
+    least = getattr(case.content, "least_count", None)
+    if least is None or case.request.threshold != THRESHOLD:
+        return case
+    request = replace(case.request, threshold=least)
+    return replace(case, request=request).noting(wording.LEAST_COUNT(least=least))
 
 
 def _counted(context: Context, request: AuditRequest, others: tuple[OtherModel, ...]) -> Context:
@@ -186,11 +197,16 @@ def _with_control(case: Case, release: Release) -> Case:
 
 def context_of(content: StoredObject | Release, release: Release | None) -> Context:
     """Gather what the inventory goes by."""
+    least = getattr(content, "least_count", None)
     if release is None:
         n = content.get("_n_samples") if isinstance(content, StoredObject) else None
-        return Context(n if isinstance(n, int) else None, drawn=None, missing=None)
+        return Context(
+            n if isinstance(n, int) else None, drawn=None, missing=None, least_count=least
+        )
     drawn = release.sampling.kind != "all"
     noise = release.noise
     # Of leaves that name their largest class as it is, nothing was hidden by chance.
     noisy = noise is not None and getattr(noise, "rule", "") not in ("majority", "present")
-    return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy, release)
+    return Context(
+        release.n_rows, drawn, bool(release.maybe_missing), noisy, release, least_count=least
+    )

@@ -40,6 +40,11 @@ IDENTIFIER = MessageTemplate(
 MATERIAL_FOR_ATTACKS = MessageTemplate(
     "attack_material", "The model holds material for attacks: {kinds}."
 )
+LEAST_COUNT = MessageTemplate(
+    "least_count_stated",
+    "The folder says that numbers below {least:number} may not be shown: leaves of fewer rows "
+    "count as small.",
+)
 STORED_RULE = MessageTemplate("rule_rows_stored", "The file holds training rows as they are.")
 
 # -------------------------------------------------------------------------------------- counts

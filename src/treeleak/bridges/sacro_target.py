@@ -147,7 +147,7 @@ class Target:
 
 def is_target(path: Path) -> bool:
     """Whether a path is a target folder, or the description in one."""
-    return path.is_dir() or path.name == DESCRIPTION
+    return path.name == DESCRIPTION or (path / DESCRIPTION).is_file()
 
 
 def read_target(path: str | os.PathLike[str], trust_pickle: bool = False) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,10 @@ from treeleak.cli.files import (
 )
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
+
+if TYPE_CHECKING:
+    from treeleak.core.clock import Clock
 
 _FILE = 0.4
 """Share of the time that the file may take where models are trained again: there are a dozen."""
@@ -38,11 +41,13 @@ def harden(
         typer.Argument(
             metavar="MODEL",
             help="A .skops file, or one of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost "
-            "(JSON, cbm).",
+            "(JSON, cbm); also a folder or an archive with one in it.",
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the hardened model.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE|FOLDER", help="Where to write the hardened model.")
+    ],
     steps: Annotated[
         str | None,
         typer.Option(
@@ -86,8 +91,16 @@ def harden(
     """Remove from a model's file what predictions do not need, and attack the rest."""
     clock, others = clock_of(time_limit), None
     import treeleak
+    from treeleak.release.containers.members import is_archive
     from treeleak.report import render_hardened
 
+    if model.is_dir() or is_archive(model):
+        if rows is not None or json is not None or force:
+            raise BadInput("--rows, --json and --force: for one model file at a time")
+        chosen = {"tolerance": tolerance, "seed": seed, "seed_search": seed_search,
+                  "n_rows": n_rows}  # fmt: skip
+        tables = Tables(model, read_schema(schema), label, trust_pickle=False)
+        raise typer.Exit(_harden_folder(tables, out, steps, train, clock, quiet, chosen))
     check_free(out, force, model, schema, train, rows)
     if json is not None:
         check_place(json, model, schema, train, rows)
@@ -123,6 +136,39 @@ def harden(
         say(f"treeleak: {out}: {result.audit.not_looked_at}.")
         status = BAD_INPUT
     raise typer.Exit(status)
+
+
+def _harden_folder(
+    tables: Tables,
+    out: Path,
+    steps: str | None,
+    train: Path | None,
+    clock: Clock,
+    quiet: bool,
+    chosen: dict[str, Any],
+) -> int:
+    """Harden the models in a folder or an archive, and say what became of the rest."""
+    from treeleak.hardening import harden_folder
+    from treeleak.report import render_hardened
+
+    X, y = training_rows(tables, train, [])
+    with in_bounds(clock), progress_shown(quiet) as progress, schema_named(None):
+        result = harden_folder(
+            tables.model, out, steps, X, y, time_limit=clock, schema=tables.schema,
+            progress=progress,
+            **chosen,
+        )  # fmt: skip
+    for hardened in result.models:
+        render_hardened(hardened, console())
+    for names, what in (
+        (result.removed, "left out, since it holds rows"),
+        (result.changed, "copied without its examples of rows"),
+        (result.unknown, "copied as it is, though no rule knows it: look at it yourself"),
+    ):
+        for name in names:
+            say(f"treeleak: {name}: {what}", err=False)
+    say(f"treeleak: the hardened folder is {out}", err=False)
+    return max(status_of(hardened.audit.reconstruction) for hardened in result.models)
 
 
 def _trained_again(model: Path) -> bool:

@@ -25,14 +25,14 @@ Audited = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help=f"{_FILES}; also a rules.json file, or a target folder of SACRO-ML.",
+        help=f"{_FILES}; also a rules.json file, a folder or an archive.",
     ),
 ]
 SeveralAudited = Annotated[
     list[Path],
     typer.Argument(
         metavar="MODEL...",
-        help=f"{_FILES}; also a rules.json file, or a target folder of SACRO-ML. With several, "
+        help=f"{_FILES}; also a rules.json file, a folder or an archive. With several, "
         "--report names a folder.",
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.files.document import Step
+from treeleak.hardening.folders import HardenedFolder, harden_folder
 from treeleak.hardening.result import Hardened, Leak, State
 from treeleak.hardening.retrain import Alternative, Retraining
 from treeleak.hardening.run import harden
@@ -15,10 +16,12 @@ __all__ = [
     "Alternative",
     "Answers",
     "Hardened",
+    "HardenedFolder",
     "Leak",
     "Retraining",
     "State",
     "Step",
     "harden",
+    "harden_folder",
     "parse_steps",
 ]

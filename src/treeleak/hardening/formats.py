@@ -11,7 +11,7 @@ from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
 from treeleak.hardening import steps
 from treeleak.hardening.archive import Archive
-from treeleak.hardening.files import catboost, cbm, lightgbm, xgboost
+from treeleak.hardening.files import catboost, cbm, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
 from treeleak.release.readers.ubj import is_ubj
@@ -20,8 +20,8 @@ from treeleak.release.registry import HEAD_BYTES
 _SKOPS = b"PK\x03\x04"
 HOW = (
     "treeleak changes only files that it reads as data: skops archives, XGBoost's JSON and "
-    "UBJSON, LightGBM's text, CatBoost's JSON and cbm. First save the model as one of "
-    "these, with skops.io.dump or save_model"
+    "UBJSON, LightGBM's text, CatBoost's JSON and cbm, the JSON of OHDSI bundles. First save the "
+    "model as one of these, with skops.io.dump or save_model"
 )
 
 
@@ -67,6 +67,9 @@ FORMATS: tuple[Format, ...] = (
            _begins_with("features_info", "model_info", "oblivious_trees", "trees",
                         "scale_and_bias", "ctr_data"),
            catboost.read_json_file, catboost.STEPS),
+    Format("OHDSI JSON",
+           _begins_with("meta", "estimators_", "feature_importances_", "params", "classes_"),
+           ohdsi.read_json_file, ohdsi.STEPS),
 )  # fmt: skip
 
 

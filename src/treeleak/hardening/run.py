@@ -31,6 +31,7 @@ from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.pipeline.through import TRANSFORM
 from treeleak.release.readers.release_file import release_to_dict
+from treeleak.release.registry import no_model
 from treeleak.schema import Schema
 from treeleak.verification.columns import in_model_columns
 
@@ -320,6 +321,8 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
 
 def _stored(path: Path) -> StoredObject:
     stored = read_model(path)
+    if isinstance(stored, StoredObject) and stored.type.startswith("builtins."):
+        raise BadInput(f"{path}: {no_model(stored.get('value'))}")
     if not isinstance(stored, StoredObject):
         raise BadInput(f"{path}: not a model of a library")
     return stored

@@ -10,6 +10,7 @@ from treeleak.release.adapters import (  # noqa: F401
     sklearn,
     xgboost,
 )
+from treeleak.release.containers import source as _source  # noqa: F401
 from treeleak.release.live import snapshot
 from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401
 from treeleak.release.readers.j48 import read_j48

@@ -6,19 +6,28 @@ A new format is a function under :func:`reader`, a new kind of model a function 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from treeleak.core.arrays import Estimator, Place
-from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.errors import (
+    BadInput,
+    BadModel,
+    NotCovered,
+    TimeUp,
+    TreeleakError,
+    cause,
+)
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
+from treeleak.release.fingerprint import sha256_of, state_of
+from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -26,7 +35,6 @@ from treeleak.release.stored import StoredObject
 from treeleak.release.unsupported_formats import (
     HOW_TO_SAVE,
     kind_of_bytes,
-    kind_of_folder,
     kind_of_value,
 )
 
@@ -38,7 +46,7 @@ AnyReader = TypeVar("AnyReader", bound=Reader)
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """A model file that was read, so that nobody has to read it again."""
+    """A model file, a folder or an archive that was read, so that nobody has to read it again."""
 
     file: str
     sha256: str
@@ -50,20 +58,14 @@ class ModelFile:
         place = Path(path)
         with located(f"{place}: "):
             try:
-                before = _state(place)
+                before = state_of(place)
                 content = read_model(place, trust_pickle)
-                with place.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                if _state(place) != before:
+                digest = sha256_of(place)
+                if state_of(place) != before:
                     raise BadModel("changed while it was read: try again")
             except OSError as error:
                 raise BadModel(cause(error)) from error
         return cls(os.fspath(path), digest, content)
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    now = path.stat()
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
 Model = Estimator | Place | ModelFile | StoredObject | Release | RuleList
@@ -76,6 +78,15 @@ NO_TREES = MessageTemplate(
     "no_known_trees", "{what:foreign} is not a tree model that treeleak knows{kind:message}"
 )
 WHAT_IT_IS = MessageTemplate("what_it_is", "; it is {kind:foreign}")
+INSIDE_OTHER = MessageTemplate(
+    "model_inside_other", "The model is the {name} at {place:foreign} of what the file holds"
+)
+NOT_PLACED = static_message("The model stands inside of what the file holds.", "model_not_placed")
+MOST_CANDIDATES = 1000
+_LIBRARIES = (
+    "sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "diffprivlib", "treeleak", "numpy",
+)  # fmt: skip
+"""Packages of whose classes an adapter says what they hold; what holds others, is taken apart."""
 NO_KNOWN_TREES = static_message("this is not a tree model that treeleak knows", "no_known_trees")
 
 
@@ -88,6 +99,7 @@ class _Format:
 
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
 _FORMATS: list[_Format] = []
+_FOLDERS: list[Reader] = []
 
 
 def no_model(value: Any) -> BadModel:
@@ -123,7 +135,9 @@ def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:
     return register
 
 
-def reader(name: str, recognise: Callable[[bytes], bool]) -> Callable[[AnyReader], AnyReader]:
+def reader(
+    name: str, recognise: Callable[[bytes], bool], first: bool = False
+) -> Callable[[AnyReader], AnyReader]:
     """Register the function that reads a file format; errors need not name the file.
 
     Parameters
@@ -132,19 +146,28 @@ def reader(name: str, recognise: Callable[[bytes], bool]) -> Callable[[AnyReader
         The format, as an error message should call it.
     recognise : callable
         Gets the first 4096 bytes of a file; the first format that says yes reads it.
+    first : bool
+        Ask this format before all others. Its function may return NotImplemented: then the next
+        format that says yes reads the file.
     """
 
     def register(function: AnyReader) -> AnyReader:
-        _FORMATS.append(_Format(name, recognise, function))
+        _FORMATS.insert(0 if first else len(_FORMATS), _Format(name, recognise, function))
         return function
 
     return register
 
 
+def reads_folders(function: AnyReader) -> AnyReader:
+    """Register the function that reads a folder."""
+    _FOLDERS[:] = [function]
+    return function
+
+
 def read_model(
     path: str | os.PathLike[str], trust_pickle: bool = False
 ) -> StoredObject | Release | RuleList:
-    """Read a model file as data; nothing of it is run.
+    """Read a model file, a folder or an archive as data; nothing of it is run.
 
     Parameters
     ----------
@@ -165,6 +188,8 @@ def read_model(
     path = Path(path)
     with located(f"{path}: "):
         try:
+            if path.is_dir() and _FOLDERS:
+                return _FOLDERS[0](path, trust_pickle)
             with path.open("rb") as file:
                 head = file.read(HEAD_BYTES)
             if not head:
@@ -173,9 +198,9 @@ def read_model(
                 raise BadModel(f"this is {kind}")
             for known in _FORMATS:
                 if known.recognise(head):
-                    return known.read(path, trust_pickle)
-        except IsADirectoryError:
-            raise BadModel(f"this is {kind_of_folder(path)}") from None
+                    content = known.read(path, trust_pickle)
+                    if content is not NotImplemented:
+                        return content
         except OSError as error:
             raise BadModel(cause(error)) from error
         unknown = f"not a model file, nor any other that treeleak can name: {HOW_TO_SAVE}"
@@ -183,8 +208,11 @@ def read_model(
 
 
 def with_steps(release: Release, live: Any) -> Release:
-    """Let rows be put through the steps of the live pipeline that a release was taken from."""
-    if live is None or release.inputs is None:
+    """Let rows be put through the steps of the live pipeline that a release was taken from.
+
+    What only holds a model, a dictionary say, has no steps.
+    """
+    if release.inputs is None or not hasattr(live, "predict"):
         return release
     return replace(release, inputs=replace(release.inputs, live=live))
 
@@ -226,6 +254,8 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         return with_steps(to_release(snapshot(model)), model)
     stored = model
     function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
+    if function is None and (inner := _read_inside(stored)) is not None:
+        return inner
     if function is None:
         plain = stored.get("value") if stored.type.startswith(("builtins.", "numpy.")) else stored
         kind = kind_of_value(plain, _ADAPTERS.keys())
@@ -246,6 +276,41 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         raise BadModel(
             f"{origin}{stored.name} is stored in an unknown way ({error}){_old_version(stored)}"
         ) from error
+
+
+def candidates(stored: Any) -> list[tuple[str, StoredObject]]:
+    """List the models in what is put around them, the first to be tried first."""
+    found = list(islice(models_inside(stored, has_adapter), MOST_CANDIDATES))
+    starts = [f"[{name!r:.80}]" for name in getattr(stored, "models", ())]
+    return sorted(
+        found,
+        key=lambda item: next((k for k, s in enumerate(starts) if item[0].startswith(s)), -1),
+    )
+
+
+def _read_inside(stored: StoredObject) -> Release | None:
+    """Read the first model in what is put around it that can be read; None where there is none.
+
+    Raises the error of the first, where none can be.
+    """
+    if stored.type.partition(".")[0] in _LIBRARIES and not hasattr(stored, "models"):
+        return None
+    first: TreeleakError | None = None
+    for place, inner in candidates(stored):
+        try:
+            release = to_release(inner)
+        except TimeUp:
+            raise
+        except TreeleakError as error:
+            if type(error) is BadInput:
+                continue  # Never fitted: no model to audit.
+            first = first or type(error)(f"{INSIDE_OTHER(place=place, name=inner.name)}: {error}")
+            continue
+        note = INSIDE_OTHER(place=place, name=inner.name)
+        return replace(release, notes=(note.with_instead(NOT_PLACED), *release.notes))
+    if first is not None:
+        raise first
+    return None
 
 
 def _old_version(stored: StoredObject) -> str:

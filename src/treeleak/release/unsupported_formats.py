@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.release.inside import models_inside
 from treeleak.release.stored import StoredObject
 
 HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
@@ -25,7 +26,6 @@ _LIGHTGBM = 'a model that LightGBM printed (dump_model): write it with save_mode
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
 _R = "an R object (saveRDS, save): see docs/release-format.md for how R writes trees and counts"
-_UNPACK = "an archive (tar): unpack it with tar -xf, and audit the model in it"
 
 _STARTS: tuple[tuple[str, str], ...] = (
     (
@@ -61,7 +61,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
         r"\xac\xed\0\x05",
         "a Java object (Weka, say): give the text of a J48 tree, or docs/release-format.md",
     ),
-    (r"(?s:.{257}ustar)", _UNPACK),
     (r"\x28\xb5\x2f\xfd", "a file packed with Zstandard: unpack it with zstd -d first"),
     (r"7z\xbc\xaf|Rar!", "a packed archive (7-Zip or RAR): unpack it first"),
     (r"\x89PNG|\xff\xd8\xff|GIF8|%PDF", f"not a model file but a picture or a PDF: {HOW_TO_SAVE}"),
@@ -141,7 +140,7 @@ _PLAIN = {
     str: "a text",
     type(None): "nothing (None)",
 }
-_DEEPEST, _MOST_SEEN = 4, 10_000
+_MOST_SEEN = 10_000
 
 
 def kind_of_bytes(head: bytes, *, sure: bool) -> str | None:
@@ -159,21 +158,16 @@ def kind_of_gzip(head: bytes) -> str | None:
         text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)
     except zlib.error:
         return None
-    return _first(
-        ((r"RDX[23]\n|[XA]\n", _R), (r"(?s:.{257}ustar)", _UNPACK)), text.decode("latin-1")
-    )
+    return _first(((r"RDX[23]\n|[XA]\n", _R),), text.decode("latin-1"))
 
 
 def kind_of_members(members: Iterable[str]) -> str | None:
-    """Say what a zip file is by its members; None if that is unknown."""
+    """Say what an archive is by its members; None if that is unknown."""
     names = list(members)
     for form, kind in _MEMBERS:
         if any(re.fullmatch(form, name) for name in names):
             return kind
-    model = next((name for name in names if re.fullmatch(_MODELS, name, re.DOTALL)), None)
-    if model is None:
-        return None
-    return f"a zip archive that holds {model}: unpack it with unzip, and audit that file"
+    return None
 
 
 def kind_of_folder(folder: Path) -> str:
@@ -202,8 +196,9 @@ def kind_of_value(value: Any, trees: AbstractSet[tuple[str, str]]) -> str | None
 
     ``trees``: package and class of tree models.
     """
-    if (inside := _inside(value, trees)) is not None:
-        place, model = inside
+    inside = models_inside(value, lambda stored: _is_tree_model(stored, trees))
+    if (found := next(inside, None)) is not None:
+        place, model = found
         return (
             f"{_called(value)} with a {model.name} in it: save that alone, "
             f'skops.io.dump(x{place}, "model.skops") where x is the whole, and audit model.skops'
@@ -222,34 +217,6 @@ def _called(value: Any) -> str:
 
 def _first(table: Sequence[tuple[str, str]], text: str) -> str | None:
     return next((kind for form, kind in table if re.match(form, text)), None)
-
-
-def _inside(value: Any, trees: AbstractSet[tuple[str, str]]) -> tuple[str, StoredObject] | None:
-    """Find a fitted tree model within a value, the outermost first, and how to get at it."""
-    level, seen = [("", value)], 0
-    for _ in range(_DEEPEST):
-        below = []
-        for place, outer in level:
-            for step, inner in islice(_parts(outer), _MOST_SEEN):
-                seen += 1
-                if isinstance(inner, StoredObject) and _is_tree_model(inner, trees):
-                    return place + step, inner
-                below.append((place + step, inner))
-            if seen > _MOST_SEEN:
-                return None
-        level = below
-    return None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, StoredObject):
-        # What was fitted before what it was made from.
-        names = sorted(filter(str.isidentifier, value.state), key=lambda n: not n.endswith("_"))
-        yield from ((f".{name}", value.state[name]) for name in names)
-    elif isinstance(value, Mapping):
-        yield from ((f"[{k!r:.80}]", v) for k, v in value.items() if isinstance(k, (str, int)))
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"[{i}]", v) for i, v in enumerate(value))
 
 
 def _is_tree_model(stored: StoredObject, trees: AbstractSet[tuple[str, str]]) -> bool:

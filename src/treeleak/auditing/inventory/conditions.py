@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 
@@ -27,6 +28,10 @@ class Context:
     """What an adversary sees of the model, where it could be read."""
     rows: Any = None
     """The training rows, where they were given."""
+    table: Table | None = None
+    """The same, made comparable."""
+    least_count: int | None = None
+    """The smallest number of people that the model's folder lets be shown, where it says one."""
 
 
 def missing(_: Any, context: Context) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.drawn import hides_bits
@@ -136,6 +137,7 @@ def take_inventory(
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
+    context = context if table is None else replace(context, rows=rows, table=table)
     found: dict[tuple[str, Rule], Counter[str]] = {}
     descriptions: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}
@@ -245,6 +247,8 @@ class _Part:
 
 def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
+    if is_around(part.owner):
+        return part.attribute
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
     return name if known or part.left_over or is_plain_name(name) else UNNAMED
@@ -292,6 +296,8 @@ def _is_flag(value: Any) -> bool:
 
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
+    if (beside := rule_beside(part.owner, part.name, part.value, context)) is not None:
+        return beside
     if any(map(hides_bits, _arrays(part.value))):
         return UNKNOWN
     known_type = known_class(part.owner.type)
@@ -366,6 +372,8 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
         return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
+    if is_around(part.owner) and (isinstance(value, Mapping) or holds_parts(value)):
+        return [(part, UNKNOWN)] if holds_more(part.value, part.name) else [], _files(part)
     if isinstance(value, Mapping):
         if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
             return [(part, _unknown(value, context))], inside
@@ -403,6 +411,16 @@ def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
     ]
     odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
     return [(part, UNKNOWN)] if odd else [], inside
+
+
+def _files(part: _Part) -> list[_Part]:
+    """Parts of a folder, or of what is put around a model: each at a place of its own."""
+    inside = part.value.items() if isinstance(part.value, Mapping) else enumerate(part.value)
+    at = part.path.removesuffix(".value")
+    return [
+        replace(part, where=place, name=str(k), value=v, path=place, field=str(k))
+        for k, v, place in ((k, v, f"{at}[{k!r:.80}]") for k, v in inside)
+    ]
 
 
 def _unknown(value: Any, context: Context) -> Rule:

@@ -20,7 +20,7 @@ LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
 
 _EVERY = (
     "feature_names_in_ n_features_in_ n_features_ _n_features_out _sklearn_version "
-    "_sklearn_output_config _metadata_request _validate_params"
+    "_sklearn_output_config _metadata_request _validate_params feature_importances_"
 )
 # Classes that are compiled, or made by others than their methods: what they store.
 _BESIDE: Mapping[str, str] = {

@@ -20,6 +20,7 @@ from treeleak.auditing.inventory.known_classes import is_plain_name
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TimeUp
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.wrapped import AROUND
+from treeleak.release.containers.bundle import Bundle
 from treeleak.release.registry import has_adapter, to_release
 from treeleak.release.release import Release
 from treeleak.release.stored import Opaque, StoredObject
@@ -167,7 +168,9 @@ def _walk(model: StoredObject) -> Iterator[_Visit]:
 
 def _inside(visit: _Visit) -> Iterator[tuple[str, Any]]:
     value, place = visit.value, visit.place
-    if isinstance(value, StoredObject):
+    if isinstance(value, Bundle):
+        yield from ((name, v) for name, v in value.files.items() if _may_hold(v))
+    elif isinstance(value, StoredObject):
         beside = {"args": value.args} if value.args else {}
         yield from _named({**value.state, **beside}, place)
     elif isinstance(value, Mapping):

@@ -41,9 +41,30 @@ SUSPICIOUS = Rule("*", "not assessed", "as many entries as training rows",
                    "It may hold one value for every row. treeleak has no rule for it.",
                    when=conditions.one_per_row, change="per_row", unknown=True)
 
+TABLE = Rule("*", "leaks", "a table of training rows", "It lies beside the model: rows of the "
+    "model's columns, as many as it was trained on, or examples out of them.",
+    owner="(beside)", change="rows", rows=True)
+MODEL_TABLE = Rule("*", "not assessed", "a table of the model's columns",
+    "It lies beside the model. Its rows may be training rows.",
+    owner="(beside)", unknown=True)
+PER_ROW = Rule("*", "not assessed", "a table of as many rows as training rows",
+    "It lies beside the model, and may hold one line for every row.",
+    owner="(beside)", change="per_row", unknown=True)
+SMALL_CELLS = Rule("*", "leaks", "a report with small cells",
+    "It counts fewer people somewhere than the folder itself says may be shown.",
+    owner="(beside)", unknown=True)
+COLUMN_TABLE = Rule("*", "not assessed", "numbers about columns",
+    "One line for each column. treeleak does not attack them.", owner="(beside)")
+DESCRIPTION = Rule("*", "harmless", "descriptions",
+    "Packages, versions, names of columns: each line is as its program writes it.",
+    owner="(beside)")
+BESIDE = (TABLE, MODEL_TABLE, PER_ROW, SMALL_CELLS, COLUMN_TABLE, DESCRIPTION)
+"""Of what lies beside a model; found by :mod:`treeleak.auditing.inventory.beside`."""
+
 _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 
 RULES: tuple[Rule, ...] = (
+    *BESIDE,
     *OF_BOOSTING,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
@@ -270,6 +291,10 @@ RULES: tuple[Rule, ...] = (
          "harmless", "means and spreads of columns",
          "They cover all rows. (With very few rows even these disclose much.)",
          form=forms.columns),
+    Rule("feature_importances_", "leaks", "importance of columns",
+         "It is worked out of the numbers of rows and the impurities of all nodes, and gives some "
+             "of them back.",
+         change="counts", form=forms.columns),
     # -- names and labels
     Rule("feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
          "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "

@@ -74,6 +74,10 @@ class Table:
         """Say whether rows of the table stand in a value, more of them than chance explains."""
         return any(self._in(sequence) for sequence in self._sequences(value))
 
+    def numbers(self, values: list[Any]) -> FloatArray:
+        """Write values as numbers, as those of the table are."""
+        return _numbered(values, self.texts)
+
     def _in(self, sequence: FloatArray) -> bool:
         n, d = self.rows.shape
         if min(n, d) == 0 or len(sequence) < FEWEST_ROWS * d:

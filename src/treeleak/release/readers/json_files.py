@@ -14,6 +14,7 @@ from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
 from treeleak.release.readers.catboost_json import is_catboost, model_from_dict
 from treeleak.release.readers.json_layout import odd_layout
+from treeleak.release.readers.ohdsi import is_ohdsi, model_from_ohdsi
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
 from treeleak.release.registry import reader
@@ -40,4 +41,6 @@ def _made(data: Any) -> StoredObject | Release | RuleList:
         return booster_from_dict(data)
     if is_catboost(data):
         return model_from_dict(data)
+    if is_ohdsi(data):
+        return model_from_ohdsi(data)
     return release_from_dict(data)

@@ -14,7 +14,7 @@ from treeleak.core.signals import private_folder
 from treeleak.release.readers.isolated_process import Worker, refused_by
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_gzip
 
 WORKER = Worker(Path(__file__).with_name("unpickling"), 2 << 30, 2 << 30, 20, 2)
@@ -33,7 +33,12 @@ _CUT = re.compile(
 )
 
 
-@reader("pickle or joblib", lambda head: _MAGIC.match(head) is not None)
+def is_pickle(head: bytes) -> bool:
+    """Say whether a file is a pickle or joblib file, by its first bytes."""
+    return _MAGIC.match(head) is not None
+
+
+@reader("pickle or joblib", is_pickle)
 def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     """Read the object in a pickle or joblib file.
 
@@ -49,12 +54,7 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     _check_trusted(trust_pickle)
     with _unpickled(path) as out:
         stored = read_archive(out)
-    # The archive is the worker's own: what is left over in it is what the pickle left unread.
-    unread = (
-        replace(left, where="the pickle", what="values that the model does not hold")
-        for left in stored.leftovers
-    )
-    return replace(stored, leftovers=tuple(unread))
+    return replace(stored, leftovers=_unread(stored.leftovers))
 
 
 def read_pickled_values(path: Path, trust_pickle: bool) -> Any:
@@ -62,9 +62,24 @@ def read_pickled_values(path: Path, trust_pickle: bool) -> Any:
 
     Raises BadModel: refused without ``trust_pickle``, or damaged.
     """
+    return read_pickled(path, trust_pickle)[0]
+
+
+def read_pickled(path: Path, trust_pickle: bool) -> tuple[Any, tuple[Leftover, ...]]:
+    """Read whatever a pickle file holds, and what is left over in it, as :func:`read_pickle` does.
+
+    Raises BadModel: refused without ``trust_pickle``, or damaged.
+    """
     _check_trusted(trust_pickle)
     with _unpickled(path) as out:
-        return read_value(out)[0]
+        value, left = read_value(out)
+    return value, _unread(left)
+
+
+def _unread(leftovers: tuple[Leftover, ...]) -> tuple[Leftover, ...]:
+    """What the pickle left unread: the archive is the worker's own, and holds nothing else."""
+    what = "values that the model does not hold"
+    return tuple(replace(left, where="the pickle", what=what) for left in leftovers)
 
 
 def _check_trusted(trust_pickle: bool) -> None:

@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.readers.skops_layout import Node
 from treeleak.release.readers.skops_values import Archive, check_size, unpack
 from treeleak.release.readers.zip_bytes import unused_bytes
-from treeleak.release.registry import no_model, reader
+from treeleak.release.registry import candidates, no_model, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 
@@ -28,6 +28,8 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     and what is wrong with it.
     """
     value, left = read_value(path)
+    if isinstance(value, (dict, list, tuple)) and candidates(value):
+        value = StoredObject(f"builtins.{type(value).__name__}", {"value": value})
     if not isinstance(value, StoredObject):
         raise BadModel(f"{path}: {no_model(value)}")
     return replace(value, leftovers=left)

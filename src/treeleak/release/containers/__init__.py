@@ -1,0 +1,1 @@
+"""Folders and archives around models: what is in them, layout by layout."""
