@@ -26,8 +26,8 @@ ENDLESS = static_message(
     "column has ends",
     "bound_endless",
 )
-_SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Shares of people in common cells that are tried. Some always count as common: many guess them."""
+_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+"""Shares of people in common cells that are tried."""
 _DRAWN = 20_000
 _MOST_BINS = 32
 """Values of a column, or quantiles, by which dependence is measured."""

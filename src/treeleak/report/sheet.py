@@ -19,6 +19,7 @@ from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.advice import of_the_audit
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
+from treeleak.auditing.wording import PART_ATTACKED
 from treeleak.core.message import ANYBODY
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
@@ -101,6 +102,9 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     more += isolation.in_short(found)
     if any(e["training_rows"] for e in found["inventory"]):
         return "The file stores training rows as they are.", tuple(more)
+    leaks = [f for f in found["findings"] if f["verdict"] == LEAK]
+    if leaks and all(f["code"] == PART_ATTACKED.code for f in leaks):
+        return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)
     if m is not None:
         share, how = facts.came_back(m)
         answer = f"{percent(share)} of the training rows can be rebuilt {how}."

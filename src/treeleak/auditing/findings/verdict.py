@@ -55,7 +55,6 @@ def find(
     """
     budget, rebuilt = found.budget, found.reconstruction
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
-    findings += _of_parts(found)
     findings += [*_of_counts(found.counts), *_of_targets(found)]
     findings += _of_isolation(found.isolation)
     if found.release is not None and found.release.left_out is not None:
@@ -80,7 +79,7 @@ def find(
         ]
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
-    return tuple(findings)
+    return (*findings, *_of_parts(found))
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:

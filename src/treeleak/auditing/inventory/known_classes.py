@@ -85,6 +85,11 @@ def known_class(type_name: str) -> KnownClass | None:
     return KnownClass(frozenset(parameters), frozenset(attributes))
 
 
+def class_names() -> frozenset[tuple[str, str]]:
+    """List the classes of the table: library and name."""
+    return frozenset(_table())
+
+
 def is_name(text: str) -> bool:
     """Say whether a text can name a class or a function, module included."""
     return _NAME.fullmatch(text) is not None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from treeleak.auditing.inventory.known_classes import class_names
 from treeleak.auditing.inventory.rules import RULES
 from treeleak.release.registry import known_classes
 
@@ -51,7 +52,10 @@ _OF_LIBRARIES = frozenset(_TEXT.split())
 def _words() -> frozenset[str]:
     """All that may be repeated."""
     named = {p for rule in RULES for p in rule.names.split() if "*" not in p}
-    return frozenset(_OF_LIBRARIES | named | known_classes())
+    classes = known_classes()
+    # A pipeline that is given no names calls its steps after their classes.
+    steps = {name.lower() for library, name in class_names() if library == "sklearn"}
+    return frozenset(_OF_LIBRARIES | named | classes | steps)
 
 
 def known_names(names: Iterable[str]) -> list[str]:
