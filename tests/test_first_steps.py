@@ -56,7 +56,7 @@ WRONG = {
     "model is a folder": (
         ["audit", "folder"],
         None,
-        ["folder: this is an empty folder", "name the file of a model", "target.yaml"],
+        ["folder: this is an empty folder", "name the file of a model"],
     ),
     "model is a table": (
         ["audit", "train.csv"],

@@ -6,9 +6,9 @@ import pytest
 import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -120,7 +120,7 @@ def test_other_rows_are_refused_before_the_attack(saved, no_attack):
 
 def test_rows_of_a_model_without_an_attack_are_asked_for_in_the_columns_of_its_trees(tmp_path):
     X, y = table()
-    model = make_pipeline(steps(), VotingClassifier([("a", DecisionTreeClassifier())])).fit(X, y)
+    model = make_pipeline(steps(), OneVsOneClassifier(DecisionTreeClassifier())).fit(X, y)
     skops.io.dump(model, tmp_path / "m.skops")
     with pytest.raises(BadInput, match=r"not all values are numbers.*pipe\[:-1\]") as error:
         treeleak.harden(tmp_path / "m.skops", tmp_path / "out.skops", X=X, y=y)

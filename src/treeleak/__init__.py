@@ -106,9 +106,9 @@ _PLACES = {name: place for place, names in _FROM.items() for name in names}
 _MODULES = {"plots": "treeleak.report.plots"} | {
     name: f"treeleak.{name}"
     for name in (
-        "attacks", "auditing", "batch", "bridges", "core", "datasets", "errors", "evidence",
-        "formats", "hardening", "learn", "metrics", "partition", "reconstruction", "release",
-        "report", "schema", "side_information", "uncertainty", "verification",
+        "attacks", "auditing", "batch", "bound", "bridges", "claims", "core", "datasets", "errors",
+        "evidence", "formats", "hardening", "learn", "metrics", "partition", "reconstruction",
+        "release", "report", "schema", "side_information", "uncertainty", "verification",
     )
 }  # fmt: skip
 

@@ -63,7 +63,7 @@ ISOLATED = MessageTemplate(
     "people_isolated",
     "Counts alone isolate {people:people} people{at_least}: of {predicates:number} predicates, the "
     "counts prove that exactly one of the {among} meets each. "
-    "Predicates so light that luck would isolate somebody in 5% of cases at most: {beyond:number}.",
+    "Predicates so light that luck would isolate a person in 5% of cases at most: {beyond:number}.",
 )
 DIFFERENCED = MessageTemplate(
     "isolated_by_differences",

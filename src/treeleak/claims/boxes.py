@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from treeleak.claims import kernels
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.private import dataclass
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.release.bounds import MOST_CATEGORY
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
@@ -26,6 +26,7 @@ _MOST_BOXES = 60_000_000
 """Nodes times columns of which boxes are kept at a time."""
 
 
+@shows_no_value
 class Nodes(NamedTuple):
     """The nodes of all trees, one tree after the other, for compiled loops.
 
@@ -56,6 +57,7 @@ class Nodes(NamedTuple):
     """Shape (n_special,). All bits of such a column."""
 
 
+@shows_no_value
 class Boxes(NamedTuple):
     """Boxes: of each column the atoms from ``low`` to ``high``, and ``bits``."""
 

@@ -134,7 +134,7 @@ class Claims:
 
     @property
     def beyond_luck(self) -> BoolArray:
-        """Which claims are so light that luck isolates somebody in 5 % of cases at most."""
+        """Which claims are so light that luck isolates a person in 5 % of cases at most."""
         return np.asarray((self.chance <= LUCK) & (self.n_seen * self.weight <= 1.0))
 
     @property

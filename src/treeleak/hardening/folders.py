@@ -14,6 +14,7 @@ from treeleak.auditing.prepare import context_of
 from treeleak.core.arrays import Labels, Rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.core.signals import private_folder
 from treeleak.hardening.result import Hardened
@@ -146,6 +147,6 @@ def _write(out: Path, kept: Mapping[str, Path | bytes]) -> None:
             raise BadInput(f"{name!r:.80}: a name that leads out of the folder")
         place.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
-            place.write_bytes(content)
+            write_file(place, content)
         elif isinstance(content, Path):
             copyfile(content, place)

@@ -27,7 +27,7 @@ def of_isolation(result: Doc) -> Iterator[Fact]:
     yield "Different people, at least", _few(result["different"]), ""
     if result["false"] is not None:
         yield "People isolated, in the training rows", _few(result["people"]), ""
-    light = "luck isolates somebody in 5% of cases at most"
+    light = "luck isolates a person in 5% of cases at most"
     yield "Predicates beyond luck", _few(result["beyond_luck"]), light
     if result["people_beyond_luck"] is not None:
         yield "people whom these isolate", f"{result['people_beyond_luck']:,}", ""

@@ -49,7 +49,7 @@ class Isolation(Serialisable):
         People isolated, counted in the training rows; None without these, or where it is not known
         which rows trees drew.
     beyond_luck : int
-        Predicates so light that luck would isolate somebody in 5 % of cases at most.
+        Predicates so light that luck would isolate a person in 5 % of cases at most.
     people_beyond_luck : int or None
         People whom they isolate.
     expected : float
