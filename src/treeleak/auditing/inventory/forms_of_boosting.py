@@ -115,6 +115,9 @@ def settings(value: Any, owner: StoredObject) -> bool:
 def of_columns(value: Any, owner: StoredObject) -> bool:
     """A number or a word for each column, or lists of columns, none of them twice in a list."""
     n = max(columns_of(owner), shapes.FEW)
+    if isinstance(value, str) and re.fullmatch(r"\(.*\)|\[.*\]", value):
+        # XGBoost takes a tuple as text, too.
+        return shapes.numbers_text(value, {"columns": n, "outputs": n})
     parts = value.split() if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple, np.ndarray, Mapping)) or len(parts) > n:
         return False
