@@ -125,6 +125,24 @@ def test_no_leak_is_not_said_beside_an_unknown_file(folder):
     assert any(e.unknown and "notes.bin" in e.where for e in found.inventory)
 
 
+def test_a_person_as_a_column_beside_the_names_of_columns_is_no_importance(folder):
+    person = pd.DataFrame({"column": list(TABLE), "importance": TABLE.iloc[3].to_numpy()})
+    person.to_csv(folder / "importances.csv", index=False)
+    assert inventory_of(folder, TABLE).unknown
+    (folder / "importances.csv").write_text(
+        "column,importance\n" + "".join(f"{name},0.{k}3\n" for k, name in enumerate(TABLE))
+    )
+    assert not inventory_of(folder, TABLE).unknown
+
+
+def test_a_whole_column_in_one_cell_is_no_importance(folder):
+    cells = [";".join(map(str, TABLE[name])) for name in TABLE]
+    pd.DataFrame({"column": list(TABLE), "importance": cells}).to_csv(
+        folder / "importances.csv", index=False
+    )
+    assert inventory_of(folder, None).unknown
+
+
 # ------------------------------------------------------------------------------- models inside
 
 
