@@ -135,6 +135,14 @@ def test_a_person_as_a_column_beside_the_names_of_columns_is_no_importance(folde
     assert not inventory_of(folder, TABLE).unknown
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_rows_in_the_names_of_files_are_found(folder, shift):
+    """Rows of others are not said to be the training rows."""
+    for row in (TABLE + shift * 0.37).head(20).to_numpy():
+        (folder / f"requirements{','.join(f'{v:.10g}' for v in row)}.txt").write_text("")
+    assert bool(inventory_of(folder, TABLE).stored) is (shift == 0)
+
+
 def test_a_whole_column_in_one_cell_is_no_importance(folder):
     cells = [";".join(map(str, TABLE[name])) for name in TABLE]
     pd.DataFrame({"column": list(TABLE), "importance": cells}).to_csv(
