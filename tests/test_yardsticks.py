@@ -405,6 +405,15 @@ def test_the_document_says_on_what_the_verdict_rests(leaking, edition):
         assert part["error"] == round(part["error"], 2)
 
 
+def test_the_document_of_rows_of_which_nobody_says_how_sure_they_are_is_valid(leaking):
+    rows = leaking.reconstruction
+    unsure = replace(rows, status="unknown", confidence=rows.confidence * np.nan)
+    told = json.loads(replace(leaking, reconstruction=unsure).to_json(edition="internal"))
+    schema = Path(treeleak.formats.__file__).parent / "audit.schema.json"
+    jsonschema.validate(told, json.loads(schema.read_text(encoding="utf-8")))
+    assert told["reconstruction"]["rows"]["confidence"][0][0] is None
+
+
 @pytest.mark.slow
 def test_large_leaves_on_few_columns_show_no_leak():
     X, y, schema = _people(1, free=12)
