@@ -20,10 +20,12 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -93,6 +95,52 @@ def test_regressions_are_joined():
     release = to_release(VotingRegressor(parts).fit(X, RNG.normal(size=N)))
     draws = known_draws(release, seed_search=0).counts
     assert check_rows(release, X.to_numpy(float), None, draws).misfit == 0
+
+
+def scaled(scaler, seed=0):
+    return make_pipeline(scaler, tree(seed))
+
+
+APART = {
+    "scaled and not": lambda: [scaled(StandardScaler()), tree(1)],
+    "scaled in two ways": lambda: [scaled(StandardScaler()), scaled(MinMaxScaler((0, 3)), 1)],
+    "filled in two ways": lambda: [
+        scaled(SimpleImputer(strategy="constant", fill_value=v), v + 1) for v in (-1, 2)
+    ],
+    "by a step that nothing is known of": lambda: [
+        scaled(FunctionTransformer(f), k) for k, f in enumerate((np.negative, np.asarray))
+    ],
+    "frozen": lambda: [frozen_in(lambda model: model), tree()],
+    "a part of folds": lambda: [CalibratedClassifierCV(forest(), cv=KFold(2)), tree()],
+    "frozen in a pipeline": lambda: [frozen_in(make_pipeline), tree()],
+    "frozen in a vote": lambda: [
+        frozen_in(lambda model: VotingClassifier([("inner", model)])),
+        tree(),
+    ],
+    "frozen and calibrated": lambda: [frozen_in(CalibratedClassifierCV), tree()],
+}
+
+
+def frozen_in(outer):
+    return outer(FrozenEstimator(tree().fit(1 - X.to_numpy(), 1 - y)))
+
+
+@pytest.mark.parametrize("name", APART)
+def test_models_of_other_values_or_rows_are_not_joined(name):
+    models = [(f"m{k}", model) for k, model in enumerate(APART[name]())]
+    rows = X.to_numpy(float).copy()
+    if name == "filled in two ways":
+        rows[::7, 0] = np.nan
+    release = to_release(VotingClassifier(models).fit(rows, y))
+    places = {part.place for part in release.parts}
+    assert not {"estimators_[0]", "estimators_[1]"} <= places
+
+
+def test_models_of_columns_that_were_scaled_in_one_way_are_joined():
+    for make in (StandardScaler, SimpleImputer):
+        models = [("a", scaled(make())), ("b", scaled(make(), 1))]
+        release = to_release(VotingClassifier(models).fit(X.to_numpy(), y))
+        assert [part.place for part in release.parts] == ["estimators_[0]", "estimators_[1]"]
 
 
 def test_models_that_were_fitted_before_are_not_joined():

@@ -1,8 +1,11 @@
 """Folders, archives and what is put around models: what is read, what is found, what is refused."""
 
+import bz2
 import dataclasses
+import gzip
 import io
 import json
+import os
 import pickle
 import shutil
 import tarfile
@@ -120,6 +123,32 @@ def test_no_leak_is_not_said_beside_an_unknown_file(folder):
     found = treeleak.audit(folder, time_limit=2)
     assert found.verdict != "no leak shown by these attacks (this is no proof of safety)"
     assert any(e.unknown and "notes.bin" in e.where for e in found.inventory)
+
+
+def test_a_person_as_a_column_beside_the_names_of_columns_is_no_importance(folder):
+    person = pd.DataFrame({"column": list(TABLE), "importance": TABLE.iloc[3].to_numpy()})
+    person.to_csv(folder / "importances.csv", index=False)
+    assert inventory_of(folder, TABLE).unknown
+    (folder / "importances.csv").write_text(
+        "column,importance\n" + "".join(f"{name},0.{k}3\n" for k, name in enumerate(TABLE))
+    )
+    assert not inventory_of(folder, TABLE).unknown
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_rows_in_the_names_of_files_are_found(folder, shift):
+    """Rows of others are not said to be the training rows."""
+    for row in (TABLE + shift * 0.37).head(20).to_numpy():
+        (folder / f"requirements{','.join(f'{v:.10g}' for v in row)}.txt").write_text("")
+    assert bool(inventory_of(folder, TABLE).stored) is (shift == 0)
+
+
+def test_a_whole_column_in_one_cell_is_no_importance(folder):
+    cells = [";".join(map(str, TABLE[name])) for name in TABLE]
+    pd.DataFrame({"column": list(TABLE), "importance": cells}).to_csv(
+        folder / "importances.csv", index=False
+    )
+    assert inventory_of(folder, None).unknown
 
 
 # ------------------------------------------------------------------------------- models inside
@@ -424,6 +453,95 @@ def test_what_an_archive_holds_beside_its_members_is_unknown(tmp_path, hidden):
     assert seen.unknown or seen.stored
     clean = tar(tmp_path / "clean", model_entry(), mode="w")
     assert not inventory_of(clean, None).unknown
+
+
+def packed_twice(data, extra):
+    """A packed file, and behind it one of nothing, with an extra field."""
+    header = b"\x1f\x8b\x08\x04" + bytes(5) + b"\xff" + len(extra).to_bytes(2, "little")
+    return gzip.compress(data) + header + extra + gzip.compress(b"")[10:]
+
+
+def packed_as(data, name):
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename=name, fileobj=packed, mode="wb") as file:
+        file.write(data)
+    return packed.getvalue()
+
+
+def in_padding(data, hidden):
+    """Bytes behind the end of the only member of a tar file, in its last block."""
+    at = 512 + len(model_entry()[1])
+    return data[:at] + hidden[: -at % 512] + data[at + min(len(hidden), -at % 512) :]
+
+
+HIDDEN_IN_TAR = {
+    "padding": in_padding,
+    "name": packed_as,
+    "second packed file": packed_twice,
+    "behind bzip2": lambda data, hidden: bz2.compress(data) + hidden,
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_IN_TAR)
+def test_what_no_reader_of_a_tar_file_shows_is_unknown(tmp_path, name):
+    plain = tar(tmp_path / "plain", model_entry(), mode="w").read_bytes()
+    hidden = b"17 25 31 " * 13
+    path = tmp_path / "m"
+    path.write_bytes(HIDDEN_IN_TAR[name](plain, hidden.decode() if name == "name" else hidden))
+    seen = inventory_of(path, None)
+    assert seen.unknown or seen.stored
+
+
+def test_few_bytes_behind_many_members_of_a_zip_file_are_unknown(tmp_path):
+    path = tmp_path / "m.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.skops", skops.io.dumps(MODEL))
+        for k in range(20):
+            archive.writestr(f"requirements{k}.txt", "numpy==2.1\n")
+    assert not inventory_of(path, None).unknown
+    path.write_bytes(path.read_bytes() + b"17 25 31 " * 9)
+    assert inventory_of(path, None).unknown
+
+
+class Written(io.RawIOBase):
+    """A stream that cannot go back: sizes stand behind each member."""
+
+    def __init__(self, path):
+        self.file = path.open("wb")
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        return self.file.write(data)
+
+
+@pytest.mark.parametrize("how", ["streamed", "shutil zip", "shutil tar", "bzip2"])
+def test_honest_archives_hold_nothing_beside_their_members(tmp_path, how):
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner" / "model.skops").write_bytes(skops.io.dumps(MODEL))
+    path = tmp_path / "m.zip"
+    if how == "streamed":
+        stream = Written(path)
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.skops", skops.io.dumps(MODEL))
+        stream.file.close()
+    elif how == "bzip2":
+        tar(path, model_entry(), mode="w:bz2")
+    else:
+        kind = "zip" if how == "shutil zip" else "gztar"
+        path = Path(shutil.make_archive(str(tmp_path / "m"), kind, source))
+    assert not inventory_of(path, None).unknown
+
+
+def test_a_file_name_that_is_no_text_is_read(folder):
+    odd = os.fsdecode(b"\xff.csv")
+    try:
+        (folder / odd).write_text("x,y\n1,2\n")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    assert treeleak.audit(folder, time_limit=2).verdict
 
 
 @pytest.mark.parametrize("cut", [0.2, 0.5, 0.9])

@@ -22,7 +22,9 @@ def sha256_of(path: Path) -> str:
     whole = hashlib.sha256()
     for name, file in _files(path):
         regular = file.is_file() and not file.is_symlink()
-        whole.update(f"{name}\0{sha256_of(file) if regular else ''}\n".encode())
+        whole.update(
+            f"{name}\0{sha256_of(file) if regular else ''}\n".encode("utf-8", "surrogateescape")
+        )
     return whole.hexdigest()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput
 from treeleak.core.message import MessageTemplate
+from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
 from treeleak.release.sampling import AllRows, Joined
 from treeleak.release.statistics import DRAWS
@@ -23,14 +24,29 @@ JOINED = MessageTemplate(
 def can_join(one: Release, other: Release) -> bool:
     """Whether the trees of two models count the rows of one table in the same terms.
 
-    They have the same columns and classes, compare values in the same type, count rows or draws
-    without noise, and were fitted to equally many rows.
+    They have the same columns, read from the input in the same way, and the same classes; they
+    compare values in the same type, count rows or draws without noise, and were fitted to equally
+    many rows.
     """
     same = all(
         getattr(one, name) == getattr(other, name)
         for name in ("feature_names", "classes", "float_type", "n_rows", "one_hot", "levels")
     )
+    same = same and _same_inputs(one.inputs, other.inputs)
     return same and _counts_rows(one) and _counts_rows(other)
+
+
+def _same_inputs(one: Inputs | None, other: Inputs | None) -> bool:
+    """Whether equal names are equal values: transformers may scale or fill a column in two ways."""
+    if one is None or other is None:
+        return one is other
+    # Of a step that nothing is known of, two may differ.
+    return one == other and not one.why_not and _fills(one) == _fills(other)
+
+
+def _fills(inputs: Inputs) -> dict[str, tuple[object, bool]]:
+    """Find what stands for a missing value in each column of the model."""
+    return {column: (r.fills, r.one_way) for column, r in inputs.readings.items()}
 
 
 def _counts_rows(release: Release) -> bool:
@@ -41,6 +57,9 @@ def _counts_rows(release: Release) -> bool:
         else all(tree.totals is not None for tree in release.trees)
     )
     whole = release.noise is None and release.not_covered is None and release.ensemble is None
+    # Folds are known as parts of the whole alone: a part of a part would lose them.
+    folds = any(part.rows is not None or part.fold is not None for part in release.parts)
+    whole = whole and not folds
     return known and counted and whole and release.n_rows is not None
 
 

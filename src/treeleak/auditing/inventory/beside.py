@@ -135,9 +135,35 @@ def _by_number(table: StoredTable, context: Context) -> Rule:
     if lines.ndim == 2 and lines.shape[1] <= _BESIDE and 0 < len(lines) <= len(names):
         # One line for each column, as lists of importances have.
         first = {str(cell) for cell in lines[:, 0]}
-        if first <= names and len(first) == len(lines):
-            return COLUMN_TABLE
+        if first <= names and len(first) == len(lines) and _says_little(lines[:, 1:]):
+            return MODEL_TABLE if _holds_people(lines, context) else COLUMN_TABLE
     return UNKNOWN
+
+
+def _says_little(cells: NDArray[Any]) -> bool:
+    """Say whether each cell is a number or a word: a text could list all values of a column."""
+    return all(
+        cell is None or isinstance(cell, (int, float, np.generic)) or len(str(cell)) <= _WORD
+        for cell in cells.ravel()
+    )
+
+
+def _holds_people(lines: NDArray[Any], context: Context) -> bool:
+    """Say whether a list of columns has, beside their names, the values of a training row."""
+    rows, known = context.rows, context.table
+    if known is None:
+        return False
+    came_in = [str(name) for name in rows.columns] if isinstance(rows, pd.DataFrame) else []
+    for names in (came_in, *_columns_of(context)):
+        at = {str(cell): k for k, cell in enumerate(lines[:, 0])}
+        places = [names.index(cell) for cell in at if cell in names]
+        if len(names) != known.rows.shape[1] or len(places) != len(at) or not places:
+            continue
+        for column in lines[:, 1:].T:
+            values = known.numbers(list(column))
+            if len(set(values)) > 1 and (known.rows[:, places] == values).all(axis=1).any():
+                return True
+    return False
 
 
 def _small_cells(table: StoredTable, least: int | None) -> bool:

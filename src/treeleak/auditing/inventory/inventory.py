@@ -50,6 +50,7 @@ MOST_TOLD = 3
 _OWN = ("release", "rules")
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
 _ORDER: Mapping[Mark, int] = {"leaks": 0, "not assessed": 1, "harmless": 2}
+_BEFORE_NUMBER = re.compile(r"_+|(?<=[^\W\d])(?=\d)")
 _HOLDS_OBJECTS = re.compile(
     "estimator|steps|transformer|regressor|classifier|kernel|init|random_state|loss|memory|cv|"
     "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster|"
@@ -373,7 +374,9 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
     if is_around(part.owner) and (isinstance(value, Mapping) or holds_parts(value)):
-        return [(part, UNKNOWN)] if holds_more(part.value, part.name) else [], _files(part)
+        if holds_more(value, part.name):
+            return [(part, UNKNOWN)], _files(part)
+        return [(part, STORED)] if _rows_in_names(value, context) else [], _files(part)
     if isinstance(value, Mapping):
         if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
             return [(part, _unknown(value, context))], inside
@@ -396,6 +399,13 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     ):
         return [], [replace(part, value=v, path=_item(part, v)) for v in items]
     return [(part, _unknown(value, context))], inside
+
+
+def _rows_in_names(value: Any, context: Context) -> bool:
+    """Say whether training rows stand in the names of files, or in the keys of a dictionary."""
+    if context.table is None or not isinstance(value, Mapping):
+        return False
+    return context.table.stands_in([_BEFORE_NUMBER.sub(" ", str(key)) for key in value])
 
 
 def _names_rows(owner: StoredObject, name: str) -> bool:

@@ -11,6 +11,7 @@ import gzip
 import io
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -22,6 +23,13 @@ from typing import IO, Any
 from treeleak.core.errors import BadModel, cause
 from treeleak.core.private import dataclass
 from treeleak.core.signals import private_folder
+from treeleak.release.containers.unaccounted import (
+    MOST_EXTRA,
+    after,
+    beside_packed,
+    between,
+    padding,
+)
 
 MOST_MEMBERS = 10_000
 """Files and folders; each is opened and looked at."""
@@ -34,11 +42,9 @@ MOST_NAME = 500
 FREE_BYTES, MOST_GROWTH, MOST_BYTES = 64 << 20, 40, 8 << 30
 """What an archive may unpack to: this much, or so many times its own size; never more than all."""
 _BLOCK = 1 << 20
-_EXTRA, _ENTRY = 36, 30 + 46 + 24 + 2 * 36
-"""Bytes that programs write beside a member of a zip file: times and sizes; and all of an entry."""
 _PLAIN_HEADERS = frozenset(("path", "size", "mtime", "atime", "ctime", "uid", "gid"))
 _DAMAGED = (
-    EOFError, OSError, RuntimeError, ValueError, tarfile.TarError, zlib.error,
+    EOFError, OSError, struct.error, RuntimeError, ValueError, tarfile.TarError, zlib.error,
     zipfile.BadZipFile, NotImplementedError,
 )  # fmt: skip
 _PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open))
@@ -176,10 +182,8 @@ class _Unpacking:
                 except _DAMAGED as error:
                     raise _damaged(name, error) from error
             beside = [archive.comment, *(info.comment for info in infos)]
-            beside += [info.extra for info in infos if len(info.extra) > _EXTRA]
-            used = sum(info.compress_size + 2 * len(info.orig_filename.encode()) for info in infos)
-            if (over := path.stat().st_size - used - _ENTRY * (len(infos) + 1)) > 0:
-                beside.append(f"{over} bytes that belong to no member".encode())
+            beside += [info.extra for info in infos if len(info.extra) > MOST_EXTRA]
+            beside += between(path, archive.start_dir, infos)
         return found + self._beside(prefix, beside, most)
 
     def _tar(self, path: Path, prefix: str, most: int) -> list[Member]:
@@ -187,8 +191,8 @@ class _Unpacking:
             head = file.read(6)
         opened: Any = next((o for magic, o in _PACKED if head.startswith(magic)), Path.open)
         found = []
-        # Extra fields, and a comment.
-        beside = [head] if head.startswith(b"\x1f\x8b") and head[3] & 0x14 else []
+        ends: list[int] = []
+        beside: list[bytes] = []
         name = prefix.rstrip("/") or "the archive"
         with (
             opened(path, "rb") as raw,
@@ -216,8 +220,13 @@ class _Unpacking:
                     raise _damaged(name, error) from error
                 if not info.pax_headers.keys() <= _PLAIN_HEADERS:
                     beside.append(repr(info.pax_headers).encode())
+                if info.size % tarfile.BLOCKSIZE:
+                    ends.append(info.offset_data + info.size)
             # What stands behind the end belongs to no member.
-            beside.append(_after(archive.fileobj, name))
+            beside.append(after(archive.fileobj, name))
+        with opened(path, "rb") as raw:
+            beside.append(padding(raw, ends))
+        beside.append(beside_packed(path))
         return found + self._beside(prefix, beside, most)
 
     def _beside(self, prefix: str, parts: list[bytes], most: int) -> list[Member]:
@@ -281,16 +290,6 @@ class _Bounded(io.RawIOBase):
         if self._left < 0:
             raise BadModel(f"{self._name}: unpacks to more than such an archive may hold: not read")
         return block
-
-
-def _after(stream: Any, name: str) -> bytes:
-    """Bytes behind the end of a tar file that are not zero."""
-    left = b""
-    while block := stream.read(_BLOCK):
-        left += block.strip(b"\0")
-        if len(left) > _BLOCK:
-            raise BadModel(f"after {name}: more than a MiB behind the last member: not read")
-    return left
 
 
 def _damaged(name: str, error: Exception) -> BadModel:

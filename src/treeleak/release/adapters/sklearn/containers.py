@@ -7,7 +7,7 @@ audit attacks each by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -73,25 +73,50 @@ def _container(stored: StoredObject) -> Release:
     parts = list(_readable(models, rule.models))
     if rule.labels != "same":
         parts = list(_with_labels(parts, stored, rule))
-    groups: list[list[Part]] = []
     # Models that were fitted before may be of other rows.
     apart = rule.labels == "rest" or stored.get("cv") == "prefit"
-    frozen = {f"{rule.models}[{k}]" for k, m in enumerate(models) if m.name == "FrozenEstimator"}
+    frozen = {f"{rule.models}[{k}]" for k, m in enumerate(models) if _holds_frozen(m)}
+    groups: list[list[Part]] = []
+    alone: list[list[Part]] = []
     for part in parts:
-        known = [] if apart or part.place in frozen else groups
-        group = next((g for g in known if can_join(g[0].release, part.release)), None)
+        if apart or part.place in frozen:
+            alone.append([part])
+            continue
+        group = next((g for g in groups if can_join(g[0].release, part.release)), None)
         if group is None:
             groups.append([part])
         else:
             group.append(part)
     # What counts the rows of each class in most leaves says most.
-    best = max(groups, key=_leaves_that_count)
+    best = max(groups + alone, key=_leaves_that_count)
     release = joined(best, origin_of(stored))
     if len(best) < len(models):
         where = ", ".join(part.place for part in best)
         note = ONE_OF_MANY(outer=stored.name, models=len(models), where=where)
         release = replace(release, notes=(note, *release.notes))
     return release
+
+
+def _holds_frozen(model: StoredObject) -> bool:
+    """Whether a model, or one inside it at any depth, was fitted before: on other rows, maybe."""
+    waiting: list[Any] = [model]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, StoredObject):
+            if value.name == "FrozenEstimator":
+                return True
+            waiting += [*value.args, *value.state.values()]
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            waiting += value.ravel().tolist()
+    return False
 
 
 def _with_labels(parts: Sequence[Part], stored: StoredObject, rule: Container) -> Iterator[Part]:
