@@ -28,12 +28,12 @@ from treeleak.reconstruction.columns import in_columns, tidy, unsure
 from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
-from treeleak.reconstruction.targets import Targets, targets_of
+from treeleak.reconstruction.targets import CONTRADICTED, Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
-from treeleak.schema import Schema
+from treeleak.schema import Categorical, Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
@@ -82,7 +82,8 @@ class AttackJob:
     population: Population | None
     notes: tuple[str, ...]
     guessed: frozenset[str]
-    """Columns of whole numbers whose ends were guessed from thresholds."""
+    """Columns of whole numbers whose ends were guessed from thresholds, and of categories whose
+    last code stands for any that no tree names."""
     n_rows_stated: bool = False
     """Whether the user gave the number of rows: as large as the sum of weights, it excludes them.
     """
@@ -256,8 +257,13 @@ def _with_rows(
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     known_cells = framed(known.known)
     for attribute in (a for a in out.schema.attributes if a.name in task.guessed):
-        # Nothing says that values end there.
+        # Nothing says that values end there, or that there is no other category.
         name = attribute.name
+        if isinstance(attribute, Categorical):
+            other = (X[name] == attribute.values[-1]) & ~known_cells[name]
+            lower[name] = lower[name].astype(float).mask(other, -np.inf)
+            upper[name] = upper[name].astype(float).mask(other, np.inf)
+            continue
         for bounds, end, beyond_it in zip(
             (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
         ):
@@ -265,6 +271,10 @@ def _with_rows(
             bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(both, whole, classes)
+    if targets is not None and CONTRADICTED in targets.notes and both.later.adds_weights:
+        # Some rows are not there, as weights make them: what is sure is that of proved rows.
+        unsure = np.minimum(whole.sure, MOST_SURE)
+        confidence = framed(np.where(whole.proved[:, None], whole.sure, unsure))
     old = both.in_earlier(whole.table)
     return replace(
         out,

@@ -169,7 +169,9 @@ class ReconstructionRequest:
             whole = both.trees_of_both
             notes = (*notes, *notes_from_file(schema, whole), *notes_on_categories(schema, whole))
             ordinal = (a.name for a in schema.attributes if isinstance(a, Ordinal))
-            guessed = frozenset(ordinal) - set(release.ranges)
+            sets = zip(release.feature_names, release.category_sets, strict=True)
+            coded = {c for c, named in sets if named and c not in release.levels}
+            guessed = (frozenset(ordinal) - set(release.ranges)) | coded
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
         make = evidence_for(

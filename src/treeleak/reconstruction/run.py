@@ -44,6 +44,9 @@ ASSUMED = MessageTemplate(
 NEITHER = MessageTemplate(
     "neither_counts_nor_sums", "{counts:foreign}; and of the sums in its leaves, {sums:foreign}"
 )
+WITH_GAPS = static_message(
+    "no rows without missing values meet the counts: any column may have some", "with_gaps"
+)
 ALONE = MessageTemplate(
     "one_model_alone",
     "together the models gave no rows that meet all counts; these rows are those of "
@@ -201,6 +204,13 @@ def reconstruct(
             alone_too = [part for part in release.parts if part.rows is None]
             whole = clock.part(_JOINED_SHARE * clock.left) if alone_too else clock
             answer = _answered(question, use_distinct, whole, alone=alone)
+            gaps = release.tested - release.maybe_missing
+            if answer.status == "infeasible" and schema is None and gaps and not release.parts:
+                # Rows that no tree drew at a test leave no trace of what they lack there.
+                wider = replace(release, maybe_missing=release.maybe_missing | gaps)
+                asked = replace(question, release=wider, notes=(*question.notes, WITH_GAPS))
+                again = _answered(asked, use_distinct, clock, alone=alone)
+                answer = answer if again.status == "infeasible" else again
             if alone_too and answer.status in ("unknown", "infeasible"):
                 answer = _best_part(answer, alone_too, partial(reconstruct, schema=schema,
                     bootstrap=bootstrap, seed=seed, method=method, seed_search=seed_search,

@@ -15,7 +15,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
@@ -106,6 +106,7 @@ def members_of(source: Path) -> Iterator[tuple[Member, ...]]:
     with private_folder() as scratch:
         unpacking = _Unpacking(scratch)
         found = unpacking.folder(source) if source.is_dir() else unpacking.archive(source, "", 1)
+        found += unpacking.empty_folders(found)
         yield tuple(sorted(found, key=lambda member: member.name))
 
 
@@ -153,6 +154,21 @@ class _Unpacking:
                 else f"{what}: damaged, cut short or changed on its way: copy it again ({error})"
             ) from error
         return [inner for member in unpacked for inner in self._looked_into(member, depth)]
+
+    def empty_folders(self, found: Sequence[Member]) -> list[Member]:
+        """Give the names of folders without files as content: names can hold rows, too."""
+        filled = {
+            "/".join(parts[:k])
+            for parts in (member.name.split("/") for member in found)
+            for k in range(1, len(parts) + 1)
+        }
+        # An archive may begin with the folder that all its members are in.
+        if not (names := sorted({name.rstrip("/") for name in self._names} - {"", *filled})):
+            return []
+        content = "\n".join(names).encode("utf-8", "replace")
+        name = "(empty folders)"
+        self._count(name)
+        return [self._write(name, io.BytesIO(content), None, MOST_BYTES)]
 
     def _looked_into(self, member: Member, depth: int) -> list[Member]:
         if not is_archive(member.path):
