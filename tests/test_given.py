@@ -200,7 +200,7 @@ class Told:
 
     def __init__(self, monkeypatch) -> None:
         self.of: dict[int, np.ndarray] = {}
-        module = importlib.import_module("treeleak.reconstruction.request")
+        module = importlib.import_module("treeleak.reconstruction.problem")
         monkeypatch.setattr(module, "known_draws", self.found)
 
     def found(self, release: Release, **_) -> Draws:

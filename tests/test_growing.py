@@ -23,7 +23,7 @@ from treeleak.evidence import Contradiction
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap
-from treeleak.side_information.earlier_release import Releases, aligned, distinguished
+from treeleak.side_information.earlier_release import aligned, distinguished, located
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows
 
@@ -165,7 +165,7 @@ def test_known_draws(schema, seed, true):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            importlib.import_module("treeleak.reconstruction.request"), "known_draws", found
+            importlib.import_module("treeleak.reconstruction.problem"), "known_draws", found
         )
         result = reconstruct(later, schema, earlier=renamed(earlier, rng))
     padded = np.pad(b_old, ((0, 0), (0, n - n_old)))
@@ -243,11 +243,13 @@ def test_a_contradiction_names_the_earlier_release():
     result = reconstruct(later, schema, earlier=earlier)
     assert result.status == "infeasible"
     node = leaves_of(earlier, X)[0, 0]
-    both = Releases(later, earlier)
-    where = both.located(Contradiction(1, int(node) + 2, "why"))
-    assert where == f"earlier release, tree 0, node {node}: why"
-    assert both.located(Contradiction(0, 0, "why")) == "tree 0, node 0: why"
-    new = both.located(Contradiction(1, 1, "why"))
+
+    def where(tree: int, at: int) -> str:
+        return located(Contradiction(tree, at, "why"), later, rooted=True)
+
+    assert where(1, int(node) + 2) == f"earlier release, tree 0, node {node}: why"
+    assert where(0, 0) == "tree 0, node 0: why"
+    new = where(1, 1)
     assert new == "rows that are not in tree 0 of the earlier release: why"
 
 
@@ -295,14 +297,10 @@ def test_trees_that_drew_count_nothing_of_what_is_new():
     assert joint.feature_names[:2] == ("a", "b")
     assert old.totals[0] == old.totals[2] == 4
     assert old.totals[1] == old.distinct[1] == old.counts[1].sum() == 0
-    both = Releases(later, aligned(earlier, later), hidden=(6, 4))
-    assert both.whole.feature_names == joint.feature_names
-    assert both.n_rows == 6
-    schema = both.schema(Schema.from_columns(["a", "b"]))
-    known = KnownTables.of(
-        both.whole, schema, 6, None, both.known_columns(pd.DataFrame({"b": X[:, 1]})), ordered=False
-    )
-    geometry = known.geometry(both.whole, counted=False)
+    schema = Schema([Binary(name) for name in joint.feature_names])
+    columns = pd.DataFrame({"b": X[:, 1], joint.feature_names[-1]: np.arange(6) < 4})
+    known = KnownTables.of(joint, schema, 6, None, columns.astype(int), ordered=False)
+    geometry = known.geometry(joint, counted=False)
     parts = known.parts(geometry, rows=True)
     allowed = parts.allowed[parts.group]
     assert geometry.radix.tolist() == [2, 2, 2]

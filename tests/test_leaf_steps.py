@@ -18,7 +18,7 @@ from helpers.cli import run
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafValueEvidence
-from treeleak.reconstruction.request import ReconstructionRequest
+from treeleak.reconstruction import run as road
 from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -126,18 +126,18 @@ def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, m
     fitting = replace(release.ensemble.fitting, assumed=True)
     ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
     release = replace(release, ensemble=ensemble)
-    ask, limits = ReconstructionRequest.answer, []
+    ask, limits = road.solve, []
 
-    def answer(question, use_distinct, clock):
+    def answer(problem, use_distinct, clock):
         limits.append(clock.limit)
-        rate = question.release.ensemble.learning_rate
+        rate = problem.release.ensemble.learning_rate
         if rate == 0.1 and others == "late":
-            return ask(question, use_distinct, clock)
+            return ask(problem, use_distinct, clock)
         if len(limits) > 1 and others == "wrong":
             raise NotCovered("no")
-        return ask(question, use_distinct, Clock.of(1e-9))
+        return ask(problem, use_distinct, Clock.of(1e-9))
 
-    monkeypatch.setattr(ReconstructionRequest, "answer", answer)
+    monkeypatch.setattr(road, "solve", answer)
     found = treeleak.reconstruct(release, bits(release), time_limit=100)
     if others == "late":
         assert len(limits) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,21 +20,20 @@ from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
-from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums, MakeEvidence
+from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.columns import in_columns, tidy, unsure
 from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.posterior import Posterior
+from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
 from treeleak.reconstruction.targets import CONTRADICTED, Targets, targets_of
-from treeleak.release.draws.recompute import Draws
-from treeleak.release.n_rows import RowCount
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
-from treeleak.schema import Categorical, Schema
-from treeleak.side_information.earlier_release import Releases
+from treeleak.schema import Categorical
+from treeleak.side_information.earlier_release import located
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
@@ -67,99 +66,85 @@ _AGREED = 1.2
 of eight chains stands apart from all others, however far."""
 
 
-@dataclass(frozen=True, eq=False)
-class AttackJob:
-    """Everything that an attack needs but its time and the population."""
+def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
+    """Attack; where answers with and without a part of what is known are asked for, twice.
 
-    both: Releases
-    draws: Draws | None
-    counted: RowCount | None
-    known: KnownTables
-    schema: Schema
-    make: MakeEvidence
-    method: str
-    seed: int
-    population: Population | None
-    notes: tuple[str, ...]
-    guessed: frozenset[str]
-    """Columns of whole numbers whose ends were guessed from thresholds, and of categories whose
-    last code stands for any that no tree names."""
-    n_rows_stated: bool = False
-    """Whether the user gave the number of rows: as large as the sum of weights, it excludes them.
+    ``use_distinct``: as for :func:`treeleak.reconstruct`. Of two attacks, each has half of the
+    time; that which knows less comes first.
     """
-
-    @property
-    def hidden(self) -> bool:
-        """Whether what became of the rows is hidden: by draws that are not known, or by noise."""
-        return self.both.hidden is not None
-
-    @property
-    def uses_distinct(self) -> bool:
-        """Whether draws are hidden and distinct rows counted."""
-        return self.counted is not None and all(
-            tree.distinct is not None for tree in self.both.trees_of_both.trees
+    problem = replace(problem, use_distinct=bool(use_distinct))
+    problem.check()
+    if use_distinct == "both" and problem.tells_distinct and problem.row_count is not None:
+        # What is compared is what the leaves tell, not what is known of N.
+        knowledge = replace(problem.knowledge, n_rows=problem.row_count.n)
+        without = solve(replace(problem, knowledge=knowledge), False, clock.part(clock.left / 2))
+        with_ = solve(problem, True, clock.part(clock.left))
+        return replace(with_, without_distinct=without)
+    if problem.population is None:
+        return _attacked(problem, None, clock)
+    without = _attacked(problem, None, clock.part(clock.left / 2))
+    if without.status in ("unique", "infeasible"):
+        note = static_message(
+            "a population cannot change what the counts alone prove", "no_use_of_population"
         )
+        return replace(without, without_population=without, notes=(*without.notes, note))
+    with_ = _attacked(problem, problem.population, clock.part(clock.left))
+    return replace(with_, without_population=without)
 
-    def answer(self, clock: Clock) -> Reconstruction:
-        """Attack, and where there is a population, first without it in half of the time."""
-        if self.population is None:
-            return self.done(clock, None)
-        without = self.done(clock.part(clock.left / 2), None)
-        if without.status in ("unique", "infeasible"):
-            note = static_message(
-                "a population cannot change what the counts alone prove", "no_use_of_population"
-            )
-            return replace(without, without_population=without, notes=(*without.notes, note))
-        with_ = self.done(clock.part(clock.left), self.population)
-        return replace(with_, without_population=without)
 
-    def done(self, clock: Clock, population: Population | None) -> Reconstruction:
-        """Attack, and write the answer."""
-        both, known, hidden, begin = self.both, self.known, self.hidden, clock.seconds
-        left, clash = both.whole, None
-        if not hidden:
-            left, clash = known.taken_out(both.whole, both.all_draws)
-        # The published programs fix values row by row, as chains do; the others know counts only.
-        geometry = known.geometry(left, counted=self.method == "auto" and not hidden)
-        evidence = self.make(geometry)
-        counted = len(known.others)
-        if isinstance(evidence, KnownDraws):
-            evidence = replace(evidence, draws=evidence.draws[:, known.others])
-            counted = int(evidence.drawn.sum())
-        side_info = SideInformation(known.parts(geometry, rows=hidden), population)
-        attack = clock.untimed(partial(attack_for, evidence, self.method))
-        open_number = isinstance(evidence, LeafValueEvidence)
-        with one_blas_thread():  # of what is loaded by now
-            if clash is None and (counted or hidden or open_number):
-                answer = attack(evidence, geometry, clock, self.seed, side_info)
-                if population is None and side_info.parts is None:
-                    with clock.cut_short():
-                        answer = by_targets(answer, evidence, self.draws, clock)
-            else:
-                whole = not len(known.others)
-                answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
-            task = self
-            if open_number:
-                # How many rows there are is part of the answer.
-                found = sum(len(rows.values) for rows in answer.rows)
-                task = replace(
-                    self, known=replace(known, n_rows=found, values=np.zeros((found, 0)))
-                )
-            clock.extend_grace(_TO_WRITE)
-            written = _written(task, answer, geometry, evidence, clock)
-        return replace(written, seconds=clock.seconds - begin)
+def _attacked(problem: Problem, population: Population | None, clock: Clock) -> Reconstruction:
+    """Attack, and write the answer."""
+    known, hidden, begin = problem.known, problem.hidden, clock.seconds
+    left, clash = problem.joint, None
+    if not hidden:
+        left, clash = known.taken_out(problem.joint, problem.all_draws)
+    # The published programs fix values row by row, as chains do; the others know counts only.
+    geometry = known.geometry(left, counted=problem.method == "auto" and not hidden)
+    evidence = problem.make_evidence(geometry)
+    counted = len(known.others)
+    if isinstance(evidence, KnownDraws):
+        evidence = replace(evidence, draws=evidence.draws[:, known.others])
+        counted = int(evidence.drawn.sum())
+    side_info = SideInformation(known.parts(geometry, rows=hidden), population)
+    attack = clock.untimed(partial(attack_for, evidence, problem.method))
+    open_number = isinstance(evidence, LeafValueEvidence)
+    with one_blas_thread():  # of what is loaded by now
+        if clash is None and (counted or hidden or open_number):
+            answer = attack(evidence, geometry, clock, problem.seed, side_info)
+            if population is None and side_info.parts is None:
+                with clock.cut_short():
+                    answer = by_targets(answer, evidence, problem.draws, clock)
+        else:
+            whole = not len(known.others)
+            answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
+        if open_number:
+            # How many rows there are is part of the answer.
+            found = sum(len(rows.values) for rows in answer.rows)
+            known = replace(known, n_rows=found, values=np.zeros((found, 0)))
+        clock.extend_grace(_TO_WRITE)
+        written = _written(problem, known, answer, geometry, evidence, clock)
+    return replace(written, seconds=clock.seconds - begin)
 
 
 def _written(
-    task: AttackJob, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
+    problem: Problem,
+    known: KnownTables,
+    answer: Answer,
+    geometry: Geometry,
+    evidence: Evidence,
+    clock: Clock,
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
-    both, release = task.both, task.both.later
-    names = release.feature_names
-    tested = both.trees_of_both.tested
+    names, tested = problem.release.feature_names, problem.trees.tested
     parts = [p for p in answer.values.parts if p.intervals]
     intervals = sorted(int(c) for part in parts for c in part.columns)
-    clash = answer.contradiction
+    clash, where, far = answer.contradiction, None, answer.expected_distance
+    if clash is not None:
+        rooted = problem.joint is not problem.trees
+        where = known.located(clash) or located(clash, problem.release, rooted=rooted)
+    if far is not None and not problem.hidden:
+        # Rows that were taken out before the attack are right.
+        far = far * len(known.others) / known.n_rows
     out = Reconstruction(
         status=answer.status,
         X=None,
@@ -167,42 +152,38 @@ def _written(
         confidence=None,
         label_confidence=None,
         proved=None,
-        ordered=answer.ordered and task.draws is not None,
-        draws=task.draws,
+        ordered=answer.ordered and problem.draws is not None,
+        draws=problem.draws,
         misfit=0.0,
-        contradiction=None if clash is None else task.known.located(clash) or both.located(clash),
+        contradiction=where,
         evidence=evidence.described,
         free_columns=tuple(n for n in names if n not in tested),
         interval_columns=tuple(names[c] for c in intervals),
-        schema=task.schema,
-        seed=task.seed,
+        schema=problem.schema,
+        seed=problem.seed,
         seconds=clock.seconds,
         interrupted=clock.interrupted,
         trace=tuple(clock.trace),
         numbers=answer.numbers,
         cells=answer.cells,
-        notes=(*release.notes, *task.notes),
-        expected_distance=_over_all(answer, task),
-        row_count=task.counted,
+        notes=(*problem.release.notes, *problem.schema_notes, *problem.notes),
+        expected_distance=far,
+        row_count=problem.row_count,
     )
     if answer.rows:
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         seconds = max(clock.left, GRACE / 2)
-        out = _with_rows(out, task, answer, geometry, distinct, seconds)
+        out = _with_rows(out, problem, known, answer, geometry, distinct, seconds)
     samples = answer.samples or samples_of(answer.rows, answer.values)
-    return out if samples is None else _with_posterior(out, task, answer, samples, geometry)
-
-
-def _over_all(answer: Answer, task: AttackJob) -> float | None:
-    """Mean distance over all rows: rows that were taken out before the attack are right."""
-    if answer.expected_distance is None or task.hidden:
-        return answer.expected_distance
-    return answer.expected_distance * len(task.known.others) / task.known.n_rows
+    if samples is None:
+        return out
+    return _with_posterior(out, problem, known, answer, samples, geometry)
 
 
 def _with_rows(
     out: Reconstruction,
-    task: AttackJob,
+    problem: Problem,
+    known: KnownTables,
     answer: Answer,
     geometry: Geometry,
     distinct: bool,
@@ -212,29 +193,29 @@ def _with_rows(
 
     ``seconds``: for the values; an answer is not lost because they take longer than is left.
     """
-    both, known, classes = task.both, task.known, task.both.later.classes
-    whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=task.hidden)
-    misfit = both.misfit(whole.table, whole.label, distinct)
+    release = problem.release
+    whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=problem.hidden)
+    misfit = problem.misfit(whole.table, whole.label, distinct)
     if answer.status in ("unique", "feasible") and misfit:
         raise RuntimeError(
             f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
             "bug in treeleak, please report it"
         )
     summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
+    off: int | None = None
     if summed and answer.status in ("unique", "feasible"):
-        later_table = whole.table[:, : both.later.n_features]
-        if off := leaves_off(both.later, later_table, whole.label):
-            # Real numbers that a file may have made up so that they hardly tell anything apart.
-            whole = replace(whole, proved=np.zeros_like(whole.proved))
-            note = OFF(leaves=int(off))
-            out = replace(out, status="unknown", notes=(*out.notes, note))
-    if both.later.adds_weights and not both.hidden and not task.n_rows_stated:
-        whole, copies = _once_each(whole, both.later)
+        off = leaves_off(release, whole.table[:, : release.n_features], whole.label)
+    if off:
+        # Real numbers that a file may have made up so that they hardly tell anything apart.
+        whole = replace(whole, proved=np.zeros_like(whole.proved))
+        out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
+    if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
+        whole, copies = _once_each(whole, release)
         if copies:
             status = "feasible" if out.status == "unique" else out.status
             out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
-    numbers = numbers_in(whole, geometry, both, known, seconds)
-    if both.misfit(numbers.table, whole.label, distinct) != misfit:
+    numbers = numbers_in(whole, geometry, problem, known, seconds)
+    if problem.misfit(numbers.table, whole.label, distinct) != misfit:
         raise RuntimeError(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
@@ -248,7 +229,7 @@ def _with_rows(
             label_sure=np.where(whole.label_sure == 1, 1.0, np.nan),
         )
         out = replace(out, notes=(*out.notes, NOT_SURE))
-    names = list(both.later.feature_names)
+    names = list(release.feature_names)
 
     def framed(table: NDArray[Any]) -> pd.DataFrame:
         return pd.DataFrame(table[:, : len(names)], columns=names)
@@ -256,7 +237,7 @@ def _with_rows(
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     known_cells = framed(known.known)
-    for attribute in (a for a in out.schema.attributes if a.name in task.guessed):
+    for attribute in (a for a in out.schema.attributes if a.name in problem.guessed):
         # Nothing says that values end there, or that there is no other category.
         name = attribute.name
         if isinstance(attribute, Categorical):
@@ -270,12 +251,12 @@ def _with_rows(
             at_end = (bounds[name] == end) & ~known_cells[name]
             bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
     confidence = framed(whole.sure)
-    y, sure, targets = _outcomes(both, whole, classes)
-    if targets is not None and CONTRADICTED in targets.notes and both.later.adds_weights:
+    y, sure, targets = _outcomes(problem, whole)
+    if targets is not None and CONTRADICTED in targets.notes and release.adds_weights:
         # Some rows are not there, as weights make them: what is sure is that of proved rows.
         unsure = np.minimum(whole.sure, MOST_SURE)
         confidence = framed(np.where(whole.proved[:, None], whole.sure, unsure))
-    old = both.in_earlier(whole.table)
+    old = problem.in_earlier(whole.table)
     return replace(
         out,
         X=X,
@@ -328,16 +309,17 @@ def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
 
 
 def _outcomes(
-    both: Releases, whole: Filled, classes: tuple[Any, ...]
+    problem: Problem, whole: Filled
 ) -> tuple[pd.Series[Any] | None, pd.Series[float] | None, Targets | None]:
     """Labels of rows, or targets as far as leaves say them, and how sure they are."""
-    if classes:
-        labels = pd.Series([classes[c] for c in whole.label], name="label")
+    release = problem.release
+    if release.classes:
+        labels = pd.Series([release.classes[c] for c in whole.label], name="label")
         return labels, pd.Series(whole.label_sure, name="label"), None
-    if both.hidden is not None:
+    if problem.hidden:
         return None, None, None
-    column = whole.table[:, : both.later.n_features]
-    found = targets_of(both.later, column, whole.proved, both.draws)
+    draws = None if problem.draws is None else problem.draws.counts
+    found = targets_of(release, whole.table[:, : release.n_features], whole.proved, draws)
     if found is None:
         return None, None, None
     values, sure = (pd.Series(column, name="target") for column in (found.values, found.sure))
@@ -358,15 +340,22 @@ class _Writer:
 
 
 def _with_posterior(
-    out: Reconstruction, task: AttackJob, answer: Answer, samples: Samples, geometry: Geometry
+    out: Reconstruction,
+    problem: Problem,
+    known: KnownTables,
+    answer: Answer,
+    samples: Samples,
+    geometry: Geometry,
 ) -> Reconstruction:
     """Add the datasets drawn, and say whether the chains that drew them agree."""
-    release, known = task.both.later, task.known
+    release = problem.release
     known_values = known.rows[:, : len(release.feature_names)]
     members = np.column_stack([known_values, known.row_labels])[known.has_place]
     fixed = fixed_atoms(answer.rows, answer.values)
-    write = _Writer(known, task.hidden)
-    posterior = Posterior(samples, geometry, release, write, task.seed, fixed, members, answer.odds)
+    write = _Writer(known, problem.hidden)
+    posterior = Posterior(
+        samples, geometry, release, write, problem.seed, fixed, members, answer.odds
+    )
     if answer.likeliest is None:
         return replace(out, posterior=posterior)
     if not posterior.by_chains:
@@ -375,7 +364,7 @@ def _with_posterior(
     notes = out.notes
     if samples.disagreement > _AGREED:
         yet, advice = " yet", "more time would make confidences better"
-        if release.noise is not None or not task.hidden:
+        if release.noise is not None or not problem.hidden:
             # There, only walks that time cut short grow longer with more of it.
             yet, advice = "", "confidences are too high, and more time may help"
         disagreement = f"{samples.disagreement:.2f}"

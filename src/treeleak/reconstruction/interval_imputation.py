@@ -12,9 +12,9 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
+from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.tail_extrapolation import beyond
 from treeleak.schema import Numeric, Ordinal, Schema
-from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
 
 
@@ -52,14 +52,14 @@ class Numbers:
 
 
 def numbers_in(
-    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
+    whole: Filled, geometry: Geometry, problem: Problem, known: KnownTables, seconds: float
 ) -> Numbers:
     """Choose values inside the intervals of rows.
 
     Where other rows bound them, there; beyond the outermost thresholds, where so many rows reach;
     else in the middle. Then to where equations of thresholds hold.
     """
-    found = _narrowed(whole, geometry, both, known, seconds / 2)
+    found = _narrowed(whole, geometry, problem, known, seconds / 2)
     table = whole.table if found is None else found.table
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
@@ -71,11 +71,11 @@ def numbers_in(
             interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
-        in_rules = np.isin(both.whole.feature_names, _in_rules(geometry.schema))
-        table, typical = beyond(both.whole, table, whole.label, low, high, interval & ~in_rules)
+        in_rules = np.isin(problem.joint.feature_names, _in_rules(geometry.schema))
+        table, typical = beyond(problem.joint, table, whole.label, low, high, interval & ~in_rules)
     chosen = point_values(
-        both.whole, table, low, high, numbers, whole=integers, draws=both.all_draws,
-        rows_separated=both.hidden is None, seconds=seconds,
+        problem.joint, table, low, high, numbers, whole=integers, draws=problem.all_draws,
+        rows_separated=not problem.hidden, seconds=seconds,
     )  # fmt: skip
     sure, met = whole.sure, chosen.midpoints_met
     if found is not None and met is not None:
@@ -84,7 +84,7 @@ def numbers_in(
         sure = np.maximum(sure, np.minimum(met * found.chance * whole.within, MOST_SURE))
     ranges = ranges_of(geometry.parts, chosen.table, interval)
     inside = inside_intervals(
-        chosen.table, *on_grids(both.whole, chosen.table, low, high, chosen.grids)
+        chosen.table, *on_grids(problem.joint, chosen.table, low, high, chosen.grids)
     )
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
@@ -97,14 +97,14 @@ def _in_rules(schema: Schema) -> list[str]:
 
 
 def _narrowed(
-    whole: Filled, geometry: Geometry, both: Releases, known: KnownTables, seconds: float
+    whole: Filled, geometry: Geometry, problem: Problem, known: KnownTables, seconds: float
 ) -> Narrowed | None:
     """Move numbers to the intervals that thresholds leave of them, where draws are known.
 
     Without draws, every tree saw every row.
     """
-    release, draws, table = both.whole, both.all_draws, whole.table
-    if both.hidden is not None or release.thresholds_are != "midpoints":
+    release, draws, table = problem.joint, problem.all_draws, whole.table
+    if problem.hidden or release.thresholds_are != "midpoints":
         return None
     if draws is None:
         draws = np.ones((len(release.trees), len(table)), dtype=np.uint8)

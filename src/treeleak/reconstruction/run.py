@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -17,13 +16,14 @@ from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.evidence import LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
+from treeleak.reconstruction.answering import solve
 from treeleak.reconstruction.folds import with_fold_rows
-from treeleak.reconstruction.request import ReconstructionRequest, find_draws
+from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.release import NO_COLUMNS, Part, Release
+from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
 from treeleak.release.statistics import DRAWS
@@ -180,108 +180,132 @@ def reconstruct(
                 )
             release.inputs.check()
             inputs = release.inputs
-        alone = all(extra is None for extra in (known_rows, known_columns, population, earlier))
-        release, count_notes = _by_counts(release, alone=False) if not alone else (release, ())
-        if bootstrap == "hidden":
-            release = _drawn_once(release)
-        if isinstance(release.sampling, Subsample) and release.n_rows is None:
-            release = replace(release, n_rows=n_rows)
-        before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
-        with clock.until_interrupt():
-            fold_notes: tuple[str, ...] = ()
-            if any(part.fold is not None for part in release.parts):
-                release, fold_notes = with_fold_rows(
-                    release,
-                    partial(reconstruct, schema=schema, seed=seed, seed_search=seed_search),
-                    clock,
-                )
-            found, notes = find_draws(release, before, bootstrap, seed_search, clock)
-            question = ReconstructionRequest(
-                release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-                int(seed), n_rows, known_rows, known_columns, population,
-                (*count_notes, *fold_notes, *notes),
-            )  # fmt: skip
-            alone_too = [part for part in release.parts if part.rows is None]
-            whole = clock.part(_JOINED_SHARE * clock.left) if alone_too else clock
-            answer = _answered(question, use_distinct, whole, alone=alone)
-            gaps = release.tested - release.maybe_missing
-            if answer.status == "infeasible" and schema is None and gaps and not release.parts:
-                # Rows that no tree drew at a test leave no trace of what they lack there.
-                wider = replace(release, maybe_missing=release.maybe_missing | gaps)
-                asked = replace(question, release=wider, notes=(*question.notes, WITH_GAPS))
-                again = _answered(asked, use_distinct, clock, alone=alone)
-                answer = answer if again.status == "infeasible" else again
-            if alone_too and answer.status in ("unknown", "infeasible"):
-                answer = _best_part(answer, alone_too, partial(reconstruct, schema=schema,
-                    bootstrap=bootstrap, seed=seed, method=method, seed_search=seed_search,
-                    use_distinct=use_distinct, known_rows=known_rows, known_columns=known_columns,
-                    population=population), clock)  # fmt: skip
+        problem = Problem(
+            release=release,
+            earlier=None if earlier is None else to_release(earlier, trust_pickle),
+            given_schema=schema,
+            bootstrap=bootstrap,
+            knowledge=Knowledge(
+                known_rows=known_rows, known_columns=known_columns, population=population,
+                n_rows=n_rows,
+            ),
+            method=method,
+            seed=int(seed),
+        )  # fmt: skip
+        answer = rebuild(problem, use_distinct, seed_search, clock)
         return answer if inputs is None else _in_input(answer, inputs)
 
 
-def _best_part(
-    joined: Reconstruction,
-    parts: Sequence[Part],
-    attack: Callable[..., Reconstruction],
-    clock: Clock,
+def rebuild(
+    problem: Problem, use_distinct: bool | Literal["both"], seed_search: int, clock: Clock
 ) -> Reconstruction:
-    """Attack models of one table one by one, where the attack on all of them met no end."""
-    for k, part in enumerate(parts):
-        if clock.stopped:
-            break
-        answer = attack(part.release, time_limit=clock.part(clock.left / (len(parts) - k)))
-        if answer.status not in ("unknown", "infeasible"):
-            notes = (*answer.notes, ALONE(where=part.place))
-            return replace(answer, draws=joined.draws, notes=notes)
-    return joined
+    """Find the draws of a problem, and solve it, or another that stands for it.
+
+    ``use_distinct``, ``seed_search``: as for :func:`reconstruct`.
+    """
+    with clock.enforced(), refused():
+        knowledge, alone = problem.knowledge, problem.model_only
+        if not alone:
+            problem = _by_counts(problem, alone=False)
+        release = problem.release
+        if problem.bootstrap == "hidden":
+            release = _drawn_once(release)
+        if isinstance(release.sampling, Subsample) and release.n_rows is None:
+            release = replace(release, n_rows=knowledge.n_rows)
+        before = None if problem.earlier is None else aligned(problem.earlier, release)
+        with clock.until_interrupt():
+            notes = problem.notes
+            if any(part.fold is not None for part in release.parts):
+                release, fold_notes = with_fold_rows(
+                    release,
+                    lambda fold, time_limit: rebuild(
+                        Problem(release=fold, given_schema=problem.given_schema, seed=problem.seed),
+                        True, seed_search, time_limit,
+                    ),
+                    clock,
+                )  # fmt: skip
+                notes = (*notes, *fold_notes)
+            problem = replace(problem, release=release, earlier=before, notes=notes)
+            problem = find_draws(problem, seed_search, clock)
+            several = any(part.rows is None for part in release.parts)
+            joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
+            answer = _solved(problem, use_distinct, joined, alone=alone)
+            others = _stand_ins(problem)
+            for k, (other, instead_of, place) in enumerate(others):
+                if answer.status not in instead_of or (place and clock.stopped):
+                    break
+                part = clock.part(clock.left / (len(others) - k))
+                found = rebuild(other, use_distinct, seed_search, part)
+                if found.status not in instead_of:
+                    more = (ALONE(where=place),) if place else ()
+                    answer = replace(found, draws=answer.draws, notes=(*found.notes, *more))
+        return answer
 
 
-def _answered(
-    question: ReconstructionRequest,
-    use_distinct: bool | Literal["both"],
-    clock: Clock,
-    *,
-    alone: bool,
+def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
+    """Problems to solve where the answer to one has no rows that are proved to be possible.
+
+    Each comes with the statuses of answers in whose stead it is solved, and with the place of the
+    model that it is of, where it is of one of several.
+    """
+    release = problem.release
+    gaps = release.tested - release.maybe_missing
+    if problem.given_schema is None and gaps and not release.parts:
+        # Rows that no tree drew at a test leave no trace of what they lack there.
+        wider = replace(release, maybe_missing=release.maybe_missing | gaps)
+        notes = (*problem.notes, WITH_GAPS)
+        return [(replace(problem, release=wider, notes=notes), ("infeasible",), "")]
+    asked = replace(
+        problem, earlier=None, draws=None, earlier_draws=None, hidden=False, notes=(),
+        knowledge=replace(problem.knowledge, n_rows=None),
+    )  # fmt: skip
+    return [
+        (replace(asked, release=part.release), ("unknown", "infeasible"), part.place)
+        for part in release.parts
+        if part.rows is None
+    ]
+
+
+def _solved(
+    problem: Problem, use_distinct: bool | Literal["both"], clock: Clock, *, alone: bool
 ) -> Reconstruction:
-    """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
-    ensemble = question.release.ensemble
-    why = ""
+    """Solve by a boosted model's sums, and where these are too large or of no use, by counts.
+
+    ``alone``: whether nothing is known beside the model.
+    """
+    ensemble, too_large = problem.release.ensemble, ""
     # Sums are used where they are those of all rows.
-    drew = question.found.draws or question.found.hidden
-    fitting = None if ensemble is None or drew else ensemble.fitting
-    if ensemble is not None and fitting is not None and fitting.of_classes:
+    if ensemble is not None and not (problem.draws or problem.hidden) and _of_classes(ensemble):
         try:
             with refused():
-                if fitting.assumed:
-                    return _assuming(question, ensemble, clock)
-                return _with_assumption_note(question.answer(use_distinct, clock), ensemble)
-        except (GridTooLarge, TooLarge) as too_large:
-            why = str(too_large)
+                return _by_sums(problem, ensemble, clock)
+        except (GridTooLarge, TooLarge) as error:
+            too_large = str(error)
     if alone:
-        release, count_notes = _by_counts(question.release, alone=True)
-        question = replace(question, release=release, notes=(*question.notes, *count_notes))
+        problem = _by_counts(problem, alone=True)
     try:
-        return question.answer(use_distinct, clock)
+        return solve(problem, use_distinct, clock)
     except NotCovered as no_counts:
-        if not why:
+        if not too_large:
             raise
-        both = NEITHER(counts=message_of(no_counts), sums=message_of(why))
+        both = NEITHER(counts=message_of(no_counts), sums=message_of(too_large))
         raise NotCovered(both) from no_counts
 
 
-def _assuming(question: ReconstructionRequest, ensemble: Ensemble, clock: Clock) -> Reconstruction:
-    """Ask, with the learning rate of the release and then with others, until rows explain it.
+def _by_sums(problem: Problem, ensemble: Ensemble, clock: Clock) -> Reconstruction:
+    """Solve with the learning rate of the model; if that is assumed, with others, too.
 
     A wrong rate may take all its time, and end without rows.
     """
-    rates = dict.fromkeys((ensemble.learning_rate, *_RATES))
+    assumed = ensemble.fitting is not None and ensemble.fitting.assumed
+    rates = dict.fromkeys((ensemble.learning_rate, *(_RATES if assumed else ())))
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
         with_rate = replace(ensemble, learning_rate=rate)
-        assumed = replace(question, release=replace(question.release, ensemble=with_rate))
-        share = _FIRST_SHARE if left == len(rates) else 1.0 / left
+        asked = replace(problem, release=replace(problem.release, ensemble=with_rate))
+        share = _FIRST_SHARE if left == len(rates) > 1 else 1.0 / left
         try:
-            answer = assumed.answer(False, clock.part(share * clock.left))
+            answer = solve(asked, False, clock.part(share * clock.left))
         except NotCovered:
             if late is None and (left == 1 or clock.stopped):
                 raise
@@ -312,19 +336,21 @@ def _with_assumption_note(answer: Reconstruction, ensemble: Ensemble) -> Reconst
     return replace(answer, notes=(*answer.notes, *notes))
 
 
-def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ...]]:
-    """Leave the counts of a model alone, and say what is lost.
+def _by_counts(problem: Problem, *, alone: bool) -> Problem:
+    """Leave the counts of a model alone, and note what is lost.
 
     ``alone``: nothing else tells its classes apart.
     """
-    ensemble, notes = release.ensemble, []
-    if ensemble is not None and _sums_of_classes(release):
-        release = replace(release, ensemble=replace(ensemble, fitting=None))
+    release, notes = problem.release, []
+    if release.ensemble is not None and _of_classes(release.ensemble):
+        release = replace(release, ensemble=replace(release.ensemble, fitting=None))
         notes.append(COUNTS_ALONE)
-    if alone and _labels_open(release):
+    by_class = any(tree.counts is not None for tree in release.trees)
+    if alone and len(release.classes) > 1 and not release.not_covered and not by_class:
+        # The rows have classes, and no tree tells them apart.
         release = release.without_classes()
         notes.append(UNLABELLED)
-    return release, tuple(notes)
+    return replace(problem, release=release, notes=(*problem.notes, *notes))
 
 
 def _drawn_once(release: Release) -> Release:
@@ -336,16 +362,9 @@ def _drawn_once(release: Release) -> Release:
     return replace(release, sampling=Subsample(), trees=trees)
 
 
-def _sums_of_classes(release: Release) -> bool:
+def _of_classes(ensemble: Ensemble) -> bool:
     """Whether it is known how a boosted model of classes was fitted."""
-    fitting = None if release.ensemble is None else release.ensemble.fitting
-    return fitting is not None and fitting.of_classes
-
-
-def _labels_open(release: Release) -> bool:
-    """Whether the rows of a model have classes, and no tree tells them apart."""
-    counts = any(tree.counts is not None for tree in release.trees)
-    return len(release.classes) > 1 and not release.not_covered and not counts
+    return ensemble.fitting is not None and ensemble.fitting.of_classes
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:

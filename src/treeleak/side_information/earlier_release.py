@@ -8,25 +8,15 @@ sends what is new to a leaf of its own, so that both kinds of trees count the ro
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import static_message
-from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.release.release import Release, ThresholdsAre
 from treeleak.release.statistics import DISTINCT, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.tree import LEAF, Tree
-from treeleak.schema import Binary, Schema
-from treeleak.verification.counts import check_drawable, check_noisy, check_rows
-
-Draws = NDArray[np.unsignedinteger[Any]]
 
 EPOCH = "in the earlier training set"
 """Name of the column that a joint release has more."""
@@ -120,6 +110,16 @@ def _beside(statistic: NodeStatistic, later: Statistics, drawn: bool) -> NodeSta
     return NodeStatistic(statistic.quantity, np.concatenate([values[:1] + more, more, values]))
 
 
+def with_trees_of(later: Release, earlier: Release) -> Release:
+    """Put the trees of an aligned earlier release behind those of a later one."""
+    return replace(
+        later,
+        trees=later.trees + earlier.trees,
+        thresholds_are=_of_both(later, earlier),
+        maybe_missing=later.maybe_missing | earlier.maybe_missing,
+    )
+
+
 def _of_both(later: Release, earlier: Release) -> ThresholdsAre:
     same = later.thresholds_are == earlier.thresholds_are
     return later.thresholds_are if same else "unknown"
@@ -131,116 +131,16 @@ def _free(name: str, release: Release) -> str:
     return name
 
 
-@dataclass(frozen=True, eq=False)
-class Releases:
-    """A release, and maybe an earlier one of the same growing dataset."""
+def located(clash: Contradiction, later: Release, *, rooted: bool) -> str:
+    """Say where a contradiction of two releases in one shows.
 
-    later: Release
-    earlier: Release | None = None
-    """:func:`aligned` with it."""
-    draws: Draws | None = None
-    earlier_draws: Draws | None = None
-    """Shape (n_trees, n_rows). How often each tree drew each row. The earlier rows come first in
-    the later training set."""
-    hidden: tuple[int, int] | None = None
-    """Where rows were drawn and the draws are hidden: rows of the later training set, and of the
-    earlier one. These come first, which is no restriction: the rows have no order."""
-
-    def __post_init__(self) -> None:
-        if self.draws is not None and self.earlier_draws is not None:
-            n, n_earlier = self.draws.shape[1], self.earlier_draws.shape[1]
-            if n < n_earlier:
-                raise BadInput(
-                    f"the earlier release was trained on {n_earlier} rows, the later one on {n}: "
-                    "a growing dataset does not lose any"
-                )
-
-    @cached_property
-    def trees_of_both(self) -> Release:
-        """The later release, with the earlier trees behind its own."""
-        if self.earlier is None:
-            return self.later
-        return replace(
-            self.later,
-            trees=self.later.trees + self.earlier.trees,
-            thresholds_are=_of_both(self.later, self.earlier),
-            maybe_missing=self.later.maybe_missing | self.earlier.maybe_missing,
-        )
-
-    @cached_property
-    def whole(self) -> Release:
-        """Both in one: with known draws, the draws tell the trees apart, else a column does."""
-        if self.earlier is None or self.draws is not None:
-            return self.trees_of_both
-        return distinguished(self.later, self.earlier, drawn=self.hidden is not None)
-
-    def schema(self, schema: Schema) -> Schema:
-        """Extend a schema to the columns of the whole."""
-        more = self.whole.feature_names[self.later.n_features :]
-        return Schema((*schema.attributes, *map(Binary, more)), schema.rules) if more else schema
-
-    def known_columns(self, table: pd.DataFrame | None) -> pd.DataFrame | None:
-        """Add what is known of hidden draws: the first rows are those of the earlier release."""
-        if self.earlier is None or self.hidden is None:
-            return table
-        known = pd.DataFrame(index=range(self.n_rows)) if table is None else table
-        old = np.arange(len(known)) < self.hidden[1]
-        return known.assign(**{self.whole.feature_names[-1]: old.astype(int)})
-
-    @cached_property
-    def all_draws(self) -> Draws | None:
-        """The draws of the trees of both; no earlier tree drew what is new."""
-        if self.draws is None or self.earlier_draws is None:
-            return self.draws
-        more = self.draws.shape[1] - self.earlier_draws.shape[1]
-        return np.concatenate([self.draws, np.pad(self.earlier_draws, ((0, 0), (0, more)))])
-
-    @property
-    def n_rows(self) -> int:
-        """N of the later training set."""
-        if self.hidden is not None:
-            return self.hidden[0]
-        if self.draws is not None:
-            return int(self.draws.shape[1])
-        tree = self.later.trees[0]
-        held = tree.counts if tree.totals is None else tree.totals
-        return 0 if held is None else int(np.rint(held[tree.leaves].sum()))
-
-    def in_earlier(self, table: FloatArray) -> BoolArray | None:
-        """Which rows, in the columns of the whole, are in the earlier training set."""
-        if self.earlier is None:
-            return None
-        if self.earlier_draws is not None:
-            return np.asarray(np.arange(len(table)) < self.earlier_draws.shape[1])
-        return np.asarray(table[:, self.later.n_features] == 1.0)
-
-    def misfit(self, table: FloatArray, label: IntArray, distinct: bool) -> float:
-        """Check rows, in the columns of the whole, against the counts of both releases.
-
-        ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
-        rows are lacking for the counts to be possible. With noise: how much of it the rows leave.
-        """
-        X, old = table[:, : self.later.n_features], self.in_earlier(table)
-        if self.later.noise is not None:
-            return check_noisy(self.later, X, label)
-        if self.hidden is not None:
-            lacking = check_drawable(self.later, X, label, distinct)
-            if self.earlier is not None and old is not None:
-                lacking += check_drawable(self.earlier, X[old], label[old], distinct)
-            return lacking
-        misfit = check_rows(self.later, X, label, self.draws, distinct).misfit
-        if self.earlier is not None and old is not None:
-            earlier_rows = self.earlier, X[old], label[old], self.earlier_draws
-            misfit += check_rows(*earlier_rows, distinct).misfit
-        return misfit
-
-    def located(self, clash: Contradiction) -> str:
-        """Say where a contradiction of the whole shows."""
-        tree = clash.tree - len(self.later.trees)
-        if tree < 0:
-            return str(clash)
-        if self.draws is None and clash.node == 1:
-            return f"rows that are not in tree {tree} of the earlier release: {clash.why}"
-        # The root that tells rows apart stands before the tree's own, with a leaf for what is new.
-        node = clash.node if self.draws is not None else max(clash.node - 2, 0)
-        return f"earlier release, {replace(clash, tree=tree, node=node)}"
+    ``rooted``: whether they were joined by :func:`distinguished`, which puts a root before
+    each earlier tree's own, with a leaf for what is new.
+    """
+    tree = clash.tree - len(later.trees)
+    if tree < 0:
+        return str(clash)
+    if rooted and clash.node == 1:
+        return f"rows that are not in tree {tree} of the earlier release: {clash.why}"
+    node = max(clash.node - 2, 0) if rooted else clash.node
+    return f"earlier release, {replace(clash, tree=tree, node=node)}"

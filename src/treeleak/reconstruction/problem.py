@@ -1,0 +1,363 @@
+"""A table to rebuild: the models of it, what a row can be, and what is known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import MessageTemplate, message_of, static_message
+from treeleak.core.private import dataclass
+from treeleak.evidence import MakeEvidence, draws_needed, evidence_for
+from treeleak.partition import Geometry, reachable_leaves
+from treeleak.release import Release
+from treeleak.release.check_schema import check_schema
+from treeleak.release.draws.recompute import Draws
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.infer_schema import infer_schema, notes_from_file, notes_on_categories
+from treeleak.release.n_rows import RowCount, check_row_count, count_rows
+from treeleak.release.sampling import Bootstrap, Subsample
+from treeleak.schema import Binary, Ordinal, Schema
+from treeleak.side_information.earlier_release import distinguished, with_trees_of
+from treeleak.side_information.known_tables import KnownTables
+from treeleak.side_information.population import Population
+from treeleak.verification.counts import check_drawable, check_noisy, check_rows
+
+TAKEN_AS_HIDDEN = MessageTemplate(
+    "draws_taken_as_hidden", "the attack takes the draws as hidden: {why:foreign}"
+)
+N_ROWS_UNKNOWN = MessageTemplate(
+    "number_of_rows_unknown",
+    "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",
+)
+NOT_EQUAL = MessageTemplate(
+    "draws_not_equal",
+    "the attack assumed that trees draw each row with the same probability, but: {why:foreign}",
+)
+MORE_WEIGHT = static_message("rows of more weight were drawn more often", "rows_of_more_weight")
+NOT_CONFIRMED = static_message(
+    "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
+)
+NO_SCHEMA = static_message(
+    "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"
+)
+
+_SEARCH_SHARE = 0.3
+"""Share of the time that the search for a forest's seed may take if nobody insists on it."""
+_MANY, _VAGUE = 20_000, 20
+"""More rows than this are not rebuilt if their number is uncertain by more than this factor."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Knowledge:
+    """What an adversary knows beside the models; as for :func:`treeleak.reconstruct`."""
+
+    known_rows: pd.DataFrame | None = None
+    known_columns: pd.DataFrame | None = None
+    population: pd.DataFrame | Mapping[str, Any] | None = None
+    n_rows: int | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """One table to rebuild, with the draws as far as they are known."""
+
+    release: Release
+    """The model; of several models of one table, the trees of all."""
+    earlier: Release | None = None
+    """An earlier model of some of the rows, :func:`aligned` with it."""
+    draws: Draws | None = None
+    """How often each tree drew each row."""
+    earlier_draws: Draws | None = None
+    """The same for the earlier model. Its rows come first in the table."""
+    hidden: bool = False
+    """Whether what became of rows is hidden: by draws that are not known, or by noise."""
+    given_schema: Schema | None = None
+    bootstrap: str = "auto"
+    use_distinct: bool = True
+    """Whether numbers of distinct rows are used where trees drew rows."""
+    knowledge: Knowledge = Knowledge()
+    method: str = "auto"
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+    """What the reader of an answer should know of how the problem was posed."""
+
+    @property
+    def model_only(self) -> bool:
+        """Whether no row, no value and no other model is known."""
+        extra = self.knowledge
+        beside = self.earlier, extra.known_rows, extra.known_columns, extra.population
+        return all(given is None for given in beside)
+
+    @cached_property
+    def row_count(self) -> RowCount | None:
+        """The number of rows, if what became of them is hidden.
+
+        Every number that was stated is held against what the trees count. Raises BadInput if one
+        contradicts them. Raises NotCovered if there are no rows, or if many would be rebuilt, of
+        which there may be but few.
+        """
+        release, stated, columns = self.release, self.knowledge.n_rows, self.knowledge.known_columns
+        counted, reachable = None, None
+        if self.hidden:
+            if release.noise is not None and self.given_schema is not None:
+                reachable = reachable_leaves(Geometry.of(release, self.given_schema))
+            rows = None if columns is None or release.n_rows is not None else len(columns)
+            counted = count_rows(
+                release, rows if stated is None else stated, self.use_distinct, reachable
+            )
+            low, high = counted.between
+            if not counted.n:
+                raise NotCovered(
+                    static_message(
+                        "the release says that there were no training rows: nothing to rebuild"
+                    )
+                )
+            if counted.n > _MANY and high > _VAGUE * low:
+                raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
+        if self.method == "without-counts":
+            return counted
+        if release.n_rows is not None:
+            source = f"the model says that it was trained on {release.n_rows} rows"
+            check_row_count(release, release.n_rows, reachable, source)
+        if stated is not None:
+            check_row_count(release, stated, reachable)
+            if self.draws is not None and self.draws.counts.shape[1] != stated:
+                raise BadInput(
+                    f"n_rows is {stated}, but the draws are of {self.draws.counts.shape[1]} rows"
+                )
+        elif counted is not None and columns is not None:
+            source = f"the known columns have {len(columns)} rows"
+            check_row_count(release, counted.n, reachable, source)
+        return counted
+
+    @cached_property
+    def n_rows(self) -> tuple[int, int]:
+        """Rows of the table, and how many of them, the first, the earlier model saw."""
+        counted, before = self.row_count, self.earlier
+        if counted is not None:
+            n = counted.n
+            n_before = n if before is None else count_rows(before, None, self.use_distinct).n
+        elif self.draws is not None:
+            n = n_before = self.draws.counts.shape[1]
+            if self.earlier_draws is not None:
+                n_before = self.earlier_draws.counts.shape[1]
+        else:
+            tree = self.release.trees[0]
+            held = tree.counts if tree.totals is None else tree.totals
+            n = n_before = 0 if held is None else int(np.rint(held[tree.leaves].sum()))
+        if n_before > n:
+            raise BadInput(
+                f"the earlier release was trained on {n_before} rows, the later one on {n}: a "
+                "growing dataset does not lose any"
+            )
+        return n, n_before
+
+    @cached_property
+    def all_draws(self) -> NDArray[np.unsignedinteger[Any]] | None:
+        """Draws of all trees, shape (n_trees, n_rows); no earlier tree drew what is new."""
+        if self.draws is None or self.earlier_draws is None:
+            return None if self.draws is None else self.draws.counts
+        n, n_before = self.n_rows
+        padded = np.pad(self.earlier_draws.counts, ((0, 0), (0, n - n_before)))
+        return np.concatenate([self.draws.counts, padded])
+
+    @cached_property
+    def trees(self) -> Release:
+        """All trees, in the columns of the model."""
+        return self.release if self.earlier is None else with_trees_of(self.release, self.earlier)
+
+    @cached_property
+    def joint(self) -> Release:
+        """All trees, as they are attacked.
+
+        Draws tell apart what the trees of the two models saw. Where none are known, a column more
+        says which rows the earlier model saw.
+        """
+        if self.earlier is None or self.draws is not None:
+            return self.trees
+        return distinguished(self.release, self.earlier, drawn=self.hidden)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What a row can be: as given, else as the trees suggest."""
+        return infer_schema(self.trees) if self.given_schema is None else self.given_schema
+
+    @cached_property
+    def schema_notes(self) -> tuple[str, ...]:
+        """What the reader of an answer should know of the schema."""
+        if self.given_schema is not None:
+            return tuple(check_schema(self.given_schema, self.trees))
+        more = notes_from_file(self.schema, self.trees)
+        return (NO_SCHEMA, *more, *notes_on_categories(self.schema, self.trees))
+
+    @cached_property
+    def guessed(self) -> frozenset[str]:
+        """Columns of whole numbers whose ends were guessed from thresholds, and of categories whose
+        last code stands for any that no tree names.
+        """
+        if self.given_schema is not None:
+            return frozenset()
+        release = self.release
+        ordinal = {a.name for a in self.schema.attributes if isinstance(a, Ordinal)}
+        sets = zip(release.feature_names, release.category_sets, strict=True)
+        coded = {c for c, named in sets if named and c not in release.levels}
+        return frozenset(ordinal - set(release.ranges) | coded)
+
+    @cached_property
+    def make_evidence(self) -> MakeEvidence:
+        """Makes of a geometry what the leaves say of the rows."""
+        between = None if self.row_count is None else self.row_count.between
+        bootstrap = "hidden" if self.hidden else self.bootstrap
+        return evidence_for(
+            self.trees, bootstrap, self.all_draws, self.use_distinct, self.n_rows[0], between
+        )
+
+    @cached_property
+    def known(self) -> KnownTables:
+        """Known rows and columns, held against the model and the schema."""
+        rows, columns = self.knowledge.known_rows, self.knowledge.known_columns
+        schema, (n, n_before) = self.schema, self.n_rows
+        if self.earlier is not None and self.draws is None:
+            if rows is not None:
+                raise NotCovered(
+                    static_message(
+                        "known rows together with an earlier release, unless draws are known"
+                    )
+                )
+            if columns is not None and self.hidden:
+                # Which rows of the table are the earlier ones is not known.
+                raise NotCovered(
+                    static_message(
+                        "known columns together with an earlier release whose draws are hidden"
+                    )
+                )
+            added = self.joint.feature_names[-1]
+            schema = Schema((*schema.attributes, Binary(added)), schema.rules)
+            if self.hidden:
+                # That these come first is no restriction: the rows have no order.
+                columns = pd.DataFrame({added: (np.arange(n) < n_before).astype(int)})
+        return KnownTables.of(self.joint, schema, n, rows, columns, self.draws is not None)
+
+    @cached_property
+    def population(self) -> Population | None:
+        """The population that rows come from, as a prior."""
+        if self.knowledge.population is None:
+            return None
+        if self.earlier is not None and self.draws is None:
+            raise NotCovered(
+                static_message(
+                    "a population together with an earlier release, unless draws are known"
+                )
+            )
+        return Population.of(self.knowledge.population, self.schema, self.release)
+
+    def check(self) -> None:
+        """Hold everything against the models and the schema, before time is spent on an attack.
+
+        Raises
+        ------
+        BadInput
+            If something does not fit them.
+        NotCovered
+            If the evidence, or what is known beside it, is of no use.
+        """
+        _ = self.row_count, self.schema_notes, self.make_evidence, self.known, self.population
+
+    @property
+    def tells_distinct(self) -> bool:
+        """Whether draws are hidden, and every tree counts distinct rows."""
+        return self.row_count is not None and all(
+            tree.distinct is not None for tree in self.trees.trees
+        )
+
+    def in_earlier(self, table: FloatArray) -> BoolArray | None:
+        """Which rows of a table, in the columns of the joint release, the earlier model saw."""
+        if self.earlier is None:
+            return None
+        if self.draws is not None:
+            return np.asarray(np.arange(len(table)) < self.n_rows[1])
+        return np.asarray(table[:, self.release.n_features] == 1.0)
+
+    def misfit(self, table: FloatArray, label: IntArray, distinct: bool) -> float:
+        """Check rows, in the columns of the joint release, against the counts of all models.
+
+        ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
+        rows are lacking for the counts to be possible. With noise: how much of it the rows leave.
+        """
+        release, X, old = self.release, table[:, : self.release.n_features], self.in_earlier(table)
+        if release.noise is not None:
+            return check_noisy(release, X, label)
+        models = [(release, X, label, self.draws)]
+        if self.earlier is not None and old is not None:
+            models.append((self.earlier, X[old], label[old], self.earlier_draws))
+        if self.hidden:
+            return sum(check_drawable(model, rows, y, distinct) for model, rows, y, _ in models)
+        return sum(
+            check_rows(model, rows, y, None if drew is None else drew.counts, distinct).misfit
+            for model, rows, y, drew in models
+        )
+
+
+def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
+    """Find the draws, if there are any, and note what is in doubt."""
+    release, before, bootstrap = problem.release, problem.earlier, problem.bootstrap
+    if problem.draws is not None or problem.hidden:
+        return problem
+    if release.noise is not None and not release.not_covered:
+        if before is not None:
+            raise NotCovered(static_message("an earlier release, where the counts carry noise"))
+        if bootstrap not in ("auto", "none"):
+            raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
+        return replace(problem, hidden=True)
+    if before is not None and before.noise is not None:
+        raise NotCovered(static_message("an earlier release whose counts carry noise"))
+    needed = draws_needed(release, bootstrap)
+    if release.not_covered or not (needed or bootstrap == "hidden"):
+        return problem
+    notes: tuple[str, ...] = ()
+    if bootstrap != "hidden":
+        # Where hidden draws are the way out, the search must leave time for them.
+        part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
+        try:
+            draws = _draws(release, seed_search, part)
+            old = None if before is None else _draws(before, seed_search, part)
+        except NotCovered as why:
+            if bootstrap == "known" or clock.stopped:
+                raise
+            notes = (TAKEN_AS_HIDDEN(why=message_of(why)),)
+        else:
+            checked = draws.checked and (old is None or old.checked)
+            notes = (*problem.notes, *(() if checked else (NOT_CONFIRMED,)))
+            return replace(problem, draws=draws, earlier_draws=old, notes=notes)
+    sampling = release.sampling
+    if isinstance(sampling, (Bootstrap, Subsample)):
+        # Hidden draws may not be what the attack takes them to be.
+        weighted = isinstance(sampling, Bootstrap) and sampling.row_weights is not None
+        if sampling.hidden or weighted:
+            notes = (*notes, NOT_EQUAL(why=sampling.hidden or MORE_WEIGHT))
+    return replace(problem, hidden=True, notes=(*problem.notes, *notes))
+
+
+def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
+    def tick(done: float) -> None:
+        clock.report_progress("searching for the seed", done)
+        clock.check()
+
+    try:
+        return known_draws(release, seed_search=seed_search, tick=tick)
+    except OutOfTime:
+        raise NotCovered(
+            static_message(
+                "the search for the draws was stopped before it found them; give it more time, or "
+                "fewer seeds"
+            )
+        ) from None
