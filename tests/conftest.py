@@ -110,7 +110,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 @pytest.fixture
 def no_attack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where an audit begins its attack."""
-    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("treeleak.auditing.run.rebuild", lambda *_, **__: pytest.fail("ran"))
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, mon
         given.append(arguments[3].left)
         raise NotCovered("not this one")
 
-    monkeypatch.setattr(run, "reconstruct", attack)
+    monkeypatch.setattr(run, "rebuild", attack)
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=limit)
     assert 0 < given[0] <= most

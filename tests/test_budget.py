@@ -256,7 +256,7 @@ def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon
         row_count=RowCount(len(rows), (50, 70), "inferred from the noisy counts"),
     )  # fmt: skip
     monkeypatch.setattr(
-        sys.modules["treeleak.auditing.run"], "reconstruct", lambda *_args, **_more: rebuilt
+        sys.modules["treeleak.auditing.run"], "rebuild", lambda *_args, **_more: rebuilt
     )
     given = (X, y) if train else ()
     model = fitted(data, epsilon, **options)

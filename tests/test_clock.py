@@ -247,7 +247,7 @@ def test_what_was_found_until_an_audit_is_cut_off_is_reported(
         kept.append(clock.best())  # type: ignore[misc,arg-type]
         raise TimeUp("now")
 
-    monkeypatch.setattr(run, "reconstruct", stuck)
+    monkeypatch.setattr(run, "rebuild", stuck)
     ended = treeleak.audit(release, time_limit=clock)
     (found,) = kept
     why = "the time limit of 60 s was reached"
@@ -342,7 +342,7 @@ def release() -> Release:
     ("module", "stage", "part"),
     [
         (counts, "count_leaves", "counts"),
-        (run, "reconstruct", "reconstruction"),
+        (run, "rebuild", "reconstruction"),
         (singled_out, "singled_out", "reconstruction"),
         (exposure, "Exposure", "exposure"),
     ],
@@ -367,7 +367,7 @@ def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeyp
 
     path = tmp_path / "model.json"
     write_release(release, path)
-    monkeypatch.setattr(run, "reconstruct", late)
+    monkeypatch.setattr(run, "rebuild", late)
     done = cli.run("audit", path, "--time-limit", 30)
     assert done.exit_code == 3
     assert "Not assessed: the time limit of 30 s was reached" in done.stdout

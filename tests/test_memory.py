@@ -62,7 +62,7 @@ def test_a_part_that_needs_too_much_is_not_assessed(monkeypatch: pytest.MonkeyPa
 
     release = release_from_dict(json.loads(releases()[1]))
     monkeypatch.setattr(counts, "count_leaves", hungry)
-    monkeypatch.setattr(run, "reconstruct", hungry)
+    monkeypatch.setattr(run, "rebuild", hungry)
     found = treeleak.audit(release)
     why = "this needs more than 4 GB of memory"
     assert dict(found.not_assessed) == {"counts": why, "reconstruction": why}

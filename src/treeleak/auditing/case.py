@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from treeleak.auditing.assessors.measurement import Measurement
     from treeleak.auditing.result import AuditResults
     from treeleak.reconstruction import Reconstruction
+    from treeleak.reconstruction.problem import Problem
     from treeleak.release import Release, RuleList, StoredObject
     from treeleak.schema import Schema
     from treeleak.verification.training_rows import TrainingRows
@@ -81,6 +82,10 @@ class Case:
     """The model itself, where it was no file."""
     provided: tuple[Any, Any] = (None, None)
     """The training rows and their labels as they were given."""
+    posed: Problem | None = None
+    """The table to rebuild, where there are trees."""
+    matched: TrainingRows | None = None
+    """The training rows, if they are the model's under the draws in it."""
     others: pd.DataFrame | None = None
     """Rows of the population, in the model's columns, that may be compared."""
     control_is_training: bool = False
@@ -121,6 +126,11 @@ class Case:
         if self.found.of != "rules":
             raise NotCovered(static_message("these are not rules", "no_rules"))
         return cast("RuleList", self.content)
+
+    @property
+    def problem(self) -> Problem:
+        """The table to rebuild, for parts that need it."""
+        return _there(self.posed)
 
     @property
     def rebuilt(self) -> Reconstruction:

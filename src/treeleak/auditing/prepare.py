@@ -25,6 +25,7 @@ from treeleak.core.arrays import Labels, Rows
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of
+from treeleak.reconstruction.problem import Knowledge, Problem
 from treeleak.release import (
     Model,
     Release,
@@ -109,8 +110,16 @@ def prepare_case(case: Case) -> Case:
     check_names(request.sensitive, columns, "sensitive")
     check_names(request.groups, columns | set(getattr(request.X, "columns", ())), "groups")
     case = case if request.control is None else _with_control(case, release)
+    problem = Problem(
+        release=release,
+        given_schema=request.schema,
+        bootstrap=request.bootstrap,
+        knowledge=Knowledge(n_rows=request.n_rows, **request.beside),
+        seed=request.seed,
+    )
+    case = replace(case, posed=problem)
     if request.X is not None and request.on_mismatch == "raise":
-        comparison.check(case)
+        case = comparison.check(case)
     return case
 
 

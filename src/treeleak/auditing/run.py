@@ -37,8 +37,8 @@ from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.evidence import LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.run import reconstruct
-from treeleak.release import Model, Release, RuleList, StoredObject
+from treeleak.reconstruction.run import rebuild
+from treeleak.release import Model, Release, RuleList, StoredObject, to_release
 from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, STEP, VALUE, VARIANCE, WEIGHTS
 from treeleak.schema import Schema
 
@@ -245,13 +245,14 @@ def _rebuilt(case: Case) -> Case:
         share = min(share, 1 - min(needed, _MOST_COMPARING))
     share *= parts.main_share(case)
     # What it compiles is not held against the parts after it either.
-    clock = Clock(case.seconds(share), parent=case.clock, stated_limit=case.clock.stated_limit)
-    rebuilt = reconstruct(
-        release, request.schema, request.bootstrap, clock, request.seed,
-        seed_search=request.seed_search,
-        use_distinct="both" if request.use_distinct else False, trust_pickle=request.trust_pickle,
-        progress=request.progress, earlier=request.earlier, n_rows=request.n_rows, **request.beside,
-    )  # fmt: skip
+    whole = case.clock
+    clock = Clock(case.seconds(share), whole.report, parent=whole, stated_limit=whole.stated_limit)
+    use_distinct: bool | Literal["both"] = "both" if request.use_distinct else False
+    problem = case.problem
+    if request.earlier is not None:
+        earlier = to_release(request.earlier, request.trust_pickle)
+        problem = replace(problem, earlier=earlier)
+    rebuilt = rebuild(problem, use_distinct, request.seed_search, clock)
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and not _all_determined(rebuilt):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, Labels, Rows
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
@@ -30,6 +30,7 @@ from treeleak.side_information.earlier_release import distinguished, with_trees_
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 from treeleak.verification.counts import check_drawable, check_noisy, check_rows
+from treeleak.verification.training_rows import TrainingRows, match_training
 
 TAKEN_AS_HIDDEN = MessageTemplate(
     "draws_taken_as_hidden", "the attack takes the draws as hidden: {why:foreign}"
@@ -89,6 +90,10 @@ class Problem:
     seed: int = 0
     notes: tuple[str, ...] = ()
     """What the reader of an answer should know of how the problem was posed."""
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise BadInput(f"seed must be 0 or more, not {self.seed}")
 
     @property
     def model_only(self) -> bool:
@@ -306,11 +311,26 @@ class Problem:
             for model, rows, y, drew in models
         )
 
+    def match(self, X: Rows, y: Labels | None = None) -> TrainingRows:
+        """Put training rows in the model's columns, and check that the model counted them.
+
+        Raises
+        ------
+        Mismatch
+            If it did not.
+        NotCovered
+            If it is not known how rows reached the trees.
+        """
+        if self.draws is None:
+            evidence_for(self.release, self.bootstrap)
+            return match_training(self.release, X, y)
+        return match_training(self.release, X, y, self.draws.counts)
+
 
 def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
     """Find the draws, if there are any, and note what is in doubt."""
     release, before, bootstrap = problem.release, problem.earlier, problem.bootstrap
-    if problem.draws is not None or problem.hidden:
+    if problem.hidden:
         return problem
     if release.noise is not None and not release.not_covered:
         if before is not None:
@@ -328,15 +348,19 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
         # Where hidden draws are the way out, the search must leave time for them.
         part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
         try:
-            draws = _draws(release, seed_search, part)
-            old = None if before is None else _draws(before, seed_search, part)
+            draws = problem.draws or _draws(release, seed_search, part)
+            old = problem.earlier_draws
+            if old is None and before is not None:
+                old = _draws(before, seed_search, part)
         except NotCovered as why:
             if bootstrap == "known" or clock.stopped:
                 raise
             notes = (TAKEN_AS_HIDDEN(why=message_of(why)),)
         else:
             checked = draws.checked and (old is None or old.checked)
-            notes = (*problem.notes, *(() if checked else (NOT_CONFIRMED,)))
+            notes = problem.notes
+            if not checked and NOT_CONFIRMED not in notes:
+                notes = (*notes, NOT_CONFIRMED)
             return replace(problem, draws=draws, earlier_draws=old, notes=notes)
     sampling = release.sampling
     if isinstance(sampling, (Bootstrap, Subsample)):

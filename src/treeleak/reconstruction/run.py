@@ -158,8 +158,6 @@ def reconstruct(
         If the model is so large that no answer was ready in time.
     """
     clock = Clock.of(time_limit, progress)
-    if seed < 0:
-        raise BadInput(f"seed must be 0 or more, not {seed}")
     if use_distinct not in (True, False, "both"):
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     if space not in ("model", "input"):
@@ -167,9 +165,6 @@ def reconstruct(
     schema = Schema.from_argument(schema)
     with clock.enforced(), refused():
         release = rescale_weights_to_counts(to_release(model, trust_pickle), n_rows)
-        check_counts_agree(release)
-        if not release.n_features:
-            raise NotCovered(NO_COLUMNS)
         inputs = None
         if space == "input":
             if release.inputs is None:
@@ -204,14 +199,17 @@ def rebuild(
     ``use_distinct``, ``seed_search``: as for :func:`reconstruct`.
     """
     with clock.enforced(), refused():
-        knowledge, alone = problem.knowledge, problem.model_only
+        check_counts_agree(problem.release)
+        if not problem.release.n_features:
+            raise NotCovered(NO_COLUMNS)
+        alone = problem.model_only
         if not alone:
             problem = _by_counts(problem, alone=False)
         release = problem.release
         if problem.bootstrap == "hidden":
             release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
-            release = replace(release, n_rows=knowledge.n_rows)
+            release = replace(release, n_rows=problem.knowledge.n_rows)
         before = None if problem.earlier is None else aligned(problem.earlier, release)
         with clock.until_interrupt():
             notes = problem.notes

@@ -23,7 +23,7 @@ from treeleak.auditing.assessors.shape import guesses_from_shape
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import Message, MessageTemplate
-from treeleak.evidence import draws_needed, evidence_for
+from treeleak.evidence import draws_needed
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.draws.seeds import known_draws
 from treeleak.verification.columns import check_gaps, in_model_columns
@@ -53,7 +53,7 @@ REASONS = (wording.NO_CONTROL, THE_SAME, wording.VALUES_GIVEN, wording.NOTHING_C
 """Why the end of a comparison may leave something open."""
 
 
-def check(case: Case) -> None:
+def check(case: Case) -> Case:
     """Hold the training rows against the model before the attack, as far as they can be by then.
 
     Columns and labels always; counts unless it takes a search or an attack to know the draws.
@@ -63,16 +63,14 @@ def check(case: Case) -> None:
     table = in_model_columns(release, request.X, request.y if release.classes else None)[0]
     check_gaps(release, table, request.schema)
     if release.noise is not None or request.bootstrap == "hidden":
-        return
+        return case
     try:
-        if draws_needed(release, request.bootstrap):
-            drawn = known_draws(release, seed_search=0).counts
-            match_training(release, request.X, request.y, drawn)
-        else:
-            evidence_for(release, request.bootstrap)
-            match_training(release, request.X, request.y)
+        needed = draws_needed(release, request.bootstrap)
+        draws = known_draws(release, seed_search=0) if needed else None
+        posed = replace(case.problem, draws=draws)
+        return replace(case, posed=posed, matched=posed.match(request.X, request.y))
     except NotCovered:
-        return
+        return case
 
 
 def match(case: Case) -> Case:
@@ -93,13 +91,14 @@ def match(case: Case) -> Case:
 
 def _matched(case: Case) -> TrainingRows:
     request, release, rebuilt = case.request, case.release, case.found.reconstruction
-    if rebuilt is not None and rebuilt.draws is not None:
-        return match_training(release, request.X, request.y, rebuilt.draws.counts)
-    if rebuilt is not None and rebuilt.draws_hidden:
+    draws = None if rebuilt is None else rebuilt.draws
+    if rebuilt is not None and draws is None and rebuilt.draws_hidden:
         return match_training(release, request.X, request.y, hidden=rebuilt.row_count)
-    if release.noise is None:
-        evidence_for(release, request.bootstrap)
-    return match_training(release, request.X, request.y)
+    if case.matched is not None and draws is case.problem.draws:
+        return case.matched
+    if draws is None and release.noise is not None:
+        return match_training(release, request.X, request.y)
+    return replace(case.problem, draws=draws).match(request.X, request.y)
 
 
 def of_rules(case: Case) -> Case:
