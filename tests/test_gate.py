@@ -10,7 +10,7 @@ import pytest
 import treeleak
 from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 from helpers.examples import spread
-from treeleak.auditing.assessors.provided_rows import check_provided_rows, too_like
+from treeleak.auditing.assessors.comparison import check_provided_rows, too_like
 from treeleak.core.errors import Mismatch
 
 pytestmark = pytest.mark.usefixtures("short_walks")

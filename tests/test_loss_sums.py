@@ -26,7 +26,7 @@ from treeleak.evidence.class_counts_from_gradients import (
 )
 from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.predictions import at_leaves
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions
+from treeleak.evidence.protocol import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.fitting import _solved, _sure

@@ -22,7 +22,7 @@ from treeleak.partition.untested_priors import (
     nodes_per_column,
     shares_of_ones,
 )
-from treeleak.reconstruction.tail_extrapolation import beyond
+from treeleak.reconstruction.interval_imputation import beyond
 from treeleak.release import to_release
 from treeleak.schema import Binary, Schema
 

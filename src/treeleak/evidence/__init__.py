@@ -8,9 +8,15 @@ from treeleak.evidence.leaf_steps import LeafValueEvidence
 from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
-from treeleak.evidence.protocol import Contradiction, Evidence, MakeEvidence
+from treeleak.evidence.protocol import (
+    BOOTSTRAP_MODES,
+    MAX_ROWS,
+    Contradiction,
+    Evidence,
+    MakeEvidence,
+    SamplingAssumptions,
+)
 from treeleak.evidence.registry import draws_needed, evidence_for, register
-from treeleak.evidence.sampling_assumptions import BOOTSTRAP_MODES, MAX_ROWS, SamplingAssumptions
 from treeleak.evidence.systems import CountSystem, Pairs
 
 __all__ = [

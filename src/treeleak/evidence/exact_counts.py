@@ -11,8 +11,13 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.protocol import Contradiction, leaf_counts, leaf_totals, unequal
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions
+from treeleak.evidence.protocol import (
+    Contradiction,
+    SamplingAssumptions,
+    leaf_counts,
+    leaf_totals,
+    unequal,
+)
 from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS

@@ -13,8 +13,13 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import AtMost, LinearConstraints, OnlyIfHeld
-from treeleak.evidence.protocol import Contradiction, leaf_distinct, leaf_draws
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
+from treeleak.evidence.protocol import (
+    Contradiction,
+    SamplingAssumptions,
+    check_size,
+    leaf_distinct,
+    leaf_draws,
+)
 from treeleak.partition import Geometry
 from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import DISTINCT, DRAWS

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.protocol import Contradiction, leaf_distinct, leaf_draws
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
+from treeleak.evidence.protocol import (
+    Contradiction,
+    SamplingAssumptions,
+    check_size,
+    leaf_distinct,
+    leaf_draws,
+)
 from treeleak.partition import Geometry, RowSets
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree

@@ -12,8 +12,12 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints, Named
-from treeleak.evidence.protocol import Contradiction, leaf_counts
-from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, SamplingAssumptions
+from treeleak.evidence.protocol import (
+    HOW_ROWS_CAME,
+    Contradiction,
+    SamplingAssumptions,
+    leaf_counts,
+)
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.sampling import AllRows, Bootstrap

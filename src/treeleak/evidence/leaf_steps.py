@@ -20,8 +20,7 @@ from treeleak.evidence.linear_constraints import Equal, LinearConstraints
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
 from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_present
-from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions
+from treeleak.evidence.protocol import Contradiction, SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.statistics import ROWS, STEP
 

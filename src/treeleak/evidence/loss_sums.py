@@ -38,8 +38,7 @@ from treeleak.evidence.predictions import (
     steps,
     values_present,
 )
-from treeleak.evidence.protocol import Contradiction, unequal
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
+from treeleak.evidence.protocol import Contradiction, SamplingAssumptions, check_size, unequal
 from treeleak.partition import Geometry
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 from treeleak.release.tree import Tree

@@ -11,8 +11,7 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints, Noisy
-from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.sampling_assumptions import HOW_ROWS_CAME, SamplingAssumptions
+from treeleak.evidence.protocol import HOW_ROWS_CAME, Contradiction, SamplingAssumptions
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.sampling import AllRows, Bootstrap

@@ -16,8 +16,7 @@ from treeleak.evidence.leaf_labels import LeafLabels
 from treeleak.evidence.leaf_steps import LeafValueEvidence
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
-from treeleak.evidence.protocol import Evidence, MakeEvidence
-from treeleak.evidence.sampling_assumptions import SamplingAssumptions
+from treeleak.evidence.protocol import Evidence, MakeEvidence, SamplingAssumptions
 from treeleak.release.release import Release
 
 _KINDS: list[type[Evidence]] = []
@@ -65,7 +64,7 @@ def evidence_for(
     """Choose the kind of evidence of a release.
 
     The parameters are the fields of
-    :class:`~treeleak.evidence.sampling_assumptions.SamplingAssumptions`.
+    :class:`~treeleak.evidence.protocol.SamplingAssumptions`.
 
     Raises
     ------

@@ -6,9 +6,10 @@ A new format is a function under :func:`reader`, a new kind of model a function 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -26,7 +27,6 @@ from treeleak.core.errors import (
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
-from treeleak.release.fingerprint import sha256_of, state_of
 from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
@@ -37,6 +37,38 @@ from treeleak.release.unsupported_formats import (
     kind_of_bytes,
     kind_of_value,
 )
+
+
+def state_of(path: Path) -> tuple[tuple[int, ...], ...]:
+    """Take place, size and time of a file, or of all files in a folder: cheap to take twice."""
+    states = (file.lstat() for _, file in _files(path))
+    return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in states)
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file; of a folder, the names and hashes of its files. Links are not followed."""
+    if not path.is_dir():
+        with path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for name, file in _files(path):
+        regular = file.is_file() and not file.is_symlink()
+        whole.update(
+            f"{name}\0{sha256_of(file) if regular else ''}\n".encode("utf-8", "surrogateescape")
+        )
+    return whole.hexdigest()
+
+
+def _files(path: Path) -> Iterator[tuple[str, Path]]:
+    if not path.is_dir():
+        yield "", path
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(folder, name)
+            yield file.relative_to(path).as_posix(), file
+
 
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]

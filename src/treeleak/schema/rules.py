@@ -15,8 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.schema.attributes import entry_of
-from treeleak.schema.checks import names_of, set_ends, settle, weights_of
+from treeleak.schema.attributes import entry_of, names_of, set_ends, settle, weights_of
 
 
 @dataclass(frozen=True)

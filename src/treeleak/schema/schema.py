@@ -15,8 +15,7 @@ from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
 from treeleak.core.text import did_you_mean
 from treeleak.schema import schema_file
-from treeleak.schema.attributes import Attribute, Binary, OneHot
-from treeleak.schema.checks import list_of, names_of, settle
+from treeleak.schema.attributes import Attribute, Binary, OneHot, list_of, names_of, settle
 from treeleak.schema.rules import AtMost, Rule
 
 

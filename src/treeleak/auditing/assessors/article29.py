@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.linking import FEWEST_PEOPLE, linked
 from treeleak.auditing.assessors.people import attribute_of, labels_of
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
@@ -23,6 +22,7 @@ from treeleak.metrics.inference import (
     at_most,
     commonest,
     is_right,
+    nearest_rows,
     nearest_values,
     single_out,
 )
@@ -31,7 +31,64 @@ from treeleak.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, OneHot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from treeleak.auditing.case import Case
+
+    Known = Callable[[Sequence[Attribute], Sequence[pd.DataFrame], pd.DataFrame], list[FloatArray]]
+
+
+MOST_PAIRS = 10_000_000
+"""Pairs of people and rebuilt rows that are compared."""
+FEWEST_PEOPLE = 500
+"""People that are tried, however many rebuilt rows there are."""
+
+GIVEN = (
+    "Not assessed: parts of the rows were given, and an adversary who has them need not link them."
+)
+ONE_COLUMN = "Not assessed: to link two tables, each needs a column that trees test."
+
+
+def linked(
+    rebuilt: Reconstruction,
+    true: pd.DataFrame,
+    tried: pd.DataFrame,
+    control: pd.DataFrame | None,
+    known: Known,
+    rng: np.random.Generator,
+) -> Risk | str:
+    """Try to link two halves of the columns that trees test, chosen at random.
+
+    ``known`` writes what is known of rows so that sums of differences are distances. Returns why
+    nothing was tried, where that is so.
+    """
+    if rebuilt.X is None or rebuilt.given.any():
+        return GIVEN
+    free = set(rebuilt.free_columns)
+    tested = [a for a in rebuilt.schema.attributes if not set(a.columns) <= free]
+    if len(tested) < 2:
+        return ONE_COLUMN
+    order = rng.permutation(len(tested))
+    halves = [[tested[k] for k in sorted(order[side::2])] for side in (0, 1)]
+    # The order of rows tells nothing here, nor how many are alike.
+    reconstructed = rebuilt.X.drop_duplicates().sort_values(
+        list(rebuilt.X.columns), ignore_index=True
+    )
+    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(reconstructed))
+    people = [at_most(X, n, rng) for X in (tried, control) if X is not None]
+
+    def nearest(half: Sequence[Attribute]) -> list[IntArray]:
+        rows, *persons = known(half, [reconstructed, *people], true)
+        return [nearest_rows(half_rows, rows, rng) for half_rows in persons]
+
+    same = [a == b for a, b in zip(*map(nearest, halves), strict=True)]
+    found = [Rate(int(hit.sum()), len(hit)) for hit in same]
+    m = len(people[0])
+    chance = (
+        rng.integers(len(reconstructed), size=m) == rng.integers(len(reconstructed), size=m)
+    ).sum()
+    return Risk(found[0], Rate(int(chance), m), found[1] if len(found) > 1 else None)
+
 
 NEAR = 0.05
 """Share of its range by which a guessed number may be off."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.auditing.assessors.baselines import BaselineComparison, BaselineRun, compare
 from treeleak.auditing.assessors.compared import (
     Compared,
+    InOrder,
     Pairs,
     Tables,
     beside_baselines,
@@ -20,7 +21,6 @@ from treeleak.auditing.assessors.compared import (
     equal_rows,
 )
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.assessors.in_order import InOrder
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray

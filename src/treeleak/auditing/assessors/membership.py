@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.provided_rows import THE_SAME, too_like
+from treeleak.auditing.assessors.comparison import THE_SAME, too_like
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.message import MessageTemplate, static_message
