@@ -22,7 +22,7 @@ from helpers.tables import compas_sample
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.forest import discrete_laplace, truncated_laplace
-from treeleak.reconstruction.quality_notes import of_noise
+from treeleak.reconstruction.answering import of_noise
 from treeleak.release import AllRows, Bootstrap, to_release
 from treeleak.release.n_rows import check_row_count
 from treeleak.release.noise.goodness_of_fit import (

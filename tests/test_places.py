@@ -25,7 +25,7 @@ from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.value_index import ValueIndex, values_of
-from treeleak.reconstruction.columns import in_columns
+from treeleak.reconstruction.rows import in_columns
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, Schema

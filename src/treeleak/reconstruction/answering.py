@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
@@ -16,48 +15,36 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
-from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.parallel import one_blas_thread
 from treeleak.core.private import dataclass
-from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence, LossSums
+from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.by_targets import by_targets
-from treeleak.reconstruction.columns import in_columns, tidy, unsure
-from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.problem import Problem
-from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
-from treeleak.reconstruction.targets import CONTRADICTED, Targets, targets_of
+from treeleak.reconstruction.rows import tidy, unsure, with_rows
+from treeleak.release.noise.laws import CountNoise
 from treeleak.release.release import Release
+from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
-from treeleak.schema import Categorical
 from treeleak.side_information.earlier_release import located
-from treeleak.side_information.known_tables import Filled, KnownTables
+from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
-from treeleak.verification.counts import leaves_off
 
-OFF = MessageTemplate(
-    "sums_of_leaves_missed",
-    "a second check of these rows misses the sums of {leaves:number} leaves: do not rely on them",
+LARGER = MessageTemplate(
+    "noise_larger_than_stated",
+    "the counts differ from the likeliest rows by more than the stated noise ({why}; by chance, "
+    "that happens less than once in a million times): it is larger than stated, or the search "
+    "needs more time{scale}",
 )
+
 DISAGREE = MessageTemplate(
     "chains_disagree",
     "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
     "independent ones): {told}",
-)
-COPIES = MessageTemplate(
-    "copies_or_weights",
-    "the file adds up weights of rows: a row that weighs 2 looks like two. Where no tree "
-    "distinguishes rows, one is proved and {copies:number} more are not. Give the number of rows "
-    "(n_rows, --n-rows) if none had a weight",
-)
-NOT_SURE = static_message(
-    "these rows miss some of what the model discloses: how sure each value is does not follow "
-    "from them",
-    "confidence_not_known",
 )
 _TO_WRITE = 30.0
 """Seconds that writing and checking an answer may take beyond the attack's share of the time."""
@@ -173,157 +160,11 @@ def _written(
     if answer.rows:
         distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         seconds = max(clock.left, GRACE / 2)
-        out = _with_rows(out, problem, known, answer, geometry, distinct, seconds)
+        out = with_rows(out, problem, known, answer, geometry, distinct, seconds)
     samples = answer.samples or samples_of(answer.rows, answer.values)
     if samples is None:
         return out
     return _with_posterior(out, problem, known, answer, samples, geometry)
-
-
-def _with_rows(
-    out: Reconstruction,
-    problem: Problem,
-    known: KnownTables,
-    answer: Answer,
-    geometry: Geometry,
-    distinct: bool,
-    seconds: float,
-) -> Reconstruction:
-    """Add the rows, with what was known and with the likeliest values of intervals.
-
-    ``seconds``: for the values; an answer is not lost because they take longer than is left.
-    """
-    release = problem.release
-    whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=problem.hidden)
-    misfit = problem.misfit(whole.table, whole.label, distinct)
-    if answer.status in ("unique", "feasible") and misfit:
-        raise RuntimeError(
-            f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
-            "bug in treeleak, please report it"
-        )
-    summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
-    off: int | None = None
-    if summed and answer.status in ("unique", "feasible"):
-        off = leaves_off(release, whole.table[:, : release.n_features], whole.label)
-    if off:
-        # Real numbers that a file may have made up so that they hardly tell anything apart.
-        whole = replace(whole, proved=np.zeros_like(whole.proved))
-        out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
-    if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
-        whole, copies = _once_each(whole, release)
-        if copies:
-            status = "feasible" if out.status == "unique" else out.status
-            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
-    numbers = numbers_in(whole, geometry, problem, known, seconds)
-    if problem.misfit(numbers.table, whole.label, distinct) != misfit:
-        raise RuntimeError(
-            "a value chosen between thresholds changes a count: this is a bug in treeleak, "
-            "please report it"
-        )
-    whole = replace(whole, table=numbers.table, sure=numbers.sure)
-    if not out.sureness_known:
-        # What walks and leaves say is no posterior where rows miss what the model tells of them.
-        whole = replace(
-            whole,
-            sure=np.where(whole.sure == 1, 1.0, np.nan),
-            label_sure=np.where(whole.label_sure == 1, 1.0, np.nan),
-        )
-        out = replace(out, notes=(*out.notes, NOT_SURE))
-    names = list(release.feature_names)
-
-    def framed(table: NDArray[Any]) -> pd.DataFrame:
-        return pd.DataFrame(table[:, : len(names)], columns=names)
-
-    ends = numbers.table, numbers.low, numbers.high
-    X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
-    known_cells = framed(known.known)
-    for attribute in (a for a in out.schema.attributes if a.name in problem.guessed):
-        # Nothing says that values end there, or that there is no other category.
-        name = attribute.name
-        if isinstance(attribute, Categorical):
-            other = (X[name] == attribute.values[-1]) & ~known_cells[name]
-            lower[name] = lower[name].astype(float).mask(other, -np.inf)
-            upper[name] = upper[name].astype(float).mask(other, np.inf)
-            continue
-        for bounds, end, beyond_it in zip(
-            (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
-        ):
-            at_end = (bounds[name] == end) & ~known_cells[name]
-            bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
-    confidence = framed(whole.sure)
-    y, sure, targets = _outcomes(problem, whole)
-    if targets is not None and CONTRADICTED in targets.notes and release.adds_weights:
-        # Some rows are not there, as weights make them: what is sure is that of proved rows.
-        unsure = np.minimum(whole.sure, MOST_SURE)
-        confidence = framed(np.where(whole.proved[:, None], whole.sure, unsure))
-    old = problem.in_earlier(whole.table)
-    return replace(
-        out,
-        X=X,
-        y=y,
-        lower=lower,
-        upper=upper,
-        y_lower=None if targets is None else pd.Series(targets.low, name="target"),
-        y_upper=None if targets is None else pd.Series(targets.high, name="target"),
-        midpoints_met=numbers.midpoints_met,
-        confidence=confidence,
-        expected_distance=None
-        if out.status == "unknown"
-        else numbers.far(out.expected_distance, confidence, out.schema),
-        label_confidence=sure,
-        proved=pd.Series(whole.proved, name="proved"),
-        misfit=misfit,
-        notes=(
-            *out.notes,
-            *known.quality_notes(whole),
-            *of_midpoints(numbers.midpoints_met if numbers.midpoints_fit else None),
-            *(() if targets is None else targets.notes),
-        ),
-        known=known_cells if known.known.any() else None,
-        in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
-    )
-
-
-def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
-    """Call one row proved of those that no tree tells apart: a row that weighs 2 looks like two.
-
-    Returns how many are not proved because of that, too.
-    """
-    leaf = release.leaves(whole.table[:, : release.n_features])
-    # Proved rows first: a row that is not may be a copy, one that is must not.
-    order = np.argsort(~whole.proved, kind="stable")
-    copy = np.ones(len(leaf), dtype=bool)
-    first = np.unique(np.column_stack([leaf, whole.label])[order], axis=0, return_index=True)[1]
-    copy[order[first]] = False
-    copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
-    sure, label = (
-        np.where(
-            copy.reshape(-1, *[1] * (confidence.ndim - 1)),
-            np.minimum(confidence, MOST_SURE),
-            confidence,
-        )
-        for confidence in (whole.sure, whole.label_sure)
-    )
-    proved = whole.proved & ~copy
-    return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
-
-
-def _outcomes(
-    problem: Problem, whole: Filled
-) -> tuple[pd.Series[Any] | None, pd.Series[float] | None, Targets | None]:
-    """Labels of rows, or targets as far as leaves say them, and how sure they are."""
-    release = problem.release
-    if release.classes:
-        labels = pd.Series([release.classes[c] for c in whole.label], name="label")
-        return labels, pd.Series(whole.label_sure, name="label"), None
-    if problem.hidden:
-        return None, None, None
-    draws = None if problem.draws is None else problem.draws.counts
-    found = targets_of(release, whole.table[:, : release.n_features], whole.proved, draws)
-    if found is None:
-        return None, None, None
-    values, sure = (pd.Series(column, name="target") for column in (found.values, found.sure))
-    return values, sure, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,3 +214,18 @@ def _with_posterior(
     written = posterior.written(samples.most_probable(answer.likeliest))
     notes = (*notes, *of_noise(release, *written))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
+
+
+def of_noise(release: Release, X: pd.DataFrame, y: pd.Series[Any] | None) -> tuple[str, ...]:
+    """Say where counts differ from the likeliest rows by more than noise of the stated law does.
+
+    These rows are nearer to the counts than the training rows: nothing else tells against it.
+    """
+    if not isinstance(release.noise, CountNoise):
+        return ()
+    label = None if y is None else release.class_numbers(y)
+    left = noise_left(release, X.to_numpy(dtype=float), label)
+    if left.misfit is None or left.misfit.how != "larger":
+        return ()
+    scale = "" if left.scale is None else f". {left.scale}"
+    return (LARGER(why=left.misfit.why, scale=scale),)
