@@ -68,26 +68,10 @@ def with_rows(
     release = problem.release
     whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=problem.hidden)
     misfit = problem.misfit(whole.table, whole.label, distinct)
-    if answer.status in ("unique", "feasible") and misfit:
-        raise RuntimeError(
-            f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
-            "bug in treeleak, please report it"
-        )
-    summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
-    off: int | None = None
-    if summed and answer.status in ("unique", "feasible"):
-        off = leaves_off(release, whole.table[:, : release.n_features], whole.label)
-    if off:
-        # Real numbers that a file may have made up so that they hardly tell anything apart.
-        whole = replace(whole, proved=np.zeros_like(whole.proved))
-        out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
-    if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
-        whole, copies = _once_each(whole, release)
-        if copies:
-            status = "feasible" if out.status == "unique" else out.status
-            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
+    out, whole = _checked(out, whole, problem, misfit)
     numbers = numbers_in(whole, geometry, problem, known, seconds)
-    if problem.misfit(numbers.table, whole.label, distinct) != misfit:
+    moved = not np.array_equal(numbers.table, whole.table, equal_nan=True)
+    if moved and problem.misfit(numbers.table, whole.label, distinct) != misfit:
         raise RuntimeError(
             "a value chosen between thresholds changes a count: this is a bug in treeleak, "
             "please report it"
@@ -109,19 +93,7 @@ def with_rows(
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     known_cells = framed(known.known)
-    for attribute in (a for a in out.schema.attributes if a.name in problem.guessed):
-        # Nothing says that values end there, or that there is no other category.
-        name = attribute.name
-        if isinstance(attribute, Categorical):
-            other = (X[name] == attribute.values[-1]) & ~known_cells[name]
-            lower[name] = lower[name].astype(float).mask(other, -np.inf)
-            upper[name] = upper[name].astype(float).mask(other, np.inf)
-            continue
-        for bounds, end, beyond_it in zip(
-            (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
-        ):
-            at_end = (bounds[name] == end) & ~known_cells[name]
-            bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
+    _open_ends(X, lower, upper, known_cells, problem)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(problem, whole)
     if targets is not None and CONTRADICTED in targets.notes and release.adds_weights:
@@ -154,6 +126,54 @@ def with_rows(
         known=known_cells if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
+
+
+def _checked(
+    out: Reconstruction, whole: Filled, problem: Problem, misfit: float
+) -> tuple[Reconstruction, Filled]:
+    """Check rows that are called possible a second time, and take back proofs that do not hold."""
+    release = problem.release
+    if out.status in ("unique", "feasible") and misfit:
+        raise RuntimeError(
+            f"a reconstruction called {out.status!r} misses counts by {misfit:g}: this is a "
+            "bug in treeleak, please report it"
+        )
+    summed = out.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
+    if summed and out.status in ("unique", "feasible"):
+        off = leaves_off(release, whole.table[:, : release.n_features], whole.label)
+        if off:
+            # Real numbers that a file may have made up so that they hardly tell anything apart.
+            whole = replace(whole, proved=np.zeros_like(whole.proved))
+            out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
+    if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
+        whole, copies = _once_each(whole, release)
+        if copies:
+            status = "feasible" if out.status == "unique" else out.status
+            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
+    return out, whole
+
+
+def _open_ends(
+    X: pd.DataFrame,
+    lower: pd.DataFrame,
+    upper: pd.DataFrame,
+    known: pd.DataFrame,
+    problem: Problem,
+) -> None:
+    """Widen intervals that end where a schema was guessed, other than in known cells."""
+    for attribute in (a for a in problem.schema.attributes if a.name in problem.guessed):
+        # Nothing says that values end there, or that there is no other category.
+        name = attribute.name
+        if isinstance(attribute, Categorical):
+            other = (X[name] == attribute.values[-1]) & ~known[name]
+            lower[name] = lower[name].astype(float).mask(other, -np.inf)
+            upper[name] = upper[name].astype(float).mask(other, np.inf)
+            continue
+        for bounds, end, beyond_it in zip(
+            (lower, upper), attribute.bounds, (-np.inf, np.inf), strict=True
+        ):
+            at_end = (bounds[name] == end) & ~known[name]
+            bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
 
 
 def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:

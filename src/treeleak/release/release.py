@@ -261,7 +261,7 @@ class Release:
         trees = []
         for tree in self.trees:
             statistics = tuple(entry for entry in tree.statistics if not entry.per_class)
-            trees.append(replace(tree, statistics=Statistics(statistics)))
+            trees.append(tree.with_statistics(Statistics(statistics)))
         return replace(self, trees=tuple(trees), classes=())
 
     def leaves(self, X: pd.DataFrame | NDArray[Any]) -> IntArray:

@@ -82,9 +82,7 @@ class Tree:
             array = getattr(self, name)
             if array is not None and len(array) != n:
                 raise BadModel(f"{name} has {len(array)} entries for {n} nodes")
-        for entry in self.statistics:
-            if entry.n_nodes != n:
-                raise BadModel(f"{entry.called} has {entry.n_nodes} entries for {n} nodes")
+        self._check_sizes()
         leaf = self.left == LEAF
         if not np.array_equal(leaf, self.right == LEAF):
             raise BadModel(f"node {_first(leaf != (self.right == LEAF))} has one child only")
@@ -112,6 +110,13 @@ class Tree:
             raise BadModel(f"it adds to output {self.output}")
         for depth, _ in enumerate(self._levels()):
             at_most(MOST_LEVELS, depth, "levels or more below the root")
+
+    def _check_sizes(self) -> None:
+        for entry in self.statistics:
+            if entry.n_nodes != self.n_nodes:
+                raise BadModel(
+                    f"{entry.called} has {entry.n_nodes} entries for {self.n_nodes} nodes"
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         """Give counts of rows as arrays of their own, as learners' files have held them."""
@@ -158,7 +163,14 @@ class Tree:
                 entry = replace(entry, quantity=units[name])
             if entry is not None:
                 others.append(entry)
-        return replace(self, statistics=Statistics(tuple(others)))
+        return self.with_statistics(Statistics(tuple(others)))
+
+    def with_statistics(self, statistics: Statistics) -> Tree:
+        """Hold other statistics at the same nodes, which were checked before."""
+        tree = object.__new__(Tree)
+        tree.__dict__.update(self.__dict__, statistics=statistics)
+        tree._check_sizes()
+        return tree
 
     @property
     def counts(self) -> FloatArray | None:

@@ -324,7 +324,7 @@ def _with_all(tree: Tree, n_rows: int | None) -> Tree:
         return tree
     others = (entry for entry in tree.statistics if entry.quantity != ROWS)
     rows = NodeStatistic(ROWS, np.full(1, float(n_rows)))
-    return replace(tree, statistics=Statistics((rows, *others)))
+    return tree.with_statistics(Statistics((rows, *others)))
 
 
 def _adds_up(tree: Tree) -> bool:

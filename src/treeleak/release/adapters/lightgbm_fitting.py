@@ -109,7 +109,7 @@ def with_category_l2(
         below = tree.is_leaf & tested[tree.parent] & (tree.parent >= 0)
         entry = NodeStatistic(L2, np.where(below, l2 + category_l2, 0.0), below)
         statistics = Statistics((*tree.statistics, entry)) if below.any() else tree.statistics
-        result.append(replace(tree, statistics=statistics))
+        result.append(tree.with_statistics(statistics))
     return result
 
 

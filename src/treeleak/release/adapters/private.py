@@ -157,7 +157,7 @@ def _leaves_only(tree: Tree, t: int) -> Tree:
     if inner.any():
         raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is not a leaf")
     leaves = Statistics.counting(ROWS, tree.counts, present=tree.is_leaf)
-    return replace(tree, statistics=leaves)
+    return tree.with_statistics(leaves)
 
 
 def _count_noise(stored: Any) -> CountNoise | LabelNoise:

@@ -278,7 +278,7 @@ def without_sizes(
 def _naming(shapes: Sequence[Tree], named: Sequence[FloatArray]) -> list[Tree]:
     """Let leaves name classes."""
     return [
-        replace(n, statistics=Statistics.counting(LABELS, c, present=n.is_leaf))
+        n.with_statistics(Statistics.counting(LABELS, c, present=n.is_leaf))
         for n, c in zip(shapes, named, strict=True)
     ]
 

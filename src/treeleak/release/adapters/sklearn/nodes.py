@@ -368,4 +368,4 @@ def _with(tree: Tree, *items: tuple[Quantity, FloatArray | None, BoolArray | Non
             continue
         masked = values if at is None else np.where(at, values, 0.0)
         entries.append(NodeStatistic(quantity, masked, None if at is None or at.all() else at))
-    return replace(tree, statistics=Statistics(tuple(entries)))
+    return tree.with_statistics(Statistics(tuple(entries)))

@@ -280,7 +280,7 @@ def _with_rows(
     for t, rows in zip(counted_trees, counts, strict=True):
         if rows is None:
             return trees, WEIGHTED, ()
-        out[t] = replace(trees[t], statistics=Statistics((rows, *trees[t].statistics)))
+        out[t] = trees[t].with_statistics(Statistics((rows, *trees[t].statistics)))
     return out, covered, notes
 
 
