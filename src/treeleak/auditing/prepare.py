@@ -139,7 +139,11 @@ def errors_name_file(file: str | None) -> Iterator[None]:
 
 def prepare_case(case: Case) -> Case:
     """Take the inventory, and make ready what the assessors need."""
-    case = _with_least_count(case)
+    least = getattr(case.content, "least_count", None)
+    if least is not None and case.request.threshold == THRESHOLD:
+        # A folder says itself what it calls small, and the user asked for nothing else.
+        smallest = replace(case.request, threshold=least)
+        case = replace(case, request=smallest).noting(wording.LEAST_COUNT(least=least))
     content, request = case.content, case.request
     if isinstance(content, RuleList):
         unused = {**request.beside, "earlier": request.earlier, "control": request.control,
@@ -163,7 +167,10 @@ def prepare_case(case: Case) -> Case:
         why = case.clock.timeout_message if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
-    case = _fitted_part(_put_through(case, release), release)
+    case = _put_through(case, release)
+    X, y, note = fitted_part(release, case.request.X, case.request.y)
+    if note is not None:
+        case = replace(case, request=replace(case.request, X=X, y=y)).noting(note)
     request = case.request
     noise = find_noise(release, request.X, request.y)
     budget = budget_of(release, noise.refuted, noise.scale)
@@ -197,15 +204,6 @@ def _others(content: StoredObject | Release, release: Release | None) -> tuple[O
     return other_models(content, release) if isinstance(content, StoredObject) else ()
 
 
-def _with_least_count(case: Case) -> Case:
-    """Take for small what a folder itself calls so, where the user asked for nothing else."""
-    least = getattr(case.content, "least_count", None)
-    if least is None or case.request.threshold != THRESHOLD:
-        return case
-    request = replace(case.request, threshold=least)
-    return replace(case, request=request).noting(wording.LEAST_COUNT(least=least))
-
-
 def _counted(context: Context, request: AuditRequest, others: tuple[OtherModel, ...]) -> Context:
     """Add the number of training rows, as far as anything says it."""
     stated = (request.stated_rows, *(o.release.n_rows for o in others if o.release is not None))
@@ -228,12 +226,6 @@ def _put_through(case: Case, release: Release) -> Case:
     if beside:
         rows = rows.join(request.X[beside])
     return replace(case, request=replace(request, X=rows)).noting(*notes)
-
-
-def _fitted_part(case: Case, release: Release) -> Case:
-    request = case.request
-    X, y, note = fitted_part(release, request.X, request.y)
-    return case if note is None else replace(case, request=replace(request, X=X, y=y)).noting(note)
 
 
 def fitted_part(

@@ -272,7 +272,9 @@ class Coordinates:
             return cls(origin, open_, _units(n[open_]), np.zeros((0, n_classes)))
         along = n.reshape(-1, n_classes) / np.maximum(d, 1.0)[:, None]
         # Of how many draws a draw is one, on average; less by what goes with the distinct rows.
-        again = np.repeat(_again(problem), np.diff(problem.first))
+        b = problem.draws.astype(float)
+        mean = (b**2).sum(axis=1) / np.maximum(b.sum(axis=1), 1.0)
+        again = np.repeat(mean, np.diff(problem.first))
         left = n * np.maximum(again - along.ravel(), _LEAST)
         open_ = np.flatnonzero(np.append(used, used.reshape(-1, n_classes).any(axis=1)))
         return cls(origin, open_, _units(np.append(left, d)[open_]), along)
@@ -290,12 +292,6 @@ class Coordinates:
         if (size := self.along.size) > 0:
             g = np.append(g[:size] - (g[size:, None] * self.along).ravel(), g[size:])
         return g[self.open_] * self.scale
-
-
-def _again(problem: RowProblem) -> FloatArray:
-    """Mean number of draws of a row, draw by draw, in each tree."""
-    b = problem.draws.astype(float)
-    return np.asarray((b**2).sum(axis=1) / np.maximum(b.sum(axis=1), 1.0))
 
 
 def _units(curvature: FloatArray) -> FloatArray:

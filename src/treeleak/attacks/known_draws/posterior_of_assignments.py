@@ -128,7 +128,9 @@ def posterior_of_assignments(
     samples = joined.samples(density)
     if prior is None:
         samples = samples.weighed()
-    nearest = _likeliest(samples, missed)
+    # Of the datasets that miss fewest counts, the likeliest.
+    height = np.where(missed == missed.min(), samples.log_posterior, -np.inf)
+    nearest = samples.numbered(int(on_grid(height).argmax()))
     samples = samples.only(_usable_datasets(missed, samples.chain))
     judging = samples.chain % JUDGES == 0
     judges, makers = samples.only(judging), samples.only(~judging)
@@ -192,12 +194,6 @@ def _usable_datasets(missed: IntArray, chain: IntArray) -> BoolArray:
     met = missed == 0
     enough = 2 * len(np.unique(chain[met])) >= len(np.unique(chain))
     return met if enough else np.ones_like(met)
-
-
-def _likeliest(samples: Samples, missed: IntArray) -> IntArray:
-    """Find the likeliest of the datasets that miss fewest counts: atoms, numbered through."""
-    height = np.where(missed == missed.min(), samples.log_posterior, -np.inf)
-    return samples.numbered(int(on_grid(height).argmax()))
 
 
 def _all_missed(target: PosteriorTarget, walked: Sequence[ChainRun]) -> IntArray:

@@ -126,8 +126,12 @@ def _by_cells(
     except OutOfTime:
         return Answer("unknown", values)
     counted, proved = isinstance(evidence, LossSums), False
-    if isinstance(evidence, LossSums) and (clash := _empty_leaf(evidence, partition)) is not None:
-        return Answer("infeasible", values, contradiction=clash)
+    if isinstance(evidence, LossSums):
+        row = unplaced(evidence.n, partition.signature)
+        if row is not None:
+            why = NO_PLACE.format(held=f"{evidence.n[row]:,.0f} rows")
+            clash = Contradiction(*partition.geometry.leaf_of_row(row), why)
+            return Answer("infeasible", values, contradiction=clash)
     writing = evidence.n_rows * len(geometry.release.trees) / _WRITTEN if counted else 0.0
     part = clock.part(clock.left - min(writing, _MOST_WRITING * clock.left))
     search = Search(evidence, partition, part, seed)
@@ -175,14 +179,6 @@ def enumerated(
             f"treeleak holds at most {int(MOST_ENTRIES / columns_per_cell):,} pairs of them"
         )
     return partition
-
-
-def _empty_leaf(evidence: LossSums, partition: Partition) -> Contradiction | None:
-    """Find a leaf that holds rows but no cell."""
-    if (row := unplaced(evidence.n, partition.signature)) is None:
-        return None
-    why = NO_PLACE.format(held=f"{evidence.n[row]:,.0f} rows")
-    return Contradiction(*partition.geometry.leaf_of_row(row), why)
 
 
 def written(

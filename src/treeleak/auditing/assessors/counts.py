@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from treeleak.core.message import message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.release.tree import Tree
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
@@ -78,7 +77,12 @@ def of_trees(case: Case) -> Case:
     threshold, others = case.request.threshold, case.found.others
     attacked = [case.release] if case.found.release is not None or not others else []
     found = [count_leaves(release, threshold) for release in attacked]
-    return case.plus(counts=_together([*found, *(count_other(o, threshold) for o in others)]))
+    found += [count_other(other, threshold) for other in others]
+    if len(found) == 1:
+        return case.plus(counts=found[0])
+    unit = "draws" if any(part.unit == "draws" for part in found) else "rows"
+    table = pd.concat([part.trees.astype(object) for part in found], ignore_index=True)
+    return case.plus(counts=replace(found[0], unit=unit, trees=table))
 
 
 def of_rules(case: Case) -> Case:
@@ -98,9 +102,12 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
         noisy = release.counts_are != "labels"
         why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"
         raise NotCovered(wording.MODEL_COUNTS_NO(why=why))
-    rows = [_rows(tree) for tree in release.trees]
-    known = [r for r in rows if r is not None]
-    if not known or len(known) < len(rows):
+    # Without what was drawn twice, where the model tells.
+    held = [
+        (tree, tree.totals if tree.distinct is None else tree.distinct) for tree in release.trees
+    ]
+    known = [rows[tree.leaves] for tree, rows in held if rows is not None]
+    if not known or len(known) < len(held):
         raise NotCovered(UNCOUNTED)
     distinct = all(tree.distinct is not None for tree in release.trees)
     table = pd.DataFrame(
@@ -125,12 +132,6 @@ def count_other(other: OtherModel, threshold: int = THRESHOLD) -> Counts:
     return Counts(threshold, "rows", pd.DataFrame([_line(other.leaves, None, threshold)]))
 
 
-def _together(counts: Sequence[Counts]) -> Counts:
-    unit = "draws" if any(part.unit == "draws" for part in counts) else "rows"
-    table = pd.concat([part.trees.astype(object) for part in counts], ignore_index=True)
-    return counts[0] if len(counts) == 1 else replace(counts[0], unit=unit, trees=table)
-
-
 def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
     """Count rules that say something about few rows.
 
@@ -141,12 +142,6 @@ def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
     table = np.array(rules.counts)
     line = _line(table.sum(axis=1), table, threshold)
     return Counts(threshold, "rows", pd.DataFrame([line]), of="rules")
-
-
-def _rows(tree: Tree) -> NDArray[Any] | None:
-    """Rows in each leaf; without what was drawn twice, where the model tells."""
-    nodes = tree.distinct if tree.distinct is not None else tree.totals
-    return None if nodes is None else nodes[tree.leaves]
 
 
 def _line(n: NDArray[Any], by_class: NDArray[Any] | None, threshold: int) -> dict[str, Any]:

@@ -151,8 +151,10 @@ def _groups(case: Case) -> tuple[Groups, ...]:
         return ()
     leaves = release.leaves(X)
     cells = np.unique(leaves, axis=0, return_inverse=True)[1].reshape(-1)
-    by_class = None if labels is None else _by_class(cells, labels, release.n_classes)
-    sizes = np.bincount(cells)
+    sizes, by_class = np.bincount(cells), None
+    if labels is not None:
+        by_class = np.zeros((len(sizes), release.n_classes))
+        np.add.at(by_class, (cells, labels), 1)
     if len(release.trees) == 1:
         return (_line("leaf", of, sizes, by_class, threshold),)
     by_leaf = _line("cell", of, sizes, by_class, threshold)
@@ -182,12 +184,6 @@ def _rows(case: Case) -> tuple[str, pd.DataFrame, IntArray | None] | None:
     # Labels may be a table of one column.
     labels = release.class_numbers(np.ravel(np.asarray(y, dtype=object))) if labelled else None
     return of, X, None if labels is None or (labels < 0).any() else labels
-
-
-def _by_class(groups: IntArray, labels: IntArray, n_classes: int) -> FloatArray:
-    table = np.zeros((int(groups.max()) + 1, n_classes))
-    np.add.at(table, (groups, labels), 1)
-    return table
 
 
 def _of_leaf_counts(release: Release, threshold: int) -> Groups | None:

@@ -176,12 +176,8 @@ def seeds(value: Any, owner: StoredObject) -> bool:
         numbers = len(held.scalars) + sum(sizes)
         return texts and numbers <= 700 and all(seeds(s, owner) for s in inner)
     array = numbers_in(value)
-    return value is None or (
-        array is not None and array.dtype.kind in "iub" and _for_trees(value, owner)
-    )
-
-
-def _for_trees(value: Any, owner: StoredObject) -> bool:
+    if array is None or array.dtype.kind not in "iub":
+        return value is None
     return np.ndim(value) == 0 or per_tree(value, owner)
 
 

@@ -162,7 +162,10 @@ def take_inventory(
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
     for (where, *_), parts in spread.items():
         # What is short in every object can be a table in all of them together.
-        if table is not None and _stand_in_all(parts, table):
+        # What is the same in all, as classes are, would spell rows of few columns by chance.
+        values = [part.value for part in parts]
+        differ = table is not None and len({_content(value) for value in values}) > 1
+        if differ and table is not None and table.stands_in(values):
             found.setdefault((where, STORED), Counter())[_shown(parts[0], STORED)] += len(parts)
     entries = (
         Entry(
@@ -190,13 +193,6 @@ def _content(value: Any) -> tuple[Any, ...]:
     held = pieces(value)
     others = (o.tobytes() if isinstance(o, np.ndarray) else id(o) for o in held.others)
     return (repr(held.scalars), *others)
-
-
-def _stand_in_all(parts: list[_Part], table: Table) -> bool:
-    """Say whether rows stand in the values of one attribute in many objects together."""
-    values = [part.value for part in parts]
-    # What is the same in every object, as classes are, would spell rows of few columns by chance.
-    return len({_content(value) for value in values}) > 1 and table.stands_in(values)
 
 
 def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:

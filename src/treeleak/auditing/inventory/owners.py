@@ -75,14 +75,10 @@ def follows_from_nodes(owner: StoredObject, name: str, value: Any) -> bool:
     if owner.name != "Tree" or name not in ("node_count", "max_depth"):
         return False
     count = n_nodes(owner)
-    return count > 0 and whole([value]) == [
-        count if name == "node_count" else _levels(owner.get("nodes"))
-    ]
-
-
-def _levels(nodes: Any) -> int:
-    """Count the tests above the deepest node; -1 where the nodes are no tree."""
-    return int(_depths(nodes).max(initial=-1))
+    if name != "node_count":
+        # The tests above the deepest node; -1 where the nodes are no tree.
+        return count > 0 and whole([value]) == [int(_depths(owner.get("nodes")).max(initial=-1))]
+    return count > 0 and whole([value]) == [count]
 
 
 def _depths(nodes: Any) -> NDArray[np.int64]:

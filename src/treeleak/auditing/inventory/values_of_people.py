@@ -43,7 +43,14 @@ def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | N
 
     Returns None where there are not, or where the number of rows is not known.
     """
-    if n_rows is None or _looked_at(owner):
+    of_file = owner.type.startswith((PARTS, "numpy.random."))
+    if (
+        n_rows is None
+        or of_file
+        or owner.name in _OF_TREES
+        or is_drawn(owner)
+        or has_adapter(owner)
+    ):
         return None
     counts = list(_different(value, n_columns(owner)))
     most = max(counts, default=0)
@@ -56,11 +63,6 @@ def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | N
     at = counts.index(most)
     named = isinstance(names, np.ndarray) and len(names) == len(counts)
     return Held(most, str(names[at]) if named else f"x{at}")
-
-
-def _looked_at(owner: StoredObject) -> bool:
-    of_file = owner.type.startswith((PARTS, "numpy.random."))
-    return of_file or owner.name in _OF_TREES or is_drawn(owner) or has_adapter(owner)
 
 
 def _different(value: Any, columns: int) -> Iterator[int]:

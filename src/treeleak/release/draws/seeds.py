@@ -80,7 +80,9 @@ def known_draws(
         raise NotCovered(static_message("the model's trees did not draw their rows by a bootstrap"))
     if sampling.hidden:
         raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
-    target = _distinct(release)
+    # Each tree's number of distinct rows, -1 where the model does not say.
+    told = [-1 if t.distinct is None else int(t.distinct[0]) for t in release.trees]
+    target = np.array(told, dtype=np.int64)
     rules = rules_of(release, sampling)
     tried: list[str] = []
     for seeds in _stored(sampling, len(target), tried):
@@ -128,12 +130,6 @@ def _of_parts(parts: Sequence[Part], seed_search: int, tick: Tick) -> Draws:
 
 def _seen(part: Part) -> int:
     return len(part.rows) if part.rows is not None else int(part.release.n_rows or 0)
-
-
-def _distinct(release: Release) -> IntArray:
-    """Each tree's number of distinct rows, -1 where the model does not say."""
-    known = [-1 if t.distinct is None else int(t.distinct[0]) for t in release.trees]
-    return np.array(known, dtype=np.int64)
 
 
 def _stored(sampling: Bootstrap, n_trees: int, tried: list[str]) -> Iterator[Seeds]:

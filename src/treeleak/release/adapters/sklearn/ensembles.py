@@ -40,7 +40,7 @@ from treeleak.release.adapters.sklearn.nodes import (
 )
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
-from treeleak.release.release import SEVERAL_TARGETS, Release, ThresholdsAre
+from treeleak.release.release import SEVERAL_TARGETS, Release
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
@@ -216,6 +216,8 @@ def release_of(
     if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
         counted = [with_targets(*arguments, clipped=clipped) for arguments in each]
+    # Only the splitter ``best`` looks at every value; the other one draws a threshold.
+    best = all(tree.get("splitter") == "best" for tree in trees)
     return Release(
         trees=tuple(counted),
         feature_names=names,
@@ -225,17 +227,12 @@ def release_of(
         left_out=left_out,
         maybe_missing=missing,
         float_type="float32",
-        thresholds_are=_thresholds_are(trees),
+        thresholds_are="midpoints" if best else "unknown",
         origin=origin_of(stored),
         notes=(*notes, *more),
         sources=tuple(tree.get("tree_") for tree in trees),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
-
-
-def _thresholds_are(trees: Sequence[StoredObject]) -> ThresholdsAre:
-    """Only the splitter ``best`` looks at every value; the other one draws a threshold."""
-    return "midpoints" if all(tree.get("splitter") == "best" for tree in trees) else "unknown"
 
 
 def _rows(
