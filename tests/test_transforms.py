@@ -411,7 +411,7 @@ def attributes(step, columns, X=None):
     X = table() if X is None else X
     release = to_release(fitted(step, X[columns]))
     schema = infer_schema(release)
-    return list(schema.attributes), notes_from_file(schema, release)
+    return list(schema.attributes), notes_from_file(schema, release, rows=True)
 
 
 def test_an_encoder_that_lets_unknown_words_pass_may_leave_all_columns_zero():

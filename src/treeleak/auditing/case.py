@@ -209,18 +209,13 @@ class Assessor:
         """List the part as not assessed: the time is up, and it may be under way elsewhere."""
         if self.concludes:
             return self(case)
-        if case.found.of != self.of:
-            return case
-        if (lacks := self._lacks(case)) is not None:
-            return self._without(case, lacks)
-        return case.without(self.part, case.clock.timeout_message)
+        after = self._left_out(case)
+        return case.without(self.part, case.clock.timeout_message) if after is None else after
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""
-        if case.found.of != self.of:
-            return case
-        if (lacks := self._lacks(case)) is not None:
-            return self._without(case, lacks)
+        if (after := self._left_out(case)) is not None:
+            return after
         clock = (
             case.clock.part(case.clock.left - case.reserved_seconds) if self.slow else case.clock
         )
@@ -238,10 +233,13 @@ class Assessor:
         self._check(after.found.not_assessed[len(case.found.not_assessed) :])
         return after
 
-    def _lacks(self, case: Case) -> str | None:
-        return next((name for name in self.needs if not case.has(name)), None)
-
-    def _without(self, case: Case, lacks: str) -> Case:
+    def _left_out(self, case: Case) -> Case | None:
+        """The case after a part that has nothing to say of it; None if it has."""
+        if case.found.of != self.of:
+            return case
+        lacks = next((name for name in self.needs if not case.has(name)), None)
+        if lacks is None:
+            return None
         why = self.lacking.get(lacks)
         wanted = not self.wish or bool(getattr(case.request, self.wish))
         return case if why is None or not wanted else case.without(self.part, why)

@@ -60,14 +60,17 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
     time; that which knows less comes first.
     """
     problem = replace(problem, use_distinct=bool(use_distinct))
-    problem.check()
-    if use_distinct == "both" and problem.tells_distinct and problem.row_count is not None:
+    # What does not fit, or is of no use, shows before time is spent on an attack.
+    counted, _ = problem.row_count, (problem.schema_notes, problem.make_evidence, problem.known)
+    population = problem.population
+    tells_distinct = all(tree.distinct is not None for tree in problem.trees.trees)
+    if use_distinct == "both" and counted is not None and tells_distinct:
         # What is compared is what the leaves tell, not what is known of N.
-        knowledge = replace(problem.knowledge, n_rows=problem.row_count.n)
+        knowledge = replace(problem.knowledge, n_rows=counted.n)
         without = solve(replace(problem, knowledge=knowledge), False, clock.part(clock.left / 2))
         with_ = solve(problem, True, clock.part(clock.left))
         return replace(with_, without_distinct=without)
-    if problem.population is None:
+    if population is None:
         return _attacked(problem, None, clock)
     without = _attacked(problem, None, clock.part(clock.left / 2))
     if without.status in ("unique", "infeasible"):
@@ -75,7 +78,7 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
             "a population cannot change what the counts alone prove", "no_use_of_population"
         )
         return replace(without, without_population=without, notes=(*without.notes, note))
-    with_ = _attacked(problem, problem.population, clock.part(clock.left))
+    with_ = _attacked(problem, population, clock.part(clock.left))
     return replace(with_, without_population=without)
 
 

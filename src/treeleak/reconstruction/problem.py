@@ -22,7 +22,7 @@ from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.infer_schema import infer_schema, notes_from_file, notes_on_categories
+from treeleak.release.infer_schema import infer_schema, notes_from_file, with_any_other
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
@@ -90,17 +90,6 @@ class Problem:
     seed: int = 0
     notes: tuple[str, ...] = ()
     """What the reader of an answer should know of how the problem was posed."""
-
-    def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise BadInput(f"seed must be 0 or more, not {self.seed}")
-
-    @property
-    def model_only(self) -> bool:
-        """Whether no row, no value and no other model is known."""
-        extra = self.knowledge
-        beside = self.earlier, extra.known_rows, extra.known_columns, extra.population
-        return all(given is None for given in beside)
 
     @cached_property
     def row_count(self) -> RowCount | None:
@@ -201,8 +190,7 @@ class Problem:
         """What the reader of an answer should know of the schema."""
         if self.given_schema is not None:
             return tuple(check_schema(self.given_schema, self.trees))
-        more = notes_from_file(self.schema, self.trees)
-        return (NO_SCHEMA, *more, *notes_on_categories(self.schema, self.trees))
+        return (NO_SCHEMA, *notes_from_file(self.schema, self.trees, rows=False))
 
     @cached_property
     def guessed(self) -> frozenset[str]:
@@ -211,11 +199,9 @@ class Problem:
         """
         if self.given_schema is not None:
             return frozenset()
-        release = self.release
         ordinal = {a.name for a in self.schema.attributes if isinstance(a, Ordinal)}
-        sets = zip(release.feature_names, release.category_sets, strict=True)
-        coded = {c for c, named in sets if named and c not in release.levels}
-        return frozenset(ordinal - set(release.ranges) | coded)
+        coded = {a.name for a in with_any_other(self.schema, self.trees)}
+        return frozenset(ordinal - set(self.release.ranges) | coded)
 
     @cached_property
     def make_evidence(self) -> MakeEvidence:
@@ -264,25 +250,6 @@ class Problem:
                 )
             )
         return Population.of(self.knowledge.population, self.schema, self.release)
-
-    def check(self) -> None:
-        """Hold everything against the models and the schema, before time is spent on an attack.
-
-        Raises
-        ------
-        BadInput
-            If something does not fit them.
-        NotCovered
-            If the evidence, or what is known beside it, is of no use.
-        """
-        _ = self.row_count, self.schema_notes, self.make_evidence, self.known, self.population
-
-    @property
-    def tells_distinct(self) -> bool:
-        """Whether draws are hidden, and every tree counts distinct rows."""
-        return self.row_count is not None and all(
-            tree.distinct is not None for tree in self.trees.trees
-        )
 
     def in_earlier(self, table: FloatArray) -> BoolArray | None:
         """Which rows of a table, in the columns of the joint release, the earlier model saw."""

@@ -198,18 +198,22 @@ def rebuild(
 
     ``use_distinct``, ``seed_search``: as for :func:`reconstruct`.
     """
+    if problem.seed < 0:
+        raise BadInput(f"seed must be 0 or more, not {problem.seed}")
     with clock.enforced(), refused():
         check_counts_agree(problem.release)
         if not problem.release.n_features:
             raise NotCovered(NO_COLUMNS)
-        alone = problem.model_only
+        extra = problem.knowledge
+        beside = problem.earlier, extra.known_rows, extra.known_columns, extra.population
+        alone = all(given is None for given in beside)
         if not alone:
             problem = _by_counts(problem, alone=False)
         release = problem.release
         if problem.bootstrap == "hidden":
             release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
-            release = replace(release, n_rows=problem.knowledge.n_rows)
+            release = replace(release, n_rows=extra.n_rows)
         before = None if problem.earlier is None else aligned(problem.earlier, release)
         with clock.until_interrupt():
             notes = problem.notes

@@ -204,30 +204,28 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         notes.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    others = [] if values is not None else notes_on_categories(schema, release)
-    return schema, [*notes_from_file(schema, release), *others, *notes]
+    return schema, [*notes_from_file(schema, release, rows=values is not None), *notes]
 
 
-def notes_from_file(schema: Schema, release: Release) -> list[str]:
-    """Say which parts of an inferred schema the file tells outright.
+def notes_from_file(schema: Schema, release: Release, *, rows: bool) -> list[str]:
+    """Say which parts of an inferred schema the file tells outright, and which stand for more.
 
-    Returns a remark on transformers before the model, and one on the ends of columns, or none.
+    ``rows``: whether it was inferred from rows, too.
     """
     bounds = {a.name: a.bounds for a in schema.attributes if not isinstance(a, OneHot)}
     n_from_ranges = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
     ends = [ENDS(columns=n_from_ranges)] if n_from_ranges else []
-    return [*_notes_on_transformers(schema, release), *ends]
+    others = () if rows else with_any_other(schema, release)
+    more = [ANY_OTHER(column=a.name, code=f"{a.values[-1]:g}") for a in others]
+    return [*_notes_on_transformers(schema, release), *ends, *more]
 
 
-def notes_on_categories(schema: Schema, release: Release) -> list[str]:
-    """Say which code of a schema that was inferred without rows stands for any other."""
+def with_any_other(schema: Schema, release: Release) -> list[Categorical]:
+    """Columns whose last code stands for any other, in a schema that was inferred without rows."""
     sets = zip(release.feature_names, release.category_sets, strict=True)
     coded = {c for c, category_sets in sets if category_sets and c not in release.levels}
-    return [
-        ANY_OTHER(column=a.name, code=f"{a.values[-1]:g}")
-        for a in schema.attributes
-        if isinstance(a, Categorical) and a.name in coded
-    ]
+    categories = (a for a in schema.attributes if isinstance(a, Categorical))
+    return [a for a in categories if a.name in coded]
 
 
 def _notes_on_transformers(schema: Schema, release: Release) -> list[str]:
