@@ -79,6 +79,8 @@ def other_models(model: StoredObject, release: Release | None) -> tuple[OtherMod
     # Libraries that keep no tree of their own in view: the whole object is the model.
     trees += [v for v in visits if _has_adapter(v.value) and id(v) not in holding]
     read: dict[int, Release | Literal["not fitted"] | None] = {}
+    if release is not None:
+        read[id(model)] = release
     found: list[tuple[int, OtherModel]] = []
     for tree in trees:
         if _key(tree.value) in seen:
