@@ -63,8 +63,11 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
     # What does not fit, or is of no use, shows before time is spent on an attack.
     counted, _ = problem.row_count, (problem.schema_notes, problem.make_evidence, problem.known)
     population = problem.population
-    tells_distinct = all(tree.distinct is not None for tree in problem.trees.trees)
-    if use_distinct == "both" and counted is not None and tells_distinct:
+    if (
+        use_distinct == "both"
+        and counted is not None
+        and all(tree.distinct is not None for tree in problem.trees.trees)
+    ):
         # What is compared is what the leaves tell, not what is known of N.
         knowledge = replace(problem.knowledge, n_rows=counted.n)
         without = solve(replace(problem, knowledge=knowledge), False, clock.part(clock.left / 2))

@@ -251,10 +251,8 @@ class Problem:
             )
         return Population.of(self.knowledge.population, self.schema, self.release)
 
-    def in_earlier(self, table: FloatArray) -> BoolArray | None:
+    def in_earlier(self, table: FloatArray) -> BoolArray:
         """Which rows of a table, in the columns of the joint release, the earlier model saw."""
-        if self.earlier is None:
-            return None
         if self.draws is not None:
             return np.asarray(np.arange(len(table)) < self.n_rows[1])
         return np.asarray(table[:, self.release.n_features] == 1.0)
@@ -265,18 +263,21 @@ class Problem:
         ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
         rows are lacking for the counts to be possible. With noise: how much of it the rows leave.
         """
-        release, X, old = self.release, table[:, : self.release.n_features], self.in_earlier(table)
-        if release.noise is not None:
-            return check_noisy(release, X, label)
-        models = [(release, X, label, self.draws)]
-        if self.earlier is not None and old is not None:
+        X = table[:, : self.release.n_features]
+        if self.release.noise is not None:
+            return check_noisy(self.release, X, label)
+        models = [(self.release, X, label, self.draws)]
+        if self.earlier is not None:
+            old = self.in_earlier(table)
             models.append((self.earlier, X[old], label[old], self.earlier_draws))
-        if self.hidden:
-            return sum(check_drawable(model, rows, y, distinct) for model, rows, y, _ in models)
-        return sum(
-            check_rows(model, rows, y, None if drew is None else drew.counts, distinct).misfit
-            for model, rows, y, drew in models
-        )
+        missed: float = 0
+        for model, rows, y, draws in models:
+            if self.hidden:
+                missed += check_drawable(model, rows, y, distinct)
+            else:
+                counts = None if draws is None else draws.counts
+                missed += check_rows(model, rows, y, counts, distinct).misfit
+        return missed
 
     def match(self, X: Rows, y: Labels | None = None) -> TrainingRows:
         """Put training rows in the model's columns, and check that the model counted them.

@@ -100,7 +100,7 @@ def with_rows(
         # Some rows are not there, as weights make them: what is sure is that of proved rows.
         unsure = np.minimum(whole.sure, MOST_SURE)
         confidence = framed(np.where(whole.proved[:, None], whole.sure, unsure))
-    old = problem.in_earlier(whole.table)
+    old = None if problem.earlier is None else problem.in_earlier(whole.table)
     return replace(
         out,
         X=X,

@@ -232,7 +232,7 @@ def rebuild(
             several = any(part.rows is None for part in release.parts)
             joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
             answer = _solved(problem, use_distinct, joined, alone=alone)
-            others = _stand_ins(problem)
+            others = _stand_ins(problem) if answer.status in ("unknown", "infeasible") else []
             for k, (other, instead_of, place) in enumerate(others):
                 if answer.status not in instead_of or (place and clock.stopped):
                     break
