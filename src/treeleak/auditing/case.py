@@ -16,7 +16,7 @@ from treeleak.core.message import Message, MessageTemplate, message_of, static_m
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
-    from treeleak.auditing.assessors.measurement import Measurement
+    from treeleak.auditing.assessors.measurement import Measurement, Side
     from treeleak.auditing.result import AuditResults
     from treeleak.reconstruction import Reconstruction
     from treeleak.reconstruction.problem import Problem
@@ -86,6 +86,8 @@ class Case:
     """The table to rebuild, where there are trees."""
     matched: TrainingRows | None = None
     """The training rows, if they are the model's under the draws in it."""
+    put: Side | None = None
+    """Rebuilt and training rows as they are compared."""
     others: pd.DataFrame | None = None
     """Rows of the population, in the model's columns, that may be compared."""
     control_is_training: bool = False
@@ -141,6 +143,11 @@ class Case:
     def truth(self) -> TrainingRows:
         """The training rows, for parts that need them."""
         return _there(self.found.truth)
+
+    @property
+    def side(self) -> Side:
+        """Rebuilt and training rows as they are compared, for parts that need them."""
+        return _there(self.put)
 
     @property
     def measured(self) -> Measurement:

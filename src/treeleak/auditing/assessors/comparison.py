@@ -180,25 +180,21 @@ def compare(case: Case) -> Case:
         case.request.progress(Progress("comparing with the training rows", 0.0))
     if nothing_to_compare(case.rebuilt):
         return case
-    request = case.request
-    m = errors_of(_side(case), case.truth, case.release, request.seed, request.y)
-    return case.plus(measurement=m)
+    found, request = case.found, case.request
+    side = Side.of(
+        found.written(case.rebuilt), case.truth, case.release, request.seed, case.others, request.y,
+        found.domains,
+    )  # fmt: skip
+    m = errors_of(side, case.truth, case.release, request.seed, request.y)
+    return replace(case, put=side).plus(measurement=m)
 
 
 def add_baselines(case: Case) -> Case:
     """Hold the measured rows against baselines: if time is up before, the errors stay."""
     if case.request.progress is not None:
         case.request.progress(Progress("comparing with baselines", 0.0))
-    m = with_baselines(case.measured, _side(case), case.release, case.request.seed)
+    m = with_baselines(case.measured, case.side, case.release, case.request.seed)
     return case.plus(measurement=m)
-
-
-def _side(case: Case) -> Side:
-    found, request = case.found, case.request
-    rebuilt = found.written(case.rebuilt)
-    return Side.of(
-        rebuilt, case.truth, case.release, request.seed, case.others, request.y, found.domains
-    )
 
 
 def guess(case: Case) -> Case:
@@ -226,8 +222,8 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
 
 def add_shape(case: Case) -> Case:
     """Add the guesses from the shape to the measurement."""
-    found, guesses = case.found, [case.found.written(guess) for guess in case.guesses]
-    schema = found.written(case.rebuilt).schema
+    guesses = [case.found.written(guess) for guess in case.guesses]
+    schema = case.side.tables.schema
     m = with_shape(case.measured, guesses, case.truth, schema, case.request.seed)
     return case.plus(measurement=m)
 
