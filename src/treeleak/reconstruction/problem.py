@@ -146,8 +146,8 @@ class Problem:
                 n_before = self.earlier_draws.counts.shape[1]
         else:
             tree = self.release.trees[0]
-            held = tree.counts if tree.totals is None else tree.totals
-            n = n_before = 0 if held is None else int(np.rint(held[tree.leaves].sum()))
+            counts = tree.counts if tree.totals is None else tree.totals
+            n = n_before = 0 if counts is None else int(np.rint(counts[tree.leaves].sum()))
         if n_before > n:
             raise BadInput(
                 f"the earlier release was trained on {n_before} rows, the later one on {n}: a "

@@ -103,11 +103,10 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
         why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"
         raise NotCovered(wording.MODEL_COUNTS_NO(why=why))
     # Without what was drawn twice, where the model tells.
-    held = [
-        (tree, tree.totals if tree.distinct is None else tree.distinct) for tree in release.trees
-    ]
-    known = [rows[tree.leaves] for tree, rows in held if rows is not None]
-    if not known or len(known) < len(held):
+    in_nodes = [tree.totals if tree.distinct is None else tree.distinct for tree in release.trees]
+    each = zip(release.trees, in_nodes, strict=True)
+    known = [rows[tree.leaves] for tree, rows in each if rows is not None]
+    if not known or len(known) < len(in_nodes):
         raise NotCovered(UNCOUNTED)
     distinct = all(tree.distinct is not None for tree in release.trees)
     table = pd.DataFrame(

@@ -81,8 +81,8 @@ def known_draws(
     if sampling.hidden:
         raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
     # Each tree's number of distinct rows, -1 where the model does not say.
-    told = [-1 if t.distinct is None else int(t.distinct[0]) for t in release.trees]
-    target = np.array(told, dtype=np.int64)
+    distinct = [-1 if t.distinct is None else int(t.distinct[0]) for t in release.trees]
+    target = np.array(distinct, dtype=np.int64)
     rules = rules_of(release, sampling)
     tried: list[str] = []
     for seeds in _stored(sampling, len(target), tried):
