@@ -59,7 +59,8 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
     ``use_distinct``: as for :func:`treeleak.reconstruct`. Of two attacks, each has half of the
     time; that which knows less comes first.
     """
-    problem = replace(problem, use_distinct=bool(use_distinct))
+    if problem.use_distinct != bool(use_distinct):
+        problem = replace(problem, use_distinct=bool(use_distinct))
     # What does not fit, or is of no use, shows before time is spent on an attack.
     counted, _ = problem.row_count, (problem.schema_notes, problem.make_evidence, problem.known)
     population = problem.population
