@@ -35,6 +35,9 @@ def beyond(
 ) -> tuple[FloatArray, FloatArray]:
     """Move values beyond the outermost thresholds to where half of them are expected.
 
+    How many rows lie beyond a threshold for one beside it depends on what else they are: nobody of
+    school age is right below 40. So these odds are fitted to all rows on both sides.
+
     Parameters
     ----------
     release : Release

@@ -59,6 +59,10 @@ def linked(
 ) -> Risk | str:
     """Try to link two halves of the columns that trees test, chosen at random.
 
+    After Giomi and others (2023): two tables have different columns of the same people, and nothing
+    else shows who is who. An adversary looks for the rebuilt row nearest to each record, and takes
+    two records for one person's if it is the same row.
+
     ``known`` writes what is known of rows so that sums of differences are distances. Returns why
     nothing was tried, where that is so.
     """
