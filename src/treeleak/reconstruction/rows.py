@@ -93,7 +93,8 @@ def with_rows(
     ends = numbers.table, numbers.low, numbers.high
     X, lower, upper = (framed(tidy(table[:, : len(names)])) for table in ends)
     known_cells = framed(known.known)
-    _open_ends(X, lower, upper, known_cells, problem)
+    if problem.guessed:
+        _open_ends(X, lower, upper, known_cells, problem)
     confidence = framed(whole.sure)
     y, sure, targets = _outcomes(problem, whole)
     if targets is not None and CONTRADICTED in targets.notes and release.adds_weights:

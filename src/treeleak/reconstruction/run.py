@@ -276,8 +276,10 @@ def _solved(
     ``alone``: whether nothing is known beside the model.
     """
     ensemble, too_large = problem.release.ensemble, ""
+    fitting = None if ensemble is None else ensemble.fitting
     # Sums are used where they are those of all rows.
-    if ensemble is not None and not (problem.draws or problem.hidden) and _of_classes(ensemble):
+    drew = problem.draws or problem.hidden
+    if ensemble is not None and fitting is not None and fitting.of_classes and not drew:
         try:
             with refused():
                 return _by_sums(problem, ensemble, clock)
@@ -344,8 +346,9 @@ def _by_counts(problem: Problem, *, alone: bool) -> Problem:
     ``alone``: nothing else tells its classes apart.
     """
     release, notes = problem.release, []
-    if release.ensemble is not None and _of_classes(release.ensemble):
-        release = replace(release, ensemble=replace(release.ensemble, fitting=None))
+    ensemble = release.ensemble
+    if ensemble is not None and ensemble.fitting is not None and ensemble.fitting.of_classes:
+        release = replace(release, ensemble=replace(ensemble, fitting=None))
         notes.append(COUNTS_ALONE)
     by_class = any(tree.counts is not None for tree in release.trees)
     if alone and len(release.classes) > 1 and not release.not_covered and not by_class:
@@ -362,11 +365,6 @@ def _drawn_once(release: Release) -> Release:
         return release
     trees = tuple(tree.with_counts(DRAWS) for tree in release.trees)
     return replace(release, sampling=Subsample(), trees=trees)
-
-
-def _of_classes(ensemble: Ensemble) -> bool:
-    """Whether it is known how a boosted model of classes was fitted."""
-    return ensemble.fitting is not None and ensemble.fitting.of_classes
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:

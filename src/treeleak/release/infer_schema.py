@@ -224,8 +224,7 @@ def with_any_other(schema: Schema, release: Release) -> list[Categorical]:
     """Columns whose last code stands for any other, in a schema that was inferred without rows."""
     sets = zip(release.feature_names, release.category_sets, strict=True)
     coded = {c for c, category_sets in sets if category_sets and c not in release.levels}
-    categories = (a for a in schema.attributes if isinstance(a, Categorical))
-    return [a for a in categories if a.name in coded]
+    return [a for a in schema.attributes if isinstance(a, Categorical) and a.name in coded]
 
 
 def _notes_on_transformers(schema: Schema, release: Release) -> list[str]:
