@@ -324,7 +324,8 @@ def test_too_few_trees_name_no_seed():
         NotCovered, match=r"cannot be distinguished: 2 trees .* wrong seeds would fit"
     ):
         known_draws(release)
-    fits = _mt19937.matching_seeds(0, 1000, draws._distinct(release), 60, 60, *NO_COLUMNS, EVENLY)
+    distinct = np.array([tree.distinct[0] for tree in release.trees], dtype=np.int64)
+    fits = _mt19937.matching_seeds(0, 1000, distinct, 60, 60, *NO_COLUMNS, EVENLY)
     assert len(fits) == 2, "more than one does"
 
 
