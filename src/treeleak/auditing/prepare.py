@@ -189,7 +189,7 @@ def prepare_case(case: Case) -> Case:
     case = case if request.control is None else _with_control(case, release)
     problem = Problem(
         release=release,
-        given_schema=request.schema,
+        stated_schema=request.schema,
         bootstrap=request.bootstrap,
         knowledge=Knowledge(n_rows=request.n_rows, **request.beside),
         seed=request.seed,

@@ -81,7 +81,7 @@ class Problem:
     """The same for the earlier model. Its rows come first in the table."""
     hidden: bool = False
     """Whether what became of rows is hidden: by draws that are not known, or by noise."""
-    given_schema: Schema | None = None
+    stated_schema: Schema | None = None
     bootstrap: str = "auto"
     use_distinct: bool = True
     """Whether numbers of distinct rows are used where trees drew rows."""
@@ -102,8 +102,8 @@ class Problem:
         release, stated, columns = self.release, self.knowledge.n_rows, self.knowledge.known_columns
         counted, reachable = None, None
         if self.hidden:
-            if release.noise is not None and self.given_schema is not None:
-                reachable = reachable_leaves(Geometry.of(release, self.given_schema))
+            if release.noise is not None and self.stated_schema is not None:
+                reachable = reachable_leaves(Geometry.of(release, self.stated_schema))
             rows = None if columns is None or release.n_rows is not None else len(columns)
             counted = count_rows(
                 release, rows if stated is None else stated, self.use_distinct, reachable
@@ -183,13 +183,13 @@ class Problem:
     @cached_property
     def schema(self) -> Schema:
         """What a row can be: as given, else as the trees suggest."""
-        return infer_schema(self.trees) if self.given_schema is None else self.given_schema
+        return infer_schema(self.trees) if self.stated_schema is None else self.stated_schema
 
     @cached_property
     def schema_notes(self) -> tuple[str, ...]:
         """What the reader of an answer should know of the schema."""
-        if self.given_schema is not None:
-            return tuple(check_schema(self.given_schema, self.trees))
+        if self.stated_schema is not None:
+            return tuple(check_schema(self.stated_schema, self.trees))
         return (NO_SCHEMA, *notes_from_file(self.schema, self.trees, rows=False))
 
     @cached_property
@@ -197,7 +197,7 @@ class Problem:
         """Columns of whole numbers whose ends were guessed from thresholds, and of categories whose
         last code stands for any that no tree names.
         """
-        if self.given_schema is not None:
+        if self.stated_schema is not None:
             return frozenset()
         ordinal = {a.name for a in self.schema.attributes if isinstance(a, Ordinal)}
         coded = {a.name for a in with_any_other(self.schema, self.trees)}

@@ -178,7 +178,7 @@ def reconstruct(
         problem = Problem(
             release=release,
             earlier=None if earlier is None else to_release(earlier, trust_pickle),
-            given_schema=schema,
+            stated_schema=schema,
             bootstrap=bootstrap,
             knowledge=Knowledge(
                 known_rows=known_rows, known_columns=known_columns, population=population,
@@ -206,7 +206,7 @@ def rebuild(
             raise NotCovered(NO_COLUMNS)
         extra = problem.knowledge
         beside = problem.earlier, extra.known_rows, extra.known_columns, extra.population
-        alone = all(given is None for given in beside)
+        alone = all(known is None for known in beside)
         if not alone:
             problem = _by_counts(problem, alone=False)
         release = problem.release
@@ -221,7 +221,7 @@ def rebuild(
                 release, fold_notes = with_fold_rows(
                     release,
                     lambda fold, time_limit: rebuild(
-                        Problem(release=fold, given_schema=problem.given_schema, seed=problem.seed),
+                        Problem(release=fold, stated_schema=problem.stated_schema, seed=problem.seed),
                         True, seed_search, time_limit,
                     ),
                     clock,
@@ -252,17 +252,17 @@ def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
     """
     release = problem.release
     gaps = release.tested - release.maybe_missing
-    if problem.given_schema is None and gaps and not release.parts:
+    if problem.stated_schema is None and gaps and not release.parts:
         # Rows that no tree drew at a test leave no trace of what they lack there.
         wider = replace(release, maybe_missing=release.maybe_missing | gaps)
         notes = (*problem.notes, WITH_GAPS)
         return [(replace(problem, release=wider, notes=notes), ("infeasible",), "")]
-    asked = replace(
+    single = replace(
         problem, earlier=None, draws=None, earlier_draws=None, hidden=False, notes=(),
         knowledge=replace(problem.knowledge, n_rows=None),
     )  # fmt: skip
     return [
-        (replace(asked, release=part.release), ("unknown", "infeasible"), part.place)
+        (replace(single, release=part.release), ("unknown", "infeasible"), part.place)
         for part in release.parts
         if part.rows is None
     ]
@@ -306,10 +306,10 @@ def _by_sums(problem: Problem, ensemble: Ensemble, clock: Clock) -> Reconstructi
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
         with_rate = replace(ensemble, learning_rate=rate)
-        asked = replace(problem, release=replace(problem.release, ensemble=with_rate))
+        candidate = replace(problem, release=replace(problem.release, ensemble=with_rate))
         share = _FIRST_SHARE if left == len(rates) > 1 else 1.0 / left
         try:
-            answer = solve(asked, False, clock.part(share * clock.left))
+            answer = solve(candidate, False, clock.part(share * clock.left))
         except NotCovered:
             if late is None and (left == 1 or clock.stopped):
                 raise
