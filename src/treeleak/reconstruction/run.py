@@ -218,14 +218,16 @@ def rebuild(
         with clock.until_interrupt():
             notes = problem.notes
             if any(part.fold is not None for part in release.parts):
+                one = Problem(
+                    release=release, stated_schema=problem.stated_schema, seed=problem.seed
+                )
                 release, fold_notes = with_fold_rows(
                     release,
                     lambda fold, time_limit: rebuild(
-                        Problem(release=fold, stated_schema=problem.stated_schema, seed=problem.seed),
-                        True, seed_search, time_limit,
+                        replace(one, release=fold), True, seed_search, time_limit
                     ),
                     clock,
-                )  # fmt: skip
+                )
                 notes = (*notes, *fold_notes)
             problem = replace(problem, release=release, earlier=before, notes=notes)
             problem = find_draws(problem, seed_search, clock)
