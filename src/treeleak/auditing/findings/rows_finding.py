@@ -37,7 +37,7 @@ _MEASURED_FIX = ("counts", "leaves", "noise")
 def of_rows(
     rebuilt: Reconstruction,
     measured: Measurement | None,
-    singled_out: int,
+    singled_out: tuple[int, int | None],
     proofs_hold: bool,
     unfinished: bool = False,
     outside: Sequence[Message] = (),
@@ -59,7 +59,9 @@ def of_rows(
     prove nothing, and may all be right. Where a training row is not possible under the schema, no
     proof holds, and no leak shown is not assessed.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other.
+    ``singled_out``: rows that are proved, and proved to share their place with no other; and those
+    of them whose place is so small that luck seldom puts anybody there, or None where that is not
+    known. Where there are none of these, the leak is a possible one.
     ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
@@ -96,7 +98,10 @@ def _finding(
 # -------------------------------------------------------------------------------------- proofs
 
 
-def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[Finding]:
+def _proved(
+    rebuilt: Reconstruction, alone: tuple[int, int | None], in_values: bool
+) -> list[Finding]:
+    singled_out, rare = alone
     n, provided = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
     if rebuilt.status == "unique" and in_values:
@@ -115,6 +120,10 @@ def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[
     in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
     unused_columns = wording.UNTESTED(columns=free) if free else ""
+    if rare == 0:
+        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
+        rule = wording.ALONE_RULE(in_class=in_class)
+        return [_finding(POSSIBLE, text, wording.ALONE_NOT_RARE(), evidence=rule, fix=fix)]
     if not rebuilt.ordered:
         text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
         return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
