@@ -414,7 +414,8 @@ def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
     model = DecisionTreeClassifier(random_state=0).fit(X, y)
     alone, compared = treeleak.audit(model), treeleak.audit(model, X, y)
     assert compared.impossible > 0
-    assert alone.verdict == compared.verdict == LEAK
+    # Each of 40 places that hold one person may hold one by luck.
+    assert alone.verdict == compared.verdict == POSSIBLE
     said = " ".join(compared.notes)
     assert "No schema was given, and" in said
     assert "The schema does not allow" not in said
@@ -588,7 +589,8 @@ def test_a_statistic_singles_nobody_out():
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
     # One row of class 1 lies at a = 0, and the stump says so.
     assert singled_out(result.reconstruction, to_release(stump)) == 1
-    assert result.verdict == LEAK
+    # Eleven others lie there: a small cell, for a threshold to judge.
+    assert result.verdict == POSSIBLE
     y[11] = 0
     stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
@@ -623,7 +625,7 @@ def held_against(forest, data, control):
 @pytest.mark.slow
 def test_control_rows_tell_rows_from_population(held_against):
     test = held_against.measurement.significance
-    assert held_against.not_assessed == ()
+    assert [part for part, _ in held_against.not_assessed] == ["shadows"]  # Too few rows.
     assert held_against.verdict == LEAK
     assert test.rank == 1 / 101
     assert test.error == pytest.approx(held_against.measurement.error)
@@ -877,7 +879,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     _, found = behind
     assert found.verdict == LEAK
     assert found.mismatch is None
-    assert [part for part, _ in found.not_assessed] == ["population"]
+    assert [part for part, _ in found.not_assessed] == ["shadows", "population"]
     assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
     assert found.reconstruction.status == "likely"
     assert "it is not known which rows each tree drew" in " ".join(

@@ -302,7 +302,7 @@ ASSESSORS = (
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
     Assessor("isolation", isolation.find, ("isolation",)),
     Assessor(
-        "membership", shadow_models.assess, ("shadows",), ("X", "release"),
+        "shadows", shadow_models.assess, ("shadows",), ("X", "release"),
         reasons=shadow_models.REASONS,
     ),
     Assessor(

@@ -34,6 +34,9 @@ _PARTS = {
     "measurement": "Comparison with the training rows",
     "population": "Comparison with the population",
     "membership": "Membership",
+    "shadows": "Membership by shadow models",
+    "isolation": "People isolated by counts alone",
+    "ceiling": "What no attack can exceed",
 }
 _VERDICTS = (
     (

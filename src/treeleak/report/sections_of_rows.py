@@ -356,6 +356,7 @@ def membership(found: Doc) -> Section | None:
     if (shadows := found["shadows"]) is not None:
         remark = Prose(shadows_remark(shadows), quiet=True)
         blocks = [Facts(tuple(of_shadows(shadows))), remark]
+    blocks += reasons(found, "shadows")
     if (result := found["membership"]) is None:
         return Section.of("membership", MEMBERSHIP, [*blocks, *reasons(found, "membership")])
     asks = Prose(

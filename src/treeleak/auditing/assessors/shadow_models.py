@@ -95,14 +95,14 @@ def assess(case: Case) -> Case:
     X = case.provided[0] if refit.from_inputs else request.X
     y = case.provided[1] if refit.from_inputs else request.y
     if any(request.beside[name] is not None for name in ("known_rows", "known_columns")):
-        return case.without("membership", GIVEN)
+        return case.without("shadows", GIVEN)
     if y is None or np.ndim(y) != 1 or len(y) != len(X):
-        return case.without("membership", NO_LABELS)
+        return case.without("shadows", NO_LABELS)
     if len(X) < 2 * FEWEST:
-        return case.without("membership", TOO_FEW(fewest=2 * FEWEST, rows=len(X)))
+        return case.without("shadows", TOO_FEW(fewest=2 * FEWEST, rows=len(X)))
     sizes = _of_sizes(case, refit, X, np.asarray(y))
     if not sizes:
-        return case.without("membership", TOO_SLOW)
+        return case.without("shadows", TOO_SLOW)
     return case.plus(shadows=Shadows(refit.name, tuple(sizes), at_full_size(sizes, len(X))))
 
 

@@ -37,11 +37,12 @@ _MEASURED_FIX = ("counts", "leaves", "noise")
 def of_rows(
     rebuilt: Reconstruction,
     measured: Measurement | None,
-    singled_out: tuple[int, int | None],
+    singled_out: int,
     proofs_hold: bool,
     unfinished: bool = False,
     outside: Sequence[Message] = (),
     rows_provided: bool = False,
+    rare: int | None = None,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -59,9 +60,9 @@ def of_rows(
     prove nothing, and may all be right. Where a training row is not possible under the schema, no
     proof holds, and no leak shown is not assessed.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other; and those
-    of them whose place is so small that luck seldom puts anybody there, or None where that is not
-    known. Where there are none of these, the leak is a possible one.
+    ``singled_out``: rows that are proved, and proved to share their place with no other.
+    ``rare``: those of them whose place is so small that luck seldom puts anybody there; None where
+    that is not known. Where there are none of these, the leak is a possible one.
     ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
@@ -75,7 +76,7 @@ def of_rows(
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
     in_values = all(m.kind is wording.NARROWER for m in outside)
-    found = _proved(rebuilt, singled_out, in_values) if proofs_hold else []
+    found = _proved(rebuilt, singled_out, rare, in_values) if proofs_hold else []
     targets = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
@@ -99,9 +100,8 @@ def _finding(
 
 
 def _proved(
-    rebuilt: Reconstruction, alone: tuple[int, int | None], in_values: bool
+    rebuilt: Reconstruction, singled_out: int, rare: int | None, in_values: bool
 ) -> list[Finding]:
-    singled_out, rare = alone
     n, provided = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
     if rebuilt.status == "unique" and in_values:

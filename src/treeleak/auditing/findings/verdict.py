@@ -73,8 +73,8 @@ def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> 
         if found.narrower:
             outside.append(wording.NARROWER())
         findings += of_rows(
-            rebuilt, found.measurement, (singled_out, rare), found.proofs_hold, unfinished, outside,
-            found.rows_provided,
+            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
+            found.rows_provided, rare,
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [
