@@ -43,6 +43,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "bound": "what no attack can exceed, beside what the best attack reaches",
         "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
+        "usual": "usual settings on raw tables: how many audits come to a decided answer",
         "clean_models": "ordinary models of all libraries: no unknown part, no alarm",
         "containers": "files of several models: what leaks inside is shown of the file",
         "gate": "lies about models that leak: none may pass",
