@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +28,8 @@ from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
 from treeleak.metrics.membership import Bounded
 from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
-from treeleak.release import snapshot
+from treeleak.release import snapshot, to_release
+from treeleak.release.registry import ModelFile
 
 
 def people(n, seed=0):
@@ -215,3 +218,30 @@ def test_settings_of_a_file_that_are_no_settings_are_left_out():
     stored.state["class_weight"] = {0: 1}
     made = refit_of(None, stored).make(0)
     assert (made.n_estimators, made.criterion, made.class_weight) == (100, "gini", None)
+
+
+def test_settings_that_do_not_make_such_trees_are_refused():
+    """A file may state large leaves that its trees do not have."""
+    X, y = people(160)
+    stored = snapshot(RandomForestClassifier(10, random_state=0).fit(X, y))
+    release = to_release(stored)
+    labels, half = y.to_numpy(), np.arange(0, 160, 2)
+    assert len(refit_of(None, stored, release).scores(X, labels, half, 0)) == 160
+    stored.state["max_leaf_nodes"] = 2
+    stated = refit_of(None, stored, replace(release, trees=release.trees * 3))
+    with pytest.raises(NotCovered, match="another size"):
+        stated.scores(X, labels, half, 0)
+
+
+def test_a_lightgbm_file_is_trained_again_by_its_parameters(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = people(160)
+    file = tmp_path / "model.txt"
+    settings = {"n_estimators": 12, "min_child_samples": 5, "learning_rate": 0.3}
+    model = lightgbm.LGBMClassifier(**settings, verbose=-1).fit(X, y)
+    model.booster_.save_model(file)
+    stored = ModelFile.read(file, False)
+    refit = refit_of(None, stored.content, to_release(stored))
+    made = refit.make(3)
+    assert {name: made.get_params()[name] for name in settings} == settings
+    assert np.isfinite(refit.scores(X, y.to_numpy(), np.arange(0, 160, 2), 0)).all()

@@ -23,7 +23,7 @@ from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.metrics.shadow_models import confidence_of
-from treeleak.release import StoredObject
+from treeleak.release import Release, StoredObject, to_release
 
 TREES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -68,7 +68,22 @@ STOPPED_EARLY = static_message(
 FAILED = MessageTemplate(
     "refit_failed", "it could not be trained again on a part of the rows ({error})"
 )
-REASONS = (NO_CLONE, UNKNOWN_KIND, PREFIT, STOPPED_EARLY, FAILED)
+UNLIKE = static_message(
+    "trained again by the settings in the file, the model has trees of another size", "refit_unlike"
+)
+REASONS = (NO_CLONE, UNKNOWN_KIND, PREFIT, STOPPED_EARLY, FAILED, UNLIKE)
+_LEAST_LEAVES, _MOST_LEAVES = 1 / 40, 2.0
+"""Leaves that a model of a part of the rows may have for each leaf of the model: of default trees
+they are as many as rows, and the smallest part is a thirty-second of them."""
+_LIGHTGBM = {
+    "num_iterations": "n_estimators", "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves", "max_depth": "max_depth", "max_bin": "max_bin",
+    "min_data_in_leaf": "min_child_samples", "min_sum_hessian_in_leaf": "min_child_weight",
+    "bagging_fraction": "subsample", "bagging_freq": "subsample_freq",
+    "feature_fraction": "colsample_bytree", "lambda_l1": "reg_alpha", "lambda_l2": "reg_lambda",
+    "min_gain_to_split": "min_split_gain", "scale_pos_weight": "scale_pos_weight",
+}  # fmt: skip
+"""Numbers in the parameters of LightGBM's text, by their names in its interface."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,8 @@ class Refit:
     name: str
     make: Callable[[int], Any]
     from_inputs: bool
+    like: Release | None = None
+    """The trees of a file: its settings count only if they make such trees."""
 
     def scores(self, X: Any, y: NDArray[Any], chosen: NDArray[np.intp], seed: int) -> FloatArray:
         """Train on the chosen rows; say of every row how sure the model is of its label.
@@ -104,15 +121,17 @@ class Refit:
         try:
             with _quiet():
                 model.fit(_taken(X, chosen), y[chosen])
+                if self.like is not None and not _resembles(to_release(model), self.like):
+                    raise NotCovered(UNLIKE)
                 return _scores(model, X, y)
-        except (TimeUp, MemoryError):
+        except (TimeUp, NotCovered, MemoryError):
             raise
         except Exception as error:
             # Foreign code may raise anything, and name values of people.
             raise NotCovered(FAILED(error=type(error).__name__)) from error
 
 
-def refit_of(live: Any, content: Any) -> Refit:
+def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
     """Find how to train a model again.
 
     Parameters
@@ -121,6 +140,8 @@ def refit_of(live: Any, content: Any) -> Refit:
         The model itself.
     content : StoredObject or other
         The model as it was read from a file.
+    release : Release, optional
+        Its trees.
 
     Raises
     ------
@@ -132,8 +153,38 @@ def refit_of(live: Any, content: Any) -> Refit:
     if isinstance(content, StoredObject) and (inner := inner_trees(content, TREES)) is not None:
         kind = getattr(importlib.import_module(TREES[inner.name]), inner.name)
         settings = plain_settings(inner, kind)
-        return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), from_inputs=False)
+        return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
+    if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
+        return _of_lightgbm(content, release)
     raise NotCovered(UNKNOWN_KIND(name=getattr(content, "name", "model")))
+
+
+def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
+    import lightgbm
+
+    stated = content.get("parameters") or {}
+    objective = str(content.get("objective")).split()[0]
+    kind: Any = lightgbm.LGBMRegressor if objective == "regression" else lightgbm.LGBMClassifier
+    if objective not in ("regression", "binary", "multiclass") or not stated:
+        raise NotCovered(UNKNOWN_KIND(name="LightGBM"))
+    try:
+        numbers = {name: float(stated[key]) for key, name in _LIGHTGBM.items() if key in stated}
+    except ValueError as error:
+        raise NotCovered(UNKNOWN_KIND(name="LightGBM")) from error
+    settings = {
+        k: int(v) if v == int(v) else v for k, v in numbers.items() if abs(v) <= _MOST_TREES
+    }
+    return Refit(kind.__name__, lambda seed: _seeded(kind(**settings), seed), False, release)
+
+
+def _resembles(made: Release, model: Release) -> bool:
+    """Whether there are as many trees, whose leaves are as few or as many as fewer rows make."""
+    trees, expected = len(made.trees), len(model.trees)
+    leaves, of_model = (
+        sum(int(t.is_leaf.sum()) for t in r.trees) / len(r.trees) for r in (made, model)
+    )
+    few = max(of_model * _LEAST_LEAVES, 1.0)
+    return expected / 2 <= trees <= 2 * expected and few <= leaves <= _MOST_LEAVES * of_model
 
 
 def inner_trees(

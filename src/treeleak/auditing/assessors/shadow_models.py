@@ -91,7 +91,7 @@ class Shadows(Serialisable):
 def assess(case: Case) -> Case:
     """Train shadow models, and attack them, as a part of an audit."""
     request = case.request
-    refit = refit_of(case.live, case.content)
+    refit = refit_of(case.live, case.content, case.release)
     X = case.provided[0] if refit.from_inputs else request.X
     y = case.provided[1] if refit.from_inputs else request.y
     if any(request.beside[name] is not None for name in ("known_rows", "known_columns")):
