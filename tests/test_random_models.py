@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import treeleak
@@ -84,6 +85,26 @@ def test_wrong_proofs_are_found():
     assert not faults(found, case)
     other = Trained("", case.model, 0 * X, case.y, case.leaves)
     assert faults(found, other)
+
+
+def test_values_of_an_untested_column_are_no_surer_to_be_missing_than_counts_say():
+    """A test for missing values in one branch says nothing of the rows of the other."""
+    rng = np.random.default_rng(0)
+    X = bits(40, 1).assign(c1=np.where(rng.random(40) < 0.5, np.nan, 1.0))
+    y = (X.c0 == 0) & X.c1.isna()
+    model = HistGradientBoostingClassifier(
+        max_iter=1, min_samples_leaf=1, class_weight="balanced", early_stopping=False
+    )
+    case = fitted(model, X, y)
+    schema = Schema([treeleak.Binary("c0"), treeleak.Binary("c1", missing=True)])
+    found = treeleak.reconstruct(model, schema, time_limit=10)
+    assert found.status == "feasible"
+    assert not faults(found, case)
+    missing, sure = found.X.c1.isna(), found.confidence.c1 == 1
+    assert missing[found.X.c0 == 1].any()
+    assert sure[missing & (found.X.c0 == 0)].all()
+    assert not sure[found.X.c0 == 1].any()
+    assert not sure[~missing].any()
 
 
 @seeds(200, fast=2)

@@ -8,11 +8,12 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
-from treeleak.partition import Geometry
+from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
 from treeleak.reconstruction.tail_extrapolation import beyond
+from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
@@ -60,12 +61,17 @@ def numbers_in(
     else in the middle. Then to where equations of thresholds hold.
     """
     found = _narrowed(whole, geometry, both, known, seconds / 2)
-    table = whole.table if found is None else found.table
+    table = whole.table if found is None else found.table.copy()
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
     for part in geometry.parts:
         if isinstance(part.attribute, (Numeric, Ordinal)):
             column = part.columns[0]
+            if found is not None:
+                table[:, column] = _kept_where_sure(
+                    part, geometry.release, whole.sure[:, column],
+                    whole.table[:, column], table[:, column],
+                )  # fmt: skip
             low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
             numbers[column], integers[column] = True, isinstance(part.attribute, Ordinal)
             interval[column] = part.intervals
@@ -89,6 +95,17 @@ def numbers_in(
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
     return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
+
+
+def _kept_where_sure(
+    part: AttributeAtoms, release: Release, sure: FloatArray, before: FloatArray, now: FloatArray
+) -> FloatArray:
+    """Put values back that were moved out of an interval in which they certainly lie.
+
+    Where other rows are wrong, what bounds them bounds the right ones wrongly.
+    """
+    left = (np.stack(part.ends(before, release)) != np.stack(part.ends(now, release))).any(axis=0)
+    return np.where((sure == 1) & left & ~np.isnan(before), before, now)
 
 
 def _in_rules(schema: Schema) -> list[str]:
