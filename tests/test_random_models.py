@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +14,10 @@ import treeleak
 from experiments.benchmarks.random_models import faults, run
 from experiments.benchmarks.random_settings import Trained, trained
 from helpers.examples import seeds
+from treeleak.reconstruction.answering import _once_each
 from treeleak.release import to_release
 from treeleak.schema import Ordinal, Schema
+from treeleak.side_information.known_tables import Filled
 
 catboost = pytest.importorskip("catboost")
 xgboost = pytest.importorskip("xgboost")
@@ -48,6 +52,46 @@ def test_a_row_that_weighs_two_is_not_two_proved_rows(library, weight):
     assert found.proved.any()
     assert not faults(found, case)
     assert any("weighs 2" in note for note in found.notes)
+
+
+def test_a_row_that_weighs_two_is_not_two_proved_rows_of_classes_that_are_guessed():
+    """Two rows of one leaf, of which nothing tells the classes, may be one of either class."""
+    X = bits(30)
+    y = np.random.default_rng(5).integers(0, 2, 30)
+    weight = np.random.default_rng(6).choice([1.0, 2.0, 3.0], 30)
+    model = catboost.CatBoostClassifier(
+        iterations=1, depth=3, leaf_estimation_method="Gradient", verbose=0,
+        allow_writing_files=False, thread_count=1,
+    )  # fmt: skip
+    case = fitted(model, X, y, sample_weight=weight)
+    schema = Schema([treeleak.Binary(c) for c in X])
+    known = X.assign(label=y)[:8].rename_axis("row")
+    for given in ({}, {"known_rows": known}):
+        found = treeleak.reconstruct(model, schema, time_limit=10, **given)
+        assert found.proved.any()
+        assert not faults(found, case)
+        assert not found.X[found.proved][8 * len(given) :].duplicated().any()
+        if given:
+            # Whoever gave them knows that they are there, whatever else looks like them.
+            assert found.proved[:8].all()
+            assert (found.confidence[:8] == 1).all(axis=None)
+
+
+def test_a_guessed_class_does_not_tell_a_row_from_its_copy():
+    X = bits(40)
+    release = to_release(DecisionTreeRegressor().fit(X, X.c0))  # c1 and c2 are not told apart
+    table = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1]], dtype=float)
+    label, proved = np.array([0, 1, 0, 1]), np.ones(4, dtype=bool)
+    guessed = np.array([0.5, 0.5, 1.0, 1.0])
+    rows = Filled(table, label, np.ones((4, 3)), np.ones((4, 3)), guessed, proved)
+    found, copies = _once_each(rows, release, np.zeros(4, dtype=bool))
+    assert found.proved.tolist() == [True, False, True, True]
+    assert copies == 1
+    assert (found.sure[1] < 1).all()
+    # Beside a row whose class is certain, one whose class is guessed may be its copy.
+    mixed = replace(rows, label_sure=np.array([0.5, 1.0, 1.0, 0.5]))
+    assert _once_each(mixed, release, ~proved)[0].proved.tolist() == [False, True, True, False]
+    assert _once_each(mixed, release, proved)[0].proved.all()
 
 
 def test_means_of_weighted_rows_are_no_sums_of_targets():
