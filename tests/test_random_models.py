@@ -133,8 +133,8 @@ def test_wrong_proofs_are_found():
 
 def test_values_of_an_untested_column_are_no_surer_to_be_missing_than_counts_say():
     """A test for missing values in one branch says nothing of the rows of the other."""
-    rng = np.random.default_rng(0)
-    X = bits(40, 1).assign(c1=np.where(rng.random(40) < 0.5, np.nan, 1.0))
+    c1 = [np.nan] * 24 + [1.0] * 6 + [np.nan] * 15 + [1.0] * 15
+    X = pd.DataFrame({"c0": np.repeat([0, 1], 30), "c1": c1})
     y = (X.c0 == 0) & X.c1.isna()
     model = HistGradientBoostingClassifier(
         max_iter=1, min_samples_leaf=1, class_weight="balanced", early_stopping=False
@@ -144,6 +144,7 @@ def test_values_of_an_untested_column_are_no_surer_to_be_missing_than_counts_say
     found = treeleak.reconstruct(model, schema, time_limit=10)
     assert found.status == "feasible"
     assert not faults(found, case)
+    assert case.model._predictors[0][0].nodes["feature_idx"][0] == 0
     missing, sure = found.X.c1.isna(), found.confidence.c1 == 1
     assert missing[found.X.c0 == 1].any()
     assert sure[missing & (found.X.c0 == 0)].all()
