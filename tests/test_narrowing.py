@@ -189,3 +189,10 @@ def test_no_value_leaves_an_interval_in_which_it_certainly_lies(kind, monkeypatc
         np.testing.assert_array_equal(found.low[:, j], low)
         np.testing.assert_array_equal(found.high[:, j], high)
         assert ((found.table[:, j] >= low) & (found.table[:, j] <= high)).all()
+    # Nor does a row leave a cell in which it certainly lies, in trees that did not draw it.
+    release, proved = geometry.release, np.ones(len(table), dtype=bool)
+    wrong = replace(whole, table=table, sure=np.full(table.shape, 0.5), proved=proved)
+    found = numbers_in(wrong, geometry, *others)
+    np.testing.assert_array_equal(release.leaves(found.table), release.leaves(table))
+    loose = numbers_in(replace(wrong, proved=~proved), geometry, *others)
+    assert (release.leaves(loose.table) != release.leaves(table)).any()

@@ -94,6 +94,41 @@ def test_a_guessed_class_does_not_tell_a_row_from_its_copy():
     assert _once_each(mixed, release, proved)[0].proved.all()
 
 
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+def test_targets_are_not_proved_where_nothing_shows_that_rows_had_scores_of_their_own(library):
+    X = pd.DataFrame([list(f"{k:04b}") for k in range(16)], columns=list("abcd")).astype(float)
+    rng = np.random.default_rng(0)
+    y, scores = (X @ [1.0, 2.0, 4.0, 8.0] + rng.normal(size=16)).round(2), rng.normal(size=16)
+    schema = Schema([treeleak.Binary(c) for c in X])
+
+    def answer(given, **fit):
+        model = (
+            xgboost.XGBRegressor(max_depth=6, n_jobs=1, reg_lambda=0, min_child_weight=0, **given)
+            if library == "xgboost"
+            else catboost.CatBoostRegressor(
+                iterations=40, verbose=0, allow_writing_files=False, thread_count=1, **given
+            )
+        )
+        case = fitted(model, X, y, **fit)
+        found = treeleak.reconstruct(model, schema, time_limit=20)
+        assert found.proved.all()
+        assert not faults(found, case)
+        shown = not any(note.code == "targets_minus_offsets" for note in found.notes)
+        return shown, found.label_confidence
+
+    own = "base_margin" if library == "xgboost" else "baseline"
+    fixed = {"base_score": 0.3} if library == "xgboost" else {"boost_from_average": False}
+    assert (answer({})[1] == 1).all()
+    for given, fit in ((fixed, {}), (fixed, {own: scores})):
+        shown, sure = answer(given, **fit)
+        assert not shown
+        assert (sure < 1).all()
+        assert (sure > 0.9).all()
+    # Else the file shows it: no targets, or, in CatBoost, whose average is then gone, none proved.
+    _, sure = answer({}, **{own: scores})
+    assert sure is None or (sure < 1).all()
+
+
 def test_means_of_weighted_rows_are_no_sums_of_targets():
     rng = np.random.default_rng(3)
     X = pd.DataFrame({"c0": rng.integers(0, 2, 30), "c1": rng.integers(0, 5, 30)})

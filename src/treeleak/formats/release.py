@@ -54,6 +54,13 @@ class Fitting(Declared, frozen=True):
     targets: Annotated[
         FloatType, described_as("In which the targets of a regression were held.")
     ] = "float64"
+    offsets_shown: Annotated[
+        bool,
+        described_as(
+            "Whether the file of a regression would show it if rows had started from scores of "
+            "their own."
+        ),
+    ] = True
 
 
 class Ensemble(Declared, frozen=True):

@@ -8,7 +8,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
-from treeleak.partition import AttributeAtoms, Geometry
+from treeleak.partition import Geometry
 from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
@@ -61,17 +61,14 @@ def numbers_in(
     else in the middle. Then to where equations of thresholds hold.
     """
     found = _narrowed(whole, geometry, both, known, seconds / 2)
-    table = whole.table if found is None else found.table.copy()
+    table = whole.table
+    if found is not None:
+        table = _kept_where_proved(whole, found.table, geometry, both.whole)
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
     for part in geometry.parts:
         if isinstance(part.attribute, (Numeric, Ordinal)):
             column = part.columns[0]
-            if found is not None:
-                table[:, column] = _kept_where_sure(
-                    part, geometry.release, whole.sure[:, column],
-                    whole.table[:, column], table[:, column],
-                )  # fmt: skip
             low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
             numbers[column], integers[column] = True, isinstance(part.attribute, Ordinal)
             interval[column] = part.intervals
@@ -97,15 +94,27 @@ def numbers_in(
     return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
 
 
-def _kept_where_sure(
-    part: AttributeAtoms, release: Release, sure: FloatArray, before: FloatArray, now: FloatArray
+def _kept_where_proved(
+    whole: Filled, table: FloatArray, geometry: Geometry, release: Release
 ) -> FloatArray:
-    """Put values back that were moved out of an interval in which they certainly lie.
+    """Put values back that were moved out of where they certainly lie, and rows out of their cell.
 
-    Where other rows are wrong, what bounds them bounds the right ones wrongly.
+    Where other rows are wrong, what bounds them bounds the right ones wrongly; and trees that did
+    not draw a row do not hold it back.
     """
-    left = (np.stack(part.ends(before, release)) != np.stack(part.ends(now, release))).any(axis=0)
-    return np.where((sure == 1) & left & ~np.isnan(before), before, now)
+    out = table.copy()
+    for part in geometry.parts:
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            column = part.columns[0]
+            before, now = whole.table[:, column], table[:, column]
+            ends = [np.stack(part.ends(x, geometry.release)) for x in (before, now)]
+            left = (ends[0] != ends[1]).any(axis=0) & ~np.isnan(before)
+            out[:, column] = np.where((whole.sure[:, column] == 1) & left, before, now)
+    proved, n = np.flatnonzero(whole.proved), release.n_features
+    was, is_ = (release.leaves(rows[proved, :n]) for rows in (whole.table, out))
+    left = proved[(was != is_).any(axis=1)]
+    out[left] = whole.table[left]
+    return out
 
 
 def _in_rules(schema: Schema) -> list[str]:
