@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import treeleak
 from experiments.benchmarks.random_models import faults, run
 from experiments.benchmarks.random_settings import Trained, trained
 from helpers.examples import seeds
+from treeleak.core.errors import NotCovered
 from treeleak.reconstruction.answering import _once_each
 from treeleak.release import to_release
 from treeleak.schema import Ordinal, Schema
@@ -127,6 +128,23 @@ def test_targets_are_not_proved_where_nothing_shows_that_rows_had_scores_of_thei
     # Else the file shows it: no targets, or, in CatBoost, whose average is then gone, none proved.
     _, sure = answer({}, **{own: scores})
     assert sure is None or (sure < 1).all()
+
+
+def test_rows_that_early_stopping_left_are_not_in_the_order_of_the_training_set():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.integers(0, 4, (40, 3)), columns=list("abc")).astype(float)
+    y = X.a * 4 + X.b + rng.normal(size=40).round(1)
+    settings = {"subsample": 0.8, "n_iter_no_change": 3, "validation_fraction": 0.3}
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=4, random_state=1, **settings)
+    case = fitted(model, X, y)
+    found = treeleak.reconstruct(model, time_limit=10)
+    assert found.draws is not None
+    assert found.proved.any()
+    assert not found.ordered
+    assert not faults(found, case)
+    for given in ({"known_columns": X[["a"]][:28]}, {"known_rows": X[:3].rename_axis("row")}):
+        with pytest.raises(NotCovered, match="another order"):
+            treeleak.reconstruct(model, time_limit=10, **given)
 
 
 def test_means_of_weighted_rows_are_no_sums_of_targets():

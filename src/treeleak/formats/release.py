@@ -116,6 +116,7 @@ class Subsample(Declared, frozen=True, tag_field="kind", tag="subsample"):
     hidden: Annotated[
         str, described_as("Why the draws do not follow from a seed; empty if they do.")
     ] = ""
+    held_back: HeldBack | None = None
 
 
 class Bootstrap(Subsample, frozen=True, tag="bootstrap"):

@@ -167,7 +167,8 @@ def _written(
         confidence=None,
         label_confidence=None,
         proved=None,
-        ordered=answer.ordered and task.draws is not None,
+        # What early stopping left of the rows was shuffled.
+        ordered=answer.ordered and task.draws is not None and not both.shuffled,
         draws=task.draws,
         misfit=0.0,
         contradiction=None if clash is None else task.known.located(clash) or both.located(clash),
