@@ -7,7 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+)
 from sklearn.tree import DecisionTreeRegressor
 
 import treeleak
@@ -145,6 +149,16 @@ def test_rows_that_early_stopping_left_are_not_in_the_order_of_the_training_set(
     for given in ({"known_columns": X[["a"]][:28]}, {"known_rows": X[:3].rename_axis("row")}):
         with pytest.raises(NotCovered, match="another order"):
             treeleak.reconstruct(model, time_limit=10, **given)
+
+
+def test_rows_that_weigh_two_and_are_drawn_once_are_no_contradiction():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 4, (48, 3)), columns=list("abc"))
+    y = (X.a + X.b > 3) * 1
+    model = GradientBoostingClassifier(n_estimators=3, subsample=0.5, random_state=0)
+    model.fit(X, y, sample_weight=np.full(48, 2.0))
+    with pytest.raises(NotCovered, match="weighted"):
+        treeleak.reconstruct(model, time_limit=5)
 
 
 def test_means_of_weighted_rows_are_no_sums_of_targets():

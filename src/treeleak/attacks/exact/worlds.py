@@ -284,10 +284,8 @@ class SolutionSampler:
             # Nothing tells 0 from 1 there; but a test may tell both from a missing value.
             guessed = list(self.values.unsplit_binaries)
             n_atoms = np.diff(self.values.atom_start)
-            there = confidence(of_atom, n_worlds, 2.5 / n_worlds, n_atoms)
-            there[:, n_atoms == 1] = 1.0
-            within = self.value_prior[final.values[:, guessed]]
-            sure[:, guessed] = there[:, guessed] * within
+            there = confidence(of_atom, n_worlds, 2.5 / n_worlds, n_atoms)[:, guessed]
+            sure[:, guessed] = there * self.value_prior[final.values[:, guessed]]
         return sure
 
 
