@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import treeleak
 from treeleak import Numeric, Ordinal, Schema
+from treeleak.reconstruction import answering
+from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -129,3 +133,66 @@ def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around
     assert found.midpoints_met == 1.0
     assert found.confidence["level"].isna().all()
     assert found.expected_error is None
+
+
+def test_whole_numbers_that_may_be_missing_stay_whole():
+    """A test for missing values is a threshold at infinity."""
+    X, y = whole_numbers()
+    X = X.mask(np.random.default_rng(1).random(X.shape) < 0.2)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    release, known = to_release(forest), known_draws(to_release(forest), seed_search=0)
+    assert any(np.isinf(cuts).any() for cuts in release.thresholds)
+    table = X.to_numpy()
+    # Rows of other rows: bounds of which many contradict each other.
+    table = np.random.default_rng(0).permutation(table)
+    ends, whole = np.zeros(3), np.ones(3, bool)
+    numbers = Movable(~np.isnan(table), ends, ends + 30, whole)
+    found = narrowed(release, table, np.zeros(30, int), numbers, known.counts, 60.0)
+    moved = found.table[~np.isnan(table)]
+    assert (moved != table[~np.isnan(table)]).any()
+    np.testing.assert_array_equal(moved, np.round(moved))
+
+
+def test_whole_numbers_beyond_the_precision_of_the_model_stay_where_they_are():
+    X, y = whole_numbers()
+    X += 2.0**25
+    release = to_release(RandomForestClassifier(10, random_state=0).fit(X, y))
+    draws = known_draws(release, seed_search=0).counts
+    table, whole = np.random.default_rng(0).permutation(X.to_numpy()), np.ones(3, bool)
+    ends = np.full(3, 2.0**25)
+    numbers = Movable(np.ones(table.shape, bool), ends, ends + 30, whole)
+    found = narrowed(release, table, np.zeros(30, int), numbers, draws, 60.0)
+    np.testing.assert_array_equal(found.table, table)
+
+
+@rows_quickly
+@pytest.mark.parametrize("kind", [Numeric, Ordinal])
+def test_no_value_leaves_an_interval_in_which_it_certainly_lies(kind, monkeypatch):
+    """Bounds that follow from wrong rows move the right ones, but not out of what is proved."""
+    X, y = whole_numbers()
+    given = []
+
+    def noted(*arguments):
+        given[:] = arguments
+        return numbers_in(*arguments)
+
+    monkeypatch.setattr(answering, "numbers_in", noted)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    treeleak.reconstruct(forest, Schema([kind(c, 0, 30) for c in X]), time_limit=2.0)
+    whole, geometry, *others = given
+    table = np.random.default_rng(0).permutation(X.to_numpy())
+    wrong = replace(whole, table=table, sure=np.ones(table.shape))
+    found = numbers_in(wrong, geometry, *others)
+    for part in geometry.parts:
+        j = part.columns[0]
+        low, high = part.ends(table[:, j], geometry.release)
+        np.testing.assert_array_equal(found.low[:, j], low)
+        np.testing.assert_array_equal(found.high[:, j], high)
+        assert ((found.table[:, j] >= low) & (found.table[:, j] <= high)).all()
+    # Nor does a row leave a cell in which it certainly lies, in trees that did not draw it.
+    release, proved = geometry.release, np.ones(len(table), dtype=bool)
+    wrong = replace(whole, table=table, sure=np.full(table.shape, 0.5), proved=proved)
+    found = numbers_in(wrong, geometry, *others)
+    np.testing.assert_array_equal(release.leaves(found.table), release.leaves(table))
+    loose = numbers_in(replace(wrong, proved=~proved), geometry, *others)
+    assert (release.leaves(loose.table) != release.leaves(table)).any()

@@ -113,7 +113,7 @@ def test_rows_held_back_are_those_of_scikit_learn(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["histogram", "boosting", "regression"])
+@pytest.mark.parametrize("kind", ["histogram", "boosting", "drawn", "regression"])
 def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
     X, y = table(1, 240)
     y = np.where(y == 2, 10, y)
@@ -121,6 +121,9 @@ def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
     model = {
         "histogram": HistGradientBoostingClassifier(max_iter=3, early_stopping=True, **few),
         "boosting": GradientBoostingClassifier(n_estimators=3, n_iter_no_change=2, **few),
+        "drawn": GradientBoostingClassifier(
+            n_estimators=3, n_iter_no_change=2, subsample=0.8, **few
+        ),
         "regression": HistGradientBoostingRegressor(max_iter=3, early_stopping=True, **few),
     }[kind].fit(X, y)
     release = to_release(model)

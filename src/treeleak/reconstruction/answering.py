@@ -14,7 +14,7 @@ from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
@@ -167,7 +167,8 @@ def _written(
         confidence=None,
         label_confidence=None,
         proved=None,
-        ordered=answer.ordered and task.draws is not None,
+        # What early stopping left of the rows was shuffled.
+        ordered=answer.ordered and task.draws is not None and not both.shuffled,
         draws=task.draws,
         misfit=0.0,
         contradiction=None if clash is None else task.known.located(clash) or both.located(clash),
@@ -229,7 +230,7 @@ def _with_rows(
             note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
     if both.later.adds_weights and not both.hidden and not task.n_rows_stated:
-        whole, copies = _once_each(whole, both.later)
+        whole, copies = _once_each(whole, both.later, np.asarray(known.known.all(axis=1)))
         if copies:
             status = "feasible" if out.status == "unique" else out.status
             out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
@@ -303,19 +304,26 @@ def _with_rows(
     )
 
 
-def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
+def _once_each(whole: Filled, release: Release, known: BoolArray) -> tuple[Filled, int]:
     """Call one row proved of those that no tree tells apart: a row that weighs 2 looks like two.
 
-    Returns how many are not proved because of that, too.
+    ``known``, shape (n_rows,): rows that were given. Returns how many are not proved because of
+    that, too.
     """
-    leaf = release.leaves(whole.table[:, : release.n_features])
+    leaf = np.unique(
+        release.leaves(whole.table[:, : release.n_features]), axis=0, return_inverse=True
+    )[1].ravel()
+    # Only a class that is certain tells a row from another one of its leaves.
+    certain = whole.label_sure == 1
+    label = np.where(certain, whole.label, -1)
     # Proved rows first: a row that is not may be a copy, one that is must not.
-    order = np.argsort(~whole.proved, kind="stable")
+    order = np.lexsort((~certain, ~whole.proved, ~known))
     copy = np.ones(len(leaf), dtype=bool)
-    first = np.unique(np.column_stack([leaf, whole.label])[order], axis=0, return_index=True)[1]
-    copy[order[first]] = False
+    copy[order[np.unique(np.column_stack([leaf, label])[order], axis=0, return_index=True)[1]]] = 0
+    copy |= ~certain & np.isin(leaf, leaf[certain | known])
+    copy &= ~known
     copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
-    sure, label = (
+    sure, label_sure = (
         np.where(
             copy.reshape(-1, *[1] * (confidence.ndim - 1)),
             np.minimum(confidence, MOST_SURE),
@@ -324,7 +332,7 @@ def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
         for confidence in (whole.sure, whole.label_sure)
     )
     proved = whole.proved & ~copy
-    return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
+    return replace(whole, sure=sure, label_sure=label_sure, proved=proved), int(copies.sum())
 
 
 def _outcomes(

@@ -13,6 +13,7 @@ from treeleak.reconstruction.expected import far_by_confidence, inside_intervals
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
 from treeleak.reconstruction.tail_extrapolation import beyond
+from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import Filled, KnownTables
@@ -60,7 +61,9 @@ def numbers_in(
     else in the middle. Then to where equations of thresholds hold.
     """
     found = _narrowed(whole, geometry, both, known, seconds / 2)
-    table = whole.table if found is None else found.table
+    table = whole.table
+    if found is not None:
+        table = _kept_where_proved(whole, found.table, geometry, both.whole)
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
     for part in geometry.parts:
@@ -89,6 +92,29 @@ def numbers_in(
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
     return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
+
+
+def _kept_where_proved(
+    whole: Filled, table: FloatArray, geometry: Geometry, release: Release
+) -> FloatArray:
+    """Put values back that were moved out of where they certainly lie, and rows out of their cell.
+
+    Where other rows are wrong, what bounds them bounds the right ones wrongly; and trees that did
+    not draw a row do not hold it back.
+    """
+    out = table.copy()
+    for part in geometry.parts:
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            column = part.columns[0]
+            before, now = whole.table[:, column], table[:, column]
+            ends = [np.stack(part.ends(x, geometry.release)) for x in (before, now)]
+            left = (ends[0] != ends[1]).any(axis=0) & ~np.isnan(before)
+            out[:, column] = np.where((whole.sure[:, column] == 1) & left, before, now)
+    proved, n = np.flatnonzero(whole.proved), release.n_features
+    was, is_ = (release.leaves(rows[proved, :n]) for rows in (whole.table, out))
+    left = proved[(was != is_).any(axis=1)]
+    out[left] = whole.table[left]
+    return out
 
 
 def _in_rules(schema: Schema) -> list[str]:

@@ -192,6 +192,15 @@ class ReconstructionRequest:
                     "known columns together with an earlier release whose draws are hidden"
                 )
             )
+        placed = self.known_rows is not None and self.known_rows.index.name == "row"
+        placed |= self.known_columns is not None or self.before is not None
+        if placed and both.shuffled and both.draws is not None:
+            raise NotCovered(
+                static_message(
+                    "known columns, positions of rows, or an earlier release, where trees drew "
+                    "from rows that early stopping left in another order"
+                )
+            )
         known = KnownTables.of(
             both.whole, both.schema(schema), both.n_rows, self.known_rows,
             both.known_columns(self.known_columns), ordered=both.draws is not None,

@@ -187,6 +187,12 @@ class Releases:
         old = np.arange(len(known)) < self.hidden[1]
         return known.assign(**{self.whole.feature_names[-1]: old.astype(int)})
 
+    @property
+    def shuffled(self) -> bool:
+        """Whether the rows that trees drew from were in another order than the training set."""
+        every = (self.later, self.earlier)
+        return any(r is not None and r.sampling.shuffled for r in every)
+
     @cached_property
     def all_draws(self) -> Draws | None:
         """The draws of the trees of both; no earlier tree drew what is new."""

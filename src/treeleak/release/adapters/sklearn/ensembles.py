@@ -80,6 +80,11 @@ HIDDEN = static_message(
 MONOTONIC = static_message(
     "monotonic constraints clip the class fractions, so they are not counts", "ensembles_monotonic"
 )
+WEIGHTED_ROWS = static_message(
+    "its trees drew rows, each once at most, and rows or classes were weighted: sums of weights do "
+    "not say how many rows there were",
+    "ensembles_weighted_rows",
+)
 LeafMeaning = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made
 up, or what other trees left to explain."""
@@ -213,6 +218,8 @@ def release_of(
         counted, more = counts_of(nodes, sums, training, classes)
     else:
         counted, more = without_classes(nodes, training)
+    if isinstance(training.sampling, Subsample) and any(map(_weighs, counted)):
+        not_covered = not_covered or WEIGHTED_ROWS
     if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
         counted = [with_targets(*arguments, clipped=clipped) for arguments in each]
@@ -231,6 +238,13 @@ def release_of(
         sources=tuple(tree.get("tree_") for tree in trees),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
+
+
+def _weighs(tree: Tree) -> bool:
+    """Whether the rows of a tree that drew each once at most add up to more or less than that."""
+    if tree.distinct is None or tree.totals is None:
+        return False
+    return bool(tree.distinct[0] != tree.totals[0])
 
 
 def _thresholds_are(trees: Sequence[StoredObject]) -> ThresholdsAre:
