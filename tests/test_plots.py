@@ -1,7 +1,5 @@
 """Pictures: what they show is what the audit says, and no more than the edition holds."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -153,9 +151,3 @@ def test_what_cannot_be_drawn_is_said(audited):
     silent = replace(audited, counts=None, not_assessed=(("counts", "they carry noise"),))
     with pytest.raises(NotCovered, match="noise"):
         plots.plot_leaf_sizes(silent)
-
-
-def test_what_takes_long_to_import_waits_for_whoever_needs_it():
-    slow = {"matplotlib", "scipy.stats", "sklearn"}
-    code = f"import sys, treeleak.cli, treeleak.report.plots; assert not {slow} & {{*sys.modules}}"
-    subprocess.run([sys.executable, "-c", code], check=True)

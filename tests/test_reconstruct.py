@@ -444,17 +444,6 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
         reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
 
 
-@pytest.mark.parametrize(("bootstrap", "trees"), spread([(False, 12), (True, 30)], fast=1))
-def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap, trees):
-    X, y = small(25, 40)
-    model = RandomForestClassifier(trees, bootstrap=bootstrap, random_state=0).fit(X, y)
-    found = reconstruct(model, Schema.from_columns(X.columns))
-    assert (found.status, found.misfit) == ("feasible", 0)
-    assert found.cells.startswith("generated: the grid of thresholds has 1.1e+12 points")
-    assert not found.proved.any()
-    assert (found.confidence.to_numpy() < 1).all()
-
-
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
 def test_a_time_limit_that_is_none(limit):
     X, y = small(6, 3)
