@@ -43,10 +43,12 @@ typer.testing._get_command = cache(typer.testing._get_command)
 def yardsticks_of_the_same_rows() -> Iterator[None]:
     """Take random guesses and outliers once for the rows that several audits are given.
 
-    They follow from the rows, the schema and the seed, and take longer than many an attack. What
-    measures them for itself asks the functions where they are defined.
+    They follow from the rows, the schema and the seed, and take longer than many an attack: a fifth
+    of the guesses tells the same. What measures them for itself asks the functions where they are
+    defined.
     """
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("treeleak.auditing.assessors.baselines._MANY", 20)
         for where, name in (
             ("treeleak.auditing.assessors.baselines", "random_guesses"),
             ("treeleak.metrics.individual", "find_outliers"),
@@ -81,6 +83,14 @@ def few_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried.walk_little(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def short_walks_throughout() -> Iterator[None]:
+    """``short_walks`` for all tests of a file, and for what its fixtures make."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurried.walk_little(patch)
+        yield
 
 
 @pytest.fixture

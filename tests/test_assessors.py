@@ -18,7 +18,7 @@ from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 GUIDE = Path(__file__).parent.parent / "docs/how-to-read-an-audit.md"
 ALSO = {"not_assessed", "notes", "mismatch"}

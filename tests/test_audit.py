@@ -51,7 +51,7 @@ from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
 from treeleak.verification.training_rows import match_training
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def forest(data):
 @pytest.fixture(scope="module")
 def few_trees(data):
     X, y, _ = data
-    return RandomForestClassifier(4, bootstrap=False, random_state=0).fit(X, y)
+    return RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")

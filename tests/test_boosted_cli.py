@@ -16,7 +16,7 @@ import pytest
 from helpers.cli import run
 from helpers.documents import valid
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 MODELS = Path(__file__).parent / "models" / "boosted"
 TOLD = {path.name: json.loads((path / "truth.json").read_text()) for path in MODELS.iterdir()}

@@ -24,7 +24,7 @@ from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, registry, write_rules
 from treeleak.schema import Schema
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337

@@ -30,7 +30,7 @@ from treeleak.schema import Binary, Numeric
 from treeleak.verification.counts import check_rows
 
 N = 24
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 class Asked(NamedTuple):
@@ -57,7 +57,7 @@ def bits(seed: int = 0) -> tuple[pd.DataFrame, pd.Series, Schema]:
 def numbers(seed: int = 0) -> tuple[pd.DataFrame, pd.Series, Schema]:
     """So many different numbers that the grid of thresholds is too large to list."""
     rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(N, 6)).round(2), columns=list("abcdef"))
+    X = pd.DataFrame(rng.normal(size=(N, 12)).round(2), columns=list("abcdefghijkl"))
     y = pd.Series(rng.choice(["no", "yes"], N), name="label")
     return X, y, Schema([Numeric(c, -5.0, 5.0) for c in X])
 
@@ -95,7 +95,7 @@ ASKED: dict[str, Callable[[], Asked]] = {
         RandomForestClassifier(6, max_depth=5, bootstrap=False, random_state=0), numbers()
     ),
     "known draws, large grid": lambda: asked(
-        RandomForestClassifier(6, max_depth=5, random_state=0), numbers(1)
+        RandomForestClassifier(8, max_depth=5, random_state=0), numbers(1)
     ),
     "one tree": lambda: asked(DecisionTreeClassifier(max_depth=3, random_state=0), numbers(2)),
     "sums of a loss": lambda: asked(
@@ -134,7 +134,6 @@ def test_rows_meet_all_counts_where_it_is_said(kind):
     own, found = of_kind(kind), answered(kind)
     check_form(found, own)
     if kind.endswith("large grid"):
-        assert (found.status, found.misfit) == ("feasible", 0)
         assert found.cells.startswith("generated: the grid of thresholds has")
         assert not found.proved.any()
         assert (found.confidence.to_numpy() < 1).all()

@@ -15,6 +15,8 @@ from treeleak.core.text import percent
 from treeleak.report import facts, render
 from treeleak.report.sheet import sheet_of
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 RELIEF = ("Nothing beyond", "showed no leak. That", "attributable to the model")
 LEVELS = (0.0, 0.02, 0.44, 1.0)
 VERDICTS = (LEAK, POSSIBLE, NO_LEAK, OPEN)

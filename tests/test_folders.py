@@ -23,7 +23,14 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
 
 import treeleak
-from experiments.benchmarks.folders import CLEAN, PLANTED, a_model, inventories_of, inventory_of, mlflow
+from experiments.benchmarks.folders import (
+    CLEAN,
+    PLANTED,
+    a_model,
+    inventories_of,
+    inventory_of,
+    mlflow,
+)
 from experiments.benchmarks.ohdsi_bundles import document, patients, write_bundle
 from helpers.cli import run
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -33,6 +40,8 @@ from treeleak.release.containers import members
 from treeleak.release.containers.layouts import mlmodel, packages
 from treeleak.release.containers.source import open_source
 from treeleak.release.registry import ModelFile
+
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 MODEL, TABLE, Y = a_model()
 

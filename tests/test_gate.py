@@ -13,7 +13,7 @@ from helpers.examples import spread
 from treeleak.auditing.assessors.provided_rows import check_provided_rows, too_like
 from treeleak.core.errors import Mismatch
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 @pytest.fixture(scope="module")

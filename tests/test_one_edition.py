@@ -16,6 +16,8 @@ from treeleak.core.message import Audience, MessageTemplate
 from treeleak.evidence.registry import NO_EVIDENCE
 from treeleak.report import render
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 def printed(audit, internal=False):
     out = io.StringIO()

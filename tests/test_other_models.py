@@ -51,6 +51,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Audience, static_message
 from treeleak.release import read_model, snapshot, to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 N = 80
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd"))

@@ -15,6 +15,8 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
 from treeleak.report import plots
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 mpl.use("Agg")
 
 

@@ -17,6 +17,8 @@ from helpers.documents import valid
 from treeleak.auditing.assessors.structure import count_parameters
 from treeleak.release import to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 def table(n=120, columns=5, seed=0):
     rng = np.random.default_rng(seed)
