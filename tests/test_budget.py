@@ -36,6 +36,8 @@ from treeleak.release.sampling import Disjoint, UnknownSampling
 from treeleak.report import render
 from treeleak.verification.training_rows import match_training
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 MODELS = Path(__file__).parent / "models"
 

@@ -34,6 +34,8 @@ from treeleak.metrics.matching import paired_distances
 from treeleak.metrics.scores import Numbers, Scores, paired_t_test
 from treeleak.release import to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 SCHEMA = treeleak.Schema(
     [
         treeleak.Binary("flag"),
