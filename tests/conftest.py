@@ -118,15 +118,27 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
 
 @pytest.fixture
-def no_attack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail where an audit begins its attack."""
-    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+def attack_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Let audits attack by a function of the test."""
+    return lambda attack: monkeypatch.setattr("treeleak.auditing.run.reconstruct", attack)
 
 
 @pytest.fixture
-def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let commands and studies call a function of the test: ``instead("audit", function)``."""
+    return lambda name, function: monkeypatch.setattr(treeleak, name, function)
+
+
+@pytest.fixture
+def no_attack(attack_is: Callable[[Callable[..., Any]], None]) -> None:
+    """Fail where an audit begins its attack."""
+    attack_is(lambda *_, **__: pytest.fail("ran"))
+
+
+@pytest.fixture
+def no_audit(instead: Callable[..., None]) -> None:
     """Fail where a command begins an audit."""
-    monkeypatch.setattr(treeleak, "audit", lambda *_, **__: pytest.fail("work was done"))
+    instead("audit", lambda *_, **__: pytest.fail("work was done"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

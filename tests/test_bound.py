@@ -10,6 +10,7 @@ from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
 from experiments.benchmarks.bound import listed, tiny
+from helpers.examples import seeds
 from treeleak.bound import bound_of, smallest_excess
 from treeleak.bound.description import compressed_bits, description_length, model_bits
 from treeleak.bound.theorem import _given, _most_hit, _tree
@@ -21,10 +22,11 @@ from treeleak.release.tree import Tree
 from treeleak.schema import Numeric, Ordinal, Schema
 
 
-def test_the_best_attack_stays_within_the_bound_that_says_something_of_tiny_universes():
-    reached, says = np.array([tiny(seed) for seed in range(60)], dtype=float).T
+@seeds(60, fast=30)
+def test_the_best_attack_stays_within_the_bound_that_says_something_of_tiny_universes(seeds):
+    reached, says = np.array([tiny(seed) for seed in seeds], dtype=float).T
     assert (reached <= 1 + 1e-9).all()
-    assert says[:40].sum() > 10
+    assert says.mean() > 0.25
 
 
 @pytest.mark.parametrize("seed", range(100))

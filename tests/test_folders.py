@@ -633,7 +633,7 @@ def test_rows_come_back_from_a_bundle(tmp_path):
 
 @pytest.mark.parametrize("least", [None, 5, 17])
 def test_a_bundle_is_judged_by_its_own_least_count(tmp_path, least):
-    model, X, _ = small_forest()
+    model, X, _ = small_forest(1, max_depth=1)
     bundle = write_bundle(tmp_path / "b", model, X, min_cell_count=least)
     found = treeleak.audit(bundle, time_limit=1)
     assert found.counts.threshold == (least or 10)
@@ -641,7 +641,7 @@ def test_a_bundle_is_judged_by_its_own_least_count(tmp_path, least):
 
 
 def test_a_report_with_small_cells_is_found(tmp_path):
-    model, X, _ = small_forest()
+    model, X, _ = small_forest(1, max_depth=1)
     bundle = write_bundle(tmp_path / "b", model, X, min_cell_count=10)
     names = {e.what for e in treeleak.audit(bundle, time_limit=1).inventory}
     assert "a report with small cells" not in names

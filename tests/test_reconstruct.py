@@ -214,7 +214,7 @@ def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_t
     assert json.loads(result.to_json(include_rows=True))["contradiction"] == result.contradiction
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6])
+@pytest.mark.parametrize("seed", spread([0, 1, 3, 4, 5, 6], fast=2))
 def test_an_unfinished_proof_proves_nothing(seed, monkeypatch):
     def unfinished(problem, known, *rest):
         return np.minimum.reduce(list(known)), False, []
