@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,8 +15,6 @@ from treeleak.report import plots
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
-mpl.use("Agg")
-
 
 @pytest.fixture(scope="module")
 def audited():
@@ -31,8 +27,12 @@ def audited():
 
 
 @pytest.fixture(autouse=True)
-def closed():
-    yield
+def plt():
+    # Takes a second to load: no worker that runs other tests needs it.
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("Agg")
+    yield plt
     plt.close("all")
 
 
@@ -125,7 +125,7 @@ def test_the_search_is_drawn_as_it_was_noted(audited, tmp_path):
         plots.plot_trace(replace(audited.reconstruction, trace=()))
 
 
-def test_axes_that_are_given_are_drawn_into(audited):
+def test_axes_that_are_given_are_drawn_into(audited, plt):
     figure, axes = plt.subplots(2, 2)
     drawers = (plots.plot_recovered, plots.plot_exposure, plots.plot_groups, plots.plot_leaf_sizes)
     for draw, ax in zip(drawers, axes.ravel(), strict=True):
