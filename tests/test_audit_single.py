@@ -31,8 +31,6 @@ from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.uncertainty import from_tree
 from treeleak.verification.training_rows import match_rules
 
-pytestmark = pytest.mark.usefixtures("short_walks_throughout")
-
 
 def is_(column, value=1, negated=False):
     return Condition(column, (value,), negated=negated)

@@ -14,8 +14,6 @@ from experiments import raw_boosted_models as models
 from experiments.benchmarks import raw_boosted
 from treeleak.core.errors import TimeUp
 
-pytestmark = pytest.mark.usefixtures("short_walks_throughout")
-
 
 @pytest.fixture
 def cancer():
