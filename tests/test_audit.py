@@ -51,7 +51,7 @@ from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
 from treeleak.verification.training_rows import match_training
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,12 @@ def data():
 def forest(data):
     X, y, _ = data
     return RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def few_trees(data):
+    X, y, _ = data
+    return RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -369,8 +375,9 @@ def test_shuffled_columns_are_aligned_by_name(forest, data):
         (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
     ],
 )
-def test_wrong_rows_are_named_and_not_measured(forest, data, spoil, said):
+def test_wrong_rows_are_named_and_not_measured(few_trees, data, spoil, said):
     X, y, schema = data
+    forest = few_trees
     X, y = spoil(X, y)
     with pytest.raises(Mismatch, match=said):
         match_training(to_release(forest), X, y)

@@ -37,6 +37,8 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.sampling import Joined
 from treeleak.verification.counts import check_rows
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 N = 60
 RNG = np.random.default_rng(5)
 X = pd.DataFrame(RNG.integers(0, 2, size=(N, 6)), columns=list("abcdef"))
