@@ -173,4 +173,4 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, assess_by)
     assert audit.counts is not None
     assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)
     assert ("exposure" in seen) != rules
-    assert ("membership" in seen) != rules
+    assert ("shadows" in seen) != rules

@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from treeleak.auditing.assessors.shadow_models import MATERIAL, Shadows
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
 from treeleak.core.errors import NotCovered
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
@@ -112,11 +113,12 @@ def test_smaller_models_bound_that_of_all_rows():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "material"), [(0.6, 0.7, True), (0.5, 0.59, False), (0.55, 0.65, None)]
+    ("low", "high", "verdict"),
+    [(0.6, 0.7, LEAK), (0.5, 0.59, NO_LEAK), (0.55, 0.65, POSSIBLE), (0.45, 0.65, None)],
 )
-def test_membership_is_material_where_the_interval_says_so(low, high, material):
+def test_membership_is_disclosed_where_the_interval_says_so(low, high, verdict):
     of = Shadows("X", (score(100, low, low, high),), Bounded(low, Interval(low, high)))
-    assert of.material is material
+    assert of.verdict == verdict
     assert MATERIAL == 0.6
 
 

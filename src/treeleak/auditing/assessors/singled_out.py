@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def assess(case: Case) -> Case:
     """Count the rows that a model singles out, as a part of an audit."""
     alone, rare = proved_alone(case.rebuilt, case.release), None
-    if case.found.isolation is not None:
+    y = case.rebuilt.outcomes
+    # A leaf of one row of a regression also tells the target, which few others have.
+    if case.found.isolation is not None and (y is None or case.rebuilt.labelled):
         rare = int((alone & rare_rows(case.rebuilt, case.found.isolation.claims)).sum())
     return replace(case, alone=int(alone.sum()), alone_and_rare=rare)
 

@@ -243,18 +243,18 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
     ]  # fmt: skip
     if largest.caught is not None:
         messages.append(wording.MEMBERS_CAUGHT(share=largest.caught.value))
-    material = shadows.material
     if shadows.auc is None:
         messages.append(wording.MEMBERS_OF_SMALLER())
-        return Finding("membership", None, tuple(messages))
-    if shadows.auc is not largest.auc:
+    elif shadows.auc is not largest.auc:
         messages.append(wording.MEMBERS_AT_FULL_SIZE(low=shadows.auc.interval.low))
-    verdict: Verdict = LEAK if material else POSSIBLE if material is None else NO_LEAK
+    if (verdict := shadows.verdict) is None:
+        return Finding("membership", None, tuple(messages))
     rule = wording.MEMBERS_RULES[verdict](least=MATERIAL)
-    if rows_open and verdict == NO_LEAK:
+    if verdict != NO_LEAK:
+        return Finding("membership", verdict, tuple(messages), rule, ("leaves", "fewer"))
+    if rows_open:
         messages.append(wording.MEMBERS_ONLY)
-    fix = () if verdict == NO_LEAK else ("leaves", "fewer")
-    return Finding("membership", verdict, tuple(messages), rule, fix)
+    return Finding("membership", verdict, tuple(messages), rule)
 
 
 def _of_targets(found: AuditResults) -> list[Finding]:
