@@ -124,7 +124,11 @@ class AttackJob:
         evidence = self.make(geometry)
         counted = len(known.others)
         if isinstance(evidence, KnownDraws):
-            evidence = replace(evidence, draws=evidence.draws[:, known.others])
+            evidence = replace(
+                evidence,
+                draws=evidence.draws[:, known.others],
+                out_of_bag=tuple(m.of_rows(known.others) for m in both.later.out_of_bag),
+            )
             counted = int(evidence.drawn.sum())
         side_info = SideInformation(known.parts(geometry, rows=hidden), population)
         attack = clock.untimed(partial(attack_for, evidence, self.method))

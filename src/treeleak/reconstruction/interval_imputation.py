@@ -124,4 +124,14 @@ def _narrowed(
     if not open_.any():
         return None
     numbers = Movable(open_, low, high, integers)
-    return narrowed(release, table, whole.label, numbers, draws, seconds)
+    found = narrowed(release, table, whole.label, numbers, draws, seconds)
+    if found is None or both.earlier is not None:
+        return found
+    before, after = (
+        np.ascontiguousarray(rows, dtype=release.float_type) for rows in (table, found.table)
+    )
+    for means in release.out_of_bag:
+        # Thresholds say nothing of the trees that did not draw a row; its own predictions do.
+        left = means.met(release.trees, before, draws) & ~means.met(release.trees, after, draws)
+        found.table[left], found.chance[left] = table[left], 0.0
+    return found

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.attacks.known_draws.out_of_bag import RowSums, narrow_sums
 from treeleak.attacks.known_draws.rule_tables import RuleTable, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
@@ -59,10 +60,11 @@ class Domains:
     """Shape (n_rows, n_classes, n_words). Of the trees that drew the row, the leaves in which it
     may lie if it is of that class."""
     draws: IntArray
-    """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
-    every row once."""
+    """Shape (n_trees, n_rows). How often each tree drew each row. The tree of known parts draws
+    every row once, and so do trees that did not draw it, where sums over their leaves are known."""
     rules: tuple[RuleTable, ...] = ()
     """Rules of the schema."""
+    sums: RowSums | None = None
 
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
@@ -89,6 +91,12 @@ class Domains:
                     bits[rows, c, words] = packed(
                         _open(n[tree_leaves], d if d is None else d[tree_leaves], c, drawn)
                     )
+        if (sums := RowSums.of(evidence)) is not None:
+            for t in np.flatnonzero(sums.beside.any(axis=1)):
+                words = slice(boxes.word_start[t], boxes.word_start[t + 1])
+                every = packed(np.ones(int(start[t + 1] - start[t]), dtype=bool))
+                bits[sums.beside[t], :, words] = every
+            draws[sums.beside] = 1
         if group is not None:
             last = evidence.geometry.release.trees[-1]
             draws[-1] = 1
@@ -103,7 +111,7 @@ class Domains:
             held = reached(boxes, rules)
             leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
             bits &= np.concatenate(leaves)
-        return cls(evidence, boxes, bits, draws, rules)
+        return cls(evidence, boxes, bits, draws, rules, sums)
 
     @cached_property
     def drawn(self) -> tuple[IntArray, IntArray]:
@@ -202,12 +210,14 @@ class Domains:
                     note(kernel.__name__, before, self.bits)
                 return found
 
-            known = self.bits, self.draws
+            known = self.bits, evidence.draws.astype(np.int64)
             leaves = self.bits, *self.drawn, *where
             (join, joined, *fast), (probe, probed, *slow) = self._steps
             while not clock.stopped:
                 rows, changed[:], went = np.flatnonzero(changed), False, np.zeros_like(changed)
+                self._narrow_sums(each, rows, went)
                 each(join, rows, joined, *leaves, *fast, went)
+                self._narrow_sums(each, rows, changed)
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
@@ -231,6 +241,13 @@ class Domains:
                     due[rows] = False
                     each(probe, rows, probed, *leaves, *slow, changed)
         return -1
+
+    def _narrow_sums(self, each: Callable[..., int], rows: IntArray, changed: BoolArray) -> None:
+        if (sums := self.sums) is None:
+            return
+        where = self.evidence.geometry.leaf_start, self.boxes.word_start
+        known = sums.value, sums.total, sums.off
+        each(narrow_sums, rows, _JOINED, self.bits, sums.beside, sums.about, *where, *known, changed)
 
     @property
     def _steps(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -294,6 +311,18 @@ class Domains:
                 words[:, slot >> 6] = common_bits
         return out
 
+    def meets_sums(self, k: int, leaves: NDArray[np.int32], trees: IntArray) -> BoolArray:
+        """Say which choices of leaves of some trees meet the sums of a row; parameters as below.
+
+        All, where these are not all the trees over which the sums go.
+        """
+        out = np.ones(len(leaves), dtype=bool)
+        if self.sums is None or (np.count_nonzero(self.sums.beside[:, k][trees]) < np.count_nonzero(self.sums.beside[:, k])):
+            return out
+        leaf = np.zeros((len(leaves), len(self.draws)), dtype=np.int64)
+        leaf[:, trees] = leaves
+        return self.sums.met(np.full(len(leaves), k), np.arange(len(leaves)), leaf)
+
     def keep(self, k: int, label: IntArray, trees: IntArray, leaves: NDArray[np.int32]) -> bool:
         """Keep some leaves of a row only; say whether others went.
 
@@ -302,7 +331,10 @@ class Domains:
         """
         slot = leaves - self.evidence.geometry.leaf_start[trees]
         words = self.boxes.word_start[trees] + (slot >> 6)
-        used = np.zeros_like(self.bits[k])
+        used = self.bits[k].copy()
+        for t in trees:
+            used[:, self.boxes.word_start[t] : self.boxes.word_start[t + 1]] = 0
+        used[~np.isin(np.arange(len(used)), label)] = 0
         bit = np.uint64(1) << (slot & 63).astype(np.uint64)
         np.bitwise_or.at(used, (np.broadcast_to(label[:, None], words.shape), words), bit)
         went = bool((self.bits[k] & ~used).any())
