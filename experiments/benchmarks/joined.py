@@ -52,7 +52,7 @@ def cases(n: int, limit: float, bootstrap: bool) -> Iterator[Case]:
 
 def warm(case: Case) -> Case:
     """A short case that compiles what the case will use."""
-    return replace(case, time_limit=5.0)
+    return replace(case, seed=0, trees=(10, 10), depths=(3, 3), time_limit=60.0)
 
 
 def run(case: Case) -> Record:

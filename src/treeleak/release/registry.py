@@ -30,6 +30,7 @@ from treeleak.release.fingerprint import sha256_of, state_of
 from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
+from treeleak.release.row_sets import by_row_sets
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 from treeleak.release.unsupported_formats import (
@@ -264,7 +265,7 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         )
         raise NotCovered(message.with_instead(NO_KNOWN_TREES))
     try:
-        release = function(stored)
+        release = by_row_sets(function(stored), bool(stored.get("warm_start")))
         return release if release.sources else replace(release, sources=(stored,))
     except TreeleakError as error:
         version = _old_version(stored) if isinstance(error, BadInput) else ""

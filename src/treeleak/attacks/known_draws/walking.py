@@ -157,7 +157,7 @@ def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
     other[np.arange(len(other)), classes.label] = False
     if not other.any():
         return domains
-    narrowed = replace(domains, bits=domains.bits.copy())
+    narrowed = domains.copied()
     narrowed.bits[other] = 0
     return domains if narrowed.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else narrowed
 

@@ -43,7 +43,8 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
-from treeleak.release.release import SEVERAL_TARGETS, Release, ThresholdsAre
+from treeleak.release.release import SEVERAL_TARGETS, Part, Release, ThresholdsAre
+from treeleak.release.row_sets import of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
@@ -127,7 +128,7 @@ def _forest(stored: StoredObject) -> Release:
         class_weight = None
         if sampling.row_weights is None:
             sampling = replace(sampling, hidden=HIDDEN)
-    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
+    return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
@@ -156,7 +157,34 @@ def _bagging(stored: StoredObject) -> Release:
         # The trees know the classes by their number only.
         labels = dict(enumerate(class_labels(stored)))
         class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
-    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws))
+    return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws))
+
+
+def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Training) -> Release:
+    """Read trees that drew rows; those that drew so many from another table are a part each."""
+    runs: list[tuple[int, int]] = []
+    sampling = training.sampling
+    if stored.get("warm_start") and isinstance(sampling, Bootstrap):
+        version = Version.of(version_of(stored))
+        roots = [read_nodes(t, tree, None, 2**31, version).weight[0] for t, tree in enumerate(trees)]
+        runs = runs_of(roots)
+        if any(root != int(root) for root in roots):
+            runs = []
+    if len(runs) < 2 or not isinstance(sampling, Bootstrap):
+        return release_of(stored, trees, training)
+    # A bagging keeps the seeds of the trees that came last.
+    parts, last = [], np.ravel(stored.get("_seeds", ()))
+    for first, end in runs:
+        draws = int(roots[first])
+        seeds = sampling.tree_seeds[first:end]
+        if not seeds and end == len(trees) and len(last) == end - first:
+            seeds = tuple(map(seed, last))
+        forest_seed = None if first else sampling.forest_seed
+        drew = replace(sampling, n_draws=draws, tree_seeds=seeds, forest_seed=forest_seed)
+        every = stored.get("max_samples") in (None, 1.0)
+        told = replace(training, sampling=drew, n_rows=draws if every else None, total=draws)
+        parts.append(Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told)))
+    return of_row_sets(parts)
 
 
 def release_of(
