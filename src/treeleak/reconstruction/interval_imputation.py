@@ -125,12 +125,12 @@ def _narrowed(
         return None
     numbers = Movable(open_, low, high, integers)
     found = narrowed(release, table, whole.label, numbers, draws, seconds)
-    if found is None or both.earlier is not None:
-        return found
+    if found is None:
+        return None
     before, after = (
         np.ascontiguousarray(rows, dtype=release.float_type) for rows in (table, found.table)
     )
-    for means in release.out_of_bag:
+    for means in both.out_of_bag:
         # Thresholds say nothing of the trees that did not draw a row; its own predictions do.
         left = means.met(release.trees, before, draws) & ~means.met(release.trees, after, draws)
         found.table[left], found.chance[left] = table[left], 0.0
