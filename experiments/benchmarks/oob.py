@@ -1,7 +1,7 @@
 """Out-of-bag predictions as evidence: rows in the leaves of the trees that did not draw them.
 
-``python -m experiments run oob`` trains forests with their seeds and ``oob_score=True``, and attacks
-each with the array and without. "all trees" is the share of rows that are in the right leaf of
+``python -m experiments run oob`` trains forests with their seeds and ``oob_score=True``, and
+attacks each with the array and without. "all trees" is the share of rows that are in the right leaf of
 every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of rows in the
 right leaf of every tree that drew them, "lines" that of rows that meet their own line. Floor: of
 1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees. "compas" has columns of 0 and
@@ -116,7 +116,8 @@ def main(args: Sequence[str]) -> int:
         figures = (r.all_trees, r.leaves, r.in_bag, r.lines, r.proved)
         table.add_row(
             "used" if r.array else "not used", str(r.seed), r.status,
-            *(number(f, 3) for f in figures), number(r.wrong, 0), number(r.error), f"{r.seconds:.1f}",
+            *(number(f, 3) for f in figures), number(r.wrong, 0), number(r.error),
+            number(r.seconds, 1),
         )  # fmt: skip
     CONSOLE.print(table)
     least = float(runs[runs.array].all_trees.min())

@@ -53,9 +53,7 @@ class OutOfBag:
         most = np.max([np.abs(v).max(axis=0) for v in self.values], axis=0)
         return np.asarray(_OFF * np.maximum(most, np.finfo(float).tiny))
 
-    def met(
-        self, trees: Sequence[Tree], rows: NDArray[Any], draws: NDArray[Any]
-    ) -> BoolArray:
+    def met(self, trees: Sequence[Tree], rows: NDArray[Any], draws: NDArray[Any]) -> BoolArray:
         """Say of which rows, in the type in which the model compares, the means are met.
 
         ``trees``: those of the release. ``draws``, shape (n_trees, n_rows): how often each drew

@@ -29,6 +29,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.fingerprint import sha256_of, state_of
 from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
+from treeleak.release.pipeline.through import steps_of
 from treeleak.release.release import Release
 from treeleak.release.row_sets import by_row_sets
 from treeleak.release.rule_list import RuleList
@@ -211,9 +212,9 @@ def read_model(
 def with_steps(release: Release, live: Any) -> Release:
     """Let rows be put through the steps of the live pipeline that a release was taken from.
 
-    What only holds a model, a dictionary say, has no steps.
+    What only holds a model, a dictionary say, or several pipelines has no steps.
     """
-    if release.inputs is None or not hasattr(live, "predict"):
+    if release.inputs is None or not hasattr(live, "predict") or next(steps_of(live), None) is None:
         return release
     return replace(release, inputs=replace(release.inputs, live=live))
 

@@ -166,7 +166,9 @@ def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Tr
     sampling = training.sampling
     if stored.get("warm_start") and isinstance(sampling, Bootstrap):
         version = Version.of(version_of(stored))
-        roots = [read_nodes(t, tree, None, 2**31, version).weight[0] for t, tree in enumerate(trees)]
+        roots = [
+            read_nodes(t, tree, None, 2**31, version).weight[0] for t, tree in enumerate(trees)
+        ]
         runs = runs_of(roots)
         if any(root != int(root) for root in roots):
             runs = []
@@ -183,7 +185,9 @@ def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Tr
         drew = replace(sampling, n_draws=draws, tree_seeds=seeds, forest_seed=forest_seed)
         every = stored.get("max_samples") in (None, 1.0)
         told = replace(training, sampling=drew, n_rows=draws if every else None, total=draws)
-        parts.append(Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told)))
+        parts.append(
+            Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told))
+        )
     return of_row_sets(parts)
 
 
