@@ -108,8 +108,10 @@ def test_the_array_proves_rows_that_counts_leave_open():
     used = treeleak.reconstruct(release, time_limit=30)
     alone = treeleak.reconstruct(replace(release, out_of_bag=()), time_limit=30)
     true = (used.X[list(X)].to_numpy() == X.to_numpy()).all(axis=1)
-    assert USED in used.notes and USED not in alone.notes
-    assert used.misfit == 0 and true[used.proved].all()
+    assert USED in used.notes
+    assert USED not in alone.notes
+    assert used.misfit == 0
+    assert true[used.proved].all()
     assert used.proved.sum() > alone.proved.sum()
 
 
@@ -130,14 +132,17 @@ def test_an_array_that_contradicts_the_counts_is_dropped():
     model = forest().fit(X, y)
     model.oob_decision_function_ = model.oob_decision_function_[::-1].copy()
     found = treeleak.reconstruct(model, time_limit=30)
-    assert NOT_USED in found.notes and USED not in found.notes
-    assert found.status != "infeasible" and found.X is not None
+    assert NOT_USED in found.notes
+    assert USED not in found.notes
+    assert found.status != "infeasible"
+    assert found.X is not None
 
 
 @pytest.mark.parametrize(
     "array",
     [
-        "text", [[0.5, 0.5]] * 60, np.zeros((59, 2)), np.zeros((60, 3)), np.zeros((60, 2), dtype=int),
+        "text", [[0.5, 0.5]] * 60, np.zeros((59, 2)), np.zeros((60, 3)),
+        np.zeros((60, 2), dtype=int),
         np.full((60, 2), np.inf), np.zeros((2, 60, 2)), np.full((60, 2), None),
     ],
 )  # fmt: skip
@@ -165,4 +170,5 @@ def test_the_array_is_read_from_a_pickle_and_named(tmp_path):
     audit = treeleak.audit(file, time_limit=20, trust_pickle=True)
     assert USED in audit.reconstruction.notes
     entries = [e for e in audit.inventory if "oob_decision_function_" in e.names]
-    assert entries and all(e.mark == "leaks" for e in entries)
+    assert entries
+    assert all(e.mark == "leaks" for e in entries)

@@ -1,8 +1,8 @@
 """Out-of-bag predictions as evidence: rows in the leaves of the trees that did not draw them.
 
 ``python -m experiments run oob`` trains forests with their seeds and ``oob_score=True``, and
-attacks each with the array and without. "all trees" is the share of rows that are in the right leaf of
-every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of rows in the
+attacks each with the array and without. "all trees" is the share of rows that are in the right
+leaf of every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of rows in the
 right leaf of every tree that drew them, "lines" that of rows that meet their own line. Floor: of
 1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees. "compas" has columns of 0 and
 1.

@@ -58,8 +58,8 @@ def open_model(
 
 
 SEVERAL_COLUMNS = static_message(
-    "The labels have several columns, and the model that was attacked knows one of them: the training "
-    "rows were compared without labels.",
+    "The labels have several columns, and the model that was attacked knows one of them: the "
+    "training rows were compared without labels.",
     "labels_of_several_columns",
 )
 

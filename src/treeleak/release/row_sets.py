@@ -48,7 +48,7 @@ def by_row_sets(release: Release, continued: bool) -> Release:
     parts = []
     for k, (first, end) in enumerate(runs):
         trees = release.trees[first:end]
-        n_rows = int(trees[0].totals[0])
+        n_rows = int((keys[first] or (0.0,))[0])
         ensemble = release.ensemble
         if k and ensemble is not None:
             # What was left to explain is what the trees before said of rows that they never saw.

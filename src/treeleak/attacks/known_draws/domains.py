@@ -252,10 +252,8 @@ class Domains:
             return
         rows = rows[(sums.beside[:, rows] & (self.draws[:, rows] > 0)).any(axis=0)]
         where = self.evidence.geometry.leaf_start, self.boxes.word_start
-        known = sums.value, sums.total, sums.off
-        each(
-            narrow_sums, rows, _JOINED, self.bits, sums.beside, sums.about, *where, *known, changed
-        )
+        known = sums.beside, sums.about, *where, sums.value, sums.total, sums.off
+        each(narrow_sums, rows, _JOINED, self.bits, *known, changed)
 
     def _use_sums(self, rows: BoolArray) -> BoolArray:
         """Open the leaves of trees that did not draw rows; say of which rows that is new."""
@@ -345,12 +343,9 @@ class Domains:
 
         All, where these are not all the trees over which the sums go.
         """
-        out = np.ones(len(leaves), dtype=bool)
-        if self.sums is None or (
-            np.count_nonzero(self.sums.beside[:, k][trees])
-            < np.count_nonzero(self.sums.beside[:, k])
-        ):
-            return out
+        beside = None if self.sums is None else self.sums.beside[:, k]
+        if self.sums is None or beside is None or beside[trees].sum() < beside.sum():
+            return np.ones(len(leaves), dtype=bool)
         leaf = np.zeros((len(leaves), len(self.draws)), dtype=np.int64)
         leaf[:, trees] = leaves
         return self.sums.met(np.full(len(leaves), k), np.arange(len(leaves)), leaf)

@@ -40,7 +40,7 @@ from treeleak.release.adapters.sklearn.nodes import (
     rightly_counted,
     with_targets,
 )
-from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.bounds import MOST_COLUMNS, MOST_ROWS
 from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
 from treeleak.release.release import SEVERAL_TARGETS, Part, Release, ThresholdsAre
