@@ -2,10 +2,10 @@
 
 ``python -m experiments run oob`` trains forests with their seeds and ``oob_score=True``, and
 attacks each with the array and without. "all trees" is the share of rows that are in the right
-leaf of every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of rows in the
-right leaf of every tree that drew them, "lines" that of rows that meet their own line. Floor: of
-1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees. "compas" has columns of 0 and
-1.
+leaf of every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of
+rows in the right leaf of every tree that drew them, "lines" that of rows that meet their own line.
+Floor: of 1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees. DRAFT's "compas" has
+columns of 0 and 1.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ROW_SETS = MessageTemplate(
     "its trees were fitted to {sets:number} different tables, as their numbers of rows say "
     "({rows:foreign}): each is attacked by itself",
 )
-_LEAST_ROUNDS = 3
+LEAST_ROUNDS = 3
 """Rounds in a row that count the same rows: single trees may also have drawn so many by chance."""
 _MOST_SETS = 20
 _UNEQUAL = ("boosted_different", "catboost_unequal")
@@ -42,7 +42,7 @@ def by_row_sets(release: Release, continued: bool) -> Release:
     outputs = 1 + max((tree.output or 0 for tree in release.trees), default=0)
     by_class = release.counts_are in ("rows", "draws")
     keys = [_root(tree, by_class) for tree in release.trees]
-    runs = runs_of(keys, outputs if stated else _LEAST_ROUNDS * outputs)
+    runs = runs_of(keys, outputs if stated else LEAST_ROUNDS * outputs)
     if None in keys or len(runs) < 2:
         return release
     parts = []
@@ -79,7 +79,7 @@ def of_row_sets(parts: Sequence[Part]) -> Release:
     )  # fmt: skip
 
 
-def runs_of(keys: Sequence[Any], least: int = 1) -> list[tuple[int, int]]:
+def runs_of(keys: Sequence[Any], least: int) -> list[tuple[int, int]]:
     """Where equal keys stand one after the other; none if a run is shorter than ``least``."""
     starts = [0, *(t for t in range(1, len(keys)) if keys[t] != keys[t - 1]), len(keys)]
     runs = list(pairwise(starts))

@@ -40,11 +40,11 @@ from treeleak.release.adapters.sklearn.nodes import (
     rightly_counted,
     with_targets,
 )
-from treeleak.release.bounds import MOST_COLUMNS, MOST_ROWS
+from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
 from treeleak.release.release import SEVERAL_TARGETS, Part, Release, ThresholdsAre
-from treeleak.release.row_sets import of_row_sets, runs_of
+from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
@@ -169,7 +169,7 @@ def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Tr
         roots = [
             read_nodes(t, tree, None, 2**31, version).weight[0] for t, tree in enumerate(trees)
         ]
-        runs = runs_of(roots)
+        runs = runs_of(roots, LEAST_ROUNDS)
         if any(root != int(root) for root in roots):
             runs = []
     if len(runs) < 2 or not isinstance(sampling, Bootstrap):
