@@ -109,6 +109,7 @@ def main(args: Sequence[str]) -> int:
     met = len(whole) == len(runs) and joined <= _FLOOR * better
     CONSOLE.print(
         f"{len(whole)} of {len(runs)} pairs have answers: mean error {joined:.4f} joined, "
-        f"{better:.4f} of the better one alone: ratio {joined / better:.3f}, floor {_FLOOR}: {verdict(bool(met))}"
+        f"{better:.4f} of the better one alone: ratio {joined / better:.3f}, floor {_FLOOR}: "
+        f"{verdict(bool(met))}"
     )
     return int(not met)
