@@ -48,6 +48,8 @@ class Listing:
     :func:`places_of`."""
     complete: BoolArray
     """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
+    in_all: BoolArray
+    """Shape (n_rows,). Whether they have leaves of trees that did not draw the row, too."""
 
     @property
     def problem(self) -> RowProblem:
@@ -88,6 +90,8 @@ class Listing:
         rows = np.flatnonzero(proved)
         out = np.zeros_like(proved)
         drawn = self.domains.draws.T[rows] > 0
+        if self.domains.sums is not None:
+            drawn &= self.in_all[rows][:, None] | ~self.domains.sums.beside.T[rows]
         out[rows] = self.domains.boxes.within_one(self.leaf(pair[rows]), drawn)
         return out
 
@@ -191,6 +195,8 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         labels.append(label[valid])
         changed[k] = domains.keep(k, label[valid], row_trees, leaves[valid])
     whole = np.array([k for k, *_ in found], dtype=np.int64)
+    in_all = np.zeros(len(domains.bits), dtype=bool)
+    in_all[whole] = [len(of) == first[k + 1] - first[k] for k, _, _, of in found]
     complete = ~evidence.drawn
     complete[whole] = True
     listing = Listing(
@@ -199,5 +205,6 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         np.concatenate([np.zeros(0, np.int64), *labels]),
         np.concatenate(places, axis=1) if places else np.zeros((3, 0, len(boxes.place)), np.int64),
         complete,
+        in_all,
     )
     return listing, changed

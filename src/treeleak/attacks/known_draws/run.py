@@ -343,7 +343,11 @@ def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
     """Which rows, in some leaves, are proved if these are the ones that are left."""
     decided = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
     out = np.zeros(len(decided), dtype=bool)
-    out[decided] = domains.boxes.within_one(leaf[decided], domains.draws.T[decided] > 0)
+    drew = domains.draws.T[decided] > 0
+    if domains.sums is not None:
+        # The leaves of the others are not what rows were placed by.
+        drew &= ~domains.sums.beside.T[decided]
+    out[decided] = domains.boxes.within_one(leaf[decided], drew)
     return out
 
 
