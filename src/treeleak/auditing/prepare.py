@@ -24,7 +24,7 @@ from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.arrays import Labels, Rows
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import refused
-from treeleak.core.message import Message, message_of
+from treeleak.core.message import Message, message_of, static_message
 from treeleak.release import (
     Model,
     Release,
@@ -55,6 +55,13 @@ def open_model(
     if isinstance(model, (StoredObject, Release, RuleList)):
         return None, None, model
     return None, None, snapshot(model)
+
+
+SEVERAL_COLUMNS = static_message(
+    "The labels have several columns, and the model that was attacked knows one of them: the "
+    "training rows were compared without labels.",
+    "labels_of_several_columns",
+)
 
 
 @contextmanager
@@ -92,6 +99,9 @@ def prepare_case(case: Case) -> Case:
         why = case.clock.timeout_message if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
+    if np.ndim(case.request.y) == 2 and np.shape(case.request.y)[1] > 1:
+        # The model reads as one of its targets.
+        case = replace(case, request=replace(case.request, y=None)).noting(SEVERAL_COLUMNS)
     case = _fitted_part(_put_through(case, release), release)
     request = case.request
     noise = find_noise(release, request.X, request.y)

@@ -15,6 +15,7 @@ from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.protocol import Contradiction, leaf_distinct, leaf_draws
 from treeleak.evidence.sampling_assumptions import SamplingAssumptions, check_size
 from treeleak.partition import Geometry, RowSets
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
 
@@ -33,6 +34,8 @@ class KnownDraws:
     use_distinct: bool = True
     """Also use the distinct rows of each leaf, where the release gives them: sum over rows k of
     [b_tk > 0] [row k in leaf v] = d_tv."""
+    out_of_bag: tuple[OutOfBag, ...] = ()
+    """What the trees that did not draw a row predict for it, in the mean."""
     kind: ClassVar[str] = "known bootstrap draws"
 
     @classmethod

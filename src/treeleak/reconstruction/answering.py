@@ -31,6 +31,7 @@ from treeleak.reconstruction.quality_notes import of_midpoints, of_noise
 from treeleak.reconstruction.targets import CONTRADICTED, Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
+from treeleak.release.out_of_bag import USED
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Categorical, Schema
@@ -124,7 +125,11 @@ class AttackJob:
         evidence = self.make(geometry)
         counted = len(known.others)
         if isinstance(evidence, KnownDraws):
-            evidence = replace(evidence, draws=evidence.draws[:, known.others])
+            evidence = replace(
+                evidence,
+                draws=evidence.draws[:, known.others],
+                out_of_bag=tuple(m.of_rows(known.others) for m in both.out_of_bag),
+            )
             counted = int(evidence.drawn.sum())
         side_info = SideInformation(known.parts(geometry, rows=hidden), population)
         attack = clock.untimed(partial(attack_for, evidence, self.method))
@@ -182,7 +187,11 @@ def _written(
         trace=tuple(clock.trace),
         numbers=answer.numbers,
         cells=answer.cells,
-        notes=(*release.notes, *task.notes),
+        notes=(
+            *release.notes,
+            *task.notes,
+            *((USED,) if isinstance(evidence, KnownDraws) and evidence.out_of_bag else ()),
+        ),
         expected_distance=_over_all(answer, task),
         row_count=task.counted,
     )

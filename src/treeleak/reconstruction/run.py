@@ -22,6 +22,7 @@ from treeleak.reconstruction.request import ReconstructionRequest, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
+from treeleak.release.out_of_bag import NOT_USED
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Part, Release
 from treeleak.release.sampling import Subsample, UnknownSampling
@@ -209,6 +210,11 @@ def reconstruct(
                 # Rows that no tree drew at a test leave no trace of what they lack there.
                 wider = replace(release, maybe_missing=release.maybe_missing | gaps)
                 asked = replace(question, release=wider, notes=(*question.notes, WITH_GAPS))
+                again = _answered(asked, use_distinct, clock, alone=alone)
+                answer = answer if again.status == "infeasible" else again
+            if answer.status == "infeasible" and release.out_of_bag:
+                counts = replace(release, out_of_bag=())
+                asked = replace(question, release=counts, notes=(*question.notes, NOT_USED))
                 again = _answered(asked, use_distinct, clock, alone=alone)
                 answer = answer if again.status == "infeasible" else again
             if alone_too and answer.status in ("unknown", "infeasible"):

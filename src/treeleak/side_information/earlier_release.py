@@ -20,6 +20,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.release import Release, ThresholdsAre
 from treeleak.release.statistics import DISTINCT, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.tree import LEAF, Tree
@@ -166,6 +167,13 @@ class Releases:
             thresholds_are=_of_both(self.later, self.earlier),
             maybe_missing=self.later.maybe_missing | self.earlier.maybe_missing,
         )
+
+    @property
+    def out_of_bag(self) -> tuple[OutOfBag, ...]:
+        """Out-of-bag predictions of rows whose draws are known; none beside an earlier release."""
+        if self.earlier is not None or self.draws is None:
+            return ()
+        return tuple(m for m in self.later.out_of_bag if len(m.mean) == self.draws.shape[1])
 
     @cached_property
     def whole(self) -> Release:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.formats.literals import Verdict
 from treeleak.learn.refit import REASONS as REFIT_REASONS
 from treeleak.learn.refit import Refit, refit_of
 from treeleak.metrics.membership import Bounded
@@ -80,16 +78,6 @@ class Shadows(Serialisable):
     trained: str
     sizes: tuple[ShadowScore, ...]
     auc: Bounded | None
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """Whether membership is disclosed; None where the interval settles nothing."""
-        if self.auc is None:
-            return None
-        low, high = self.auc.interval
-        if low >= MATERIAL:
-            return LEAK
-        return NO_LEAK if high < MATERIAL else POSSIBLE if low > 0.5 else None
 
 
 def assess(case: Case) -> Case:

@@ -19,6 +19,7 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import FigureWithSupport, Message, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
+from treeleak.metrics.membership import Bounded
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
@@ -247,7 +248,7 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
         messages.append(wording.MEMBERS_OF_SMALLER())
     elif shadows.auc is not largest.auc:
         messages.append(wording.MEMBERS_AT_FULL_SIZE(low=shadows.auc.interval.low))
-    if (verdict := shadows.verdict) is None:
+    if (verdict := of_auc(shadows.auc)) is None:
         return Finding("membership", None, tuple(messages))
     rule = wording.MEMBERS_RULES[verdict](least=MATERIAL)
     if verdict != NO_LEAK:
@@ -255,6 +256,16 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
     if rows_open:
         messages.append(wording.MEMBERS_ONLY)
     return Finding("membership", verdict, tuple(messages), rule)
+
+
+def of_auc(auc: Bounded | None) -> Verdict | None:
+    """Say whether membership is disclosed; None where the interval settles nothing."""
+    if auc is None:
+        return None
+    low, high = auc.interval
+    if low >= MATERIAL:
+        return LEAK
+    return NO_LEAK if high < MATERIAL else POSSIBLE if low > 0.5 else None
 
 
 def _of_targets(found: AuditResults) -> list[Finding]:
