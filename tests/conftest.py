@@ -43,10 +43,12 @@ typer.testing._get_command = cache(typer.testing._get_command)
 def yardsticks_of_the_same_rows() -> Iterator[None]:
     """Take random guesses and outliers once for the rows that several audits are given.
 
-    They follow from the rows, the schema and the seed, and take longer than many an attack. What
-    measures them for itself asks the functions where they are defined.
+    They follow from the rows, the schema and the seed, and take longer than many an attack: a fifth
+    of the guesses tells the same. What measures them for itself asks the functions where they are
+    defined.
     """
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("treeleak.auditing.assessors.baselines._MANY", 20)
         for where, name in (
             ("treeleak.auditing.assessors.baselines", "random_guesses"),
             ("treeleak.metrics.individual", "find_outliers"),
@@ -83,6 +85,14 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried.walk_little(monkeypatch)
 
 
+@pytest.fixture(scope="module")
+def short_walks_throughout() -> Iterator[None]:
+    """``short_walks`` for all tests of a file, and for what its fixtures make."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurried.walk_little(patch)
+        yield
+
+
 @pytest.fixture
 def few_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried.few_chains(monkeypatch)
@@ -108,15 +118,27 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
 
 @pytest.fixture
-def no_attack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail where an audit begins its attack."""
-    monkeypatch.setattr("treeleak.auditing.run.rebuild", lambda *_, **__: pytest.fail("ran"))
+def attack_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Let audits attack by a function of the test."""
+    return lambda attack: monkeypatch.setattr("treeleak.auditing.run.rebuild", attack)
 
 
 @pytest.fixture
-def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let commands and studies call a function of the test: ``instead("audit", function)``."""
+    return lambda name, function: monkeypatch.setattr(treeleak, name, function)
+
+
+@pytest.fixture
+def no_attack(attack_is: Callable[[Callable[..., Any]], None]) -> None:
+    """Fail where an audit begins its attack."""
+    attack_is(lambda *_, **__: pytest.fail("ran"))
+
+
+@pytest.fixture
+def no_audit(instead: Callable[..., None]) -> None:
     """Fail where a command begins an audit."""
-    monkeypatch.setattr(treeleak, "audit", lambda *_, **__: pytest.fail("work was done"))
+    instead("audit", lambda *_, **__: pytest.fail("work was done"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

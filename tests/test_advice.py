@@ -38,6 +38,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening.before_training import stored_figures
 from treeleak.release import to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 

@@ -14,7 +14,7 @@ RANGES = st.tuples(st.integers(-5, 5), st.integers(-3, 3), st.integers(0, 3))
 
 
 @given(st.lists(RANGES, min_size=1))
-def test_predictions_that_hardly_differ_arealike(given):
+def test_predictions_that_hardly_differ_are_one(given):
     whole, little, width = np.array(given).T
     low = whole + 1e-10 * little
     high = low + 1e-10 * width
@@ -26,7 +26,7 @@ def test_predictions_that_hardly_differ_arealike(given):
 
 
 @given(st.lists(st.integers(-40, 40), min_size=1))
-def test_no_chain_of_predictions_makes_distant_onesalike(given):
+def test_no_chain_of_predictions_makes_distant_ones_one(given):
     low = 3e-10 * np.array(given)
     ends, number = equal_states(low, low)
     assert (low[ends[1]] - low[ends[0]] <= 1e-9).all()

@@ -14,6 +14,8 @@ import treeleak
 from helpers.cli import run
 from treeleak.core.errors import BadInput, BadSchema
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 X = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
 Y = pd.Series([0, 1, 1, 0] * 5)
 SCHEMA = treeleak.Schema([treeleak.Binary("a"), treeleak.Binary("b")])

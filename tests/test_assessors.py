@@ -18,7 +18,7 @@ from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 GUIDE = Path(__file__).parent.parent / "docs/how-to-read-an-audit.md"
 ALSO = {"not_assessed", "notes", "mismatch"}
@@ -116,14 +116,14 @@ def test_exposure_and_membership_are_quick_and_comparing_is_slow():
 
 
 @pytest.mark.parametrize(("limit", "most"), [(20, 11), (60, 40), (1000, 800)])
-def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, monkeypatch):
+def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, attack_is):
     given = []
 
     def attack(*arguments, **options):
         given.append(arguments[3].left)
         raise NotCovered("not this one")
 
-    monkeypatch.setattr(run, "rebuild", attack)
+    attack_is(attack)
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=limit)
     assert 0 < given[0] <= most
@@ -173,4 +173,4 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, assess_by)
     assert audit.counts is not None
     assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)
     assert ("exposure" in seen) != rules
-    assert "membership" not in seen
+    assert ("shadows" in seen) != rules

@@ -19,7 +19,7 @@ from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
-from treeleak.attacks.exact.worlds import Solution
+from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
 from treeleak.evidence import CountSystem, evidence_for
@@ -335,3 +335,25 @@ def test_where_no_time_is_left_the_worlds_that_miss_least_are_kept():
     late = kept(12, left=65.0, each=1.0)
     assert [w.misfit for w in late] == [0, 1, 2, 3, 4]
     assert [w.misfit for w in kept(4, left=0.0, each=1.0)] == [0, 3, 2, 1]
+
+
+@examples(60, fast=20)
+@given(st.integers(0, 2**32 - 1))
+def test_worlds_that_agree_prove_nothing(seed):
+    """What every world has in a row is certain only where every dataset has it."""
+    schema = Schema([Binary("a"), Binary("b", missing=True), Ordinal("c", 0, 2)])
+    geometry = example(schema, seed)
+    values, rng = values_of(geometry.parts, 2), np.random.default_rng(seed)
+    for system in systems_of(geometry):
+        known = bounds(system)
+        every = histograms(system.signature, system.target, system.n_rows)
+        if every is None or not system.n_rows:
+            continue
+        search = SolutionSampler.of(system, known, geometry, values)
+        world = search.world_at(search.spots(every[0], rng), rng)
+        final = search.bayes_estimate([world] * 10, Clock(9.0), "", 0)
+        rows = search.rows(final, [world] * 10, known, np.ones(final.values.shape))
+        several = np.ptp(search.atoms, axis=0) > 0
+        certain = ((rows.confidence == 1) & several).any(axis=1)
+        held = np.bincount(search.cells(final)[certain], minlength=len(system.signature))
+        assert (held <= np.min(every, axis=0)).all()

@@ -51,7 +51,7 @@ from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
 from treeleak.verification.training_rows import match_training
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,12 @@ def data():
 def forest(data):
     X, y, _ = data
     return RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def few_trees(data):
+    X, y, _ = data
+    return RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -369,8 +375,9 @@ def test_shuffled_columns_are_aligned_by_name(forest, data):
         (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
     ],
 )
-def test_wrong_rows_are_named_and_not_measured(forest, data, spoil, said):
+def test_wrong_rows_are_named_and_not_measured(few_trees, data, spoil, said):
     X, y, schema = data
+    forest = few_trees
     X, y = spoil(X, y)
     with pytest.raises(Mismatch, match=said):
         match_training(to_release(forest), X, y)
@@ -414,7 +421,8 @@ def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
     model = DecisionTreeClassifier(random_state=0).fit(X, y)
     alone, compared = treeleak.audit(model), treeleak.audit(model, X, y)
     assert compared.impossible > 0
-    assert alone.verdict == compared.verdict == LEAK
+    # Each of 40 places that hold one person may hold one by luck.
+    assert alone.verdict == compared.verdict == POSSIBLE
     said = " ".join(compared.notes)
     assert "No schema was given, and" in said
     assert "The schema does not allow" not in said
@@ -588,7 +596,8 @@ def test_a_statistic_singles_nobody_out():
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
     # One row of class 1 lies at a = 0, and the stump says so.
     assert singled_out(result.reconstruction, to_release(stump)) == 1
-    assert result.verdict == LEAK
+    # Eleven others lie there: a small cell, for a threshold to judge.
+    assert result.verdict == POSSIBLE
     y[11] = 0
     stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
@@ -623,7 +632,7 @@ def held_against(forest, data, control):
 @pytest.mark.slow
 def test_control_rows_tell_rows_from_population(held_against):
     test = held_against.measurement.significance
-    assert held_against.not_assessed == ()
+    assert [part for part, _ in held_against.not_assessed] == ["shadows"]  # Too few rows.
     assert held_against.verdict == LEAK
     assert test.rank == 1 / 101
     assert test.error == pytest.approx(held_against.measurement.error)
@@ -877,7 +886,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     _, found = behind
     assert found.verdict == LEAK
     assert found.mismatch is None
-    assert [part for part, _ in found.not_assessed] == ["population"]
+    assert [part for part, _ in found.not_assessed] == ["shadows", "population"]
     assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
     assert found.reconstruction.status == "likely"
     assert "it is not known which rows each tree drew" in " ".join(

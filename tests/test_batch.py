@@ -18,6 +18,8 @@ from treeleak.batch.processes import Ended
 from treeleak.core.errors import BadInput
 from treeleak.report.index_page import render_index
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):

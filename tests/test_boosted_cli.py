@@ -16,7 +16,7 @@ import pytest
 from helpers.cli import run
 from helpers.documents import valid
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 MODELS = Path(__file__).parent / "models" / "boosted"
 TOLD = {path.name: json.loads((path / "truth.json").read_text()) for path in MODELS.iterdir()}
@@ -69,17 +69,5 @@ def test_a_file_is_answered(folder, name, tmp_path):
     told = valid(json.loads(found.read_text()), "audit")
     assert (told["reconstruction"] is None) == (why is not None)
     if (folder, name) not in BY_COUNTS:
-        assert told["verdict"] in ("leak shown", "not assessed")
+        assert told["verdict"] in ("leak shown", "possible leak", "not assessed")
         assert told["not_assessed"]
-
-
-@pytest.mark.parametrize("version", ["1.3.2", "1.9.1"])
-@pytest.mark.parametrize(
-    "name", [pytest.param("all_rows.skops", marks=pytest.mark.slow), "drawn.pkl"]
-)
-def test_a_forest_of_scikit_learn_is_answered(version, name, tmp_path):
-    model, rows = MODELS.parent / version / name, tmp_path / "rows.csv"
-    trust = ["--trust-pickle"] * name.endswith("pkl")
-    answer = run("reconstruct", model, "--out", rows, "--time-limit", 5, "--quiet", *trust)
-    assert answer.exit_code == 0, answer.output
-    assert len(pd.read_csv(rows)) == 30

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,11 +36,16 @@ COUNTED_FIRST = {"logistic.ubj": 1, "softprob.json": 3, "forest.json": 3, "categ
 """Trees of the first round, of XGBoost's models that count rows in these only."""
 
 
+@cache
+def read(path):
+    return to_release(path, trust_pickle=True)
+
+
 def opened(folder, name):
     if name.endswith("cbm") and find_spec("catboost") is None:
         pytest.skip("needs CatBoost: pip install 'treeleak[catboost]'")
     truth = json.loads((MODELS / folder / "truth.json").read_text())[name]
-    return to_release(MODELS / folder / name, trust_pickle=True), truth
+    return read(MODELS / folder / name), truth
 
 
 def numbered(folder, release, at):
@@ -121,7 +127,7 @@ def test_rows_are_counted_where_the_file_counts_them(folder, name):
 def test_no_row_of_these_models_started_from_a_score_of_its_own(path):
     if path.name == "truth.json" or path.suffix == ".cbm":
         pytest.skip("no model, or one that takes its library")
-    said = " ".join(to_release(path, trust_pickle=True).notes)
+    said = " ".join(read(path).notes)
     assert "init_score" not in said
     assert "base_margin" not in said
 

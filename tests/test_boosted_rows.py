@@ -47,6 +47,8 @@ from treeleak.release import snapshot, to_release
 from treeleak.report import render, render_html
 from treeleak.schema import Binary, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 COLUMNS = list("abcdef")
 BITS = Schema([Binary(c) for c in COLUMNS])
 FEW = {"n_estimators": 6, "random_state": 0}
@@ -221,7 +223,6 @@ def test_audits_of_all_kinds(name, tmp_path):
             assert audit.measurement is not None
 
 
-@pytest.mark.usefixtures("short_walks")
 @pytest.mark.parametrize(
     ("name", "with_targets", "why"),
     [("tree", False, "no target was rebuilt"), ("ada", True, "the model has classes, not targets")],
@@ -234,7 +235,6 @@ def test_a_limit_on_targets_closes_the_gate_where_none_were_measured(name, with_
     assert checks["exact_targets"].found.startswith(why)
 
 
-@pytest.mark.usefixtures("short_walks")
 def test_rows_of_a_regression_in_order_have_no_class():
     model, X, y = fitted("forest")
     audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
@@ -258,7 +258,6 @@ WITH_MORE = {
 
 
 @pytest.mark.parametrize("kind", WITH_MORE)
-@pytest.mark.usefixtures("short_walks")
 def test_no_leak_is_not_said_where_the_file_holds_evidence_that_was_not_used(kind):
     X, y = people(60)
     classed = "boosting" in kind or "classes" in kind

@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +34,8 @@ from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, L
 from treeleak.release.sampling import Disjoint, UnknownSampling
 from treeleak.report import render
 from treeleak.verification.training_rows import match_training
+
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 MODELS = Path(__file__).parent / "models"
@@ -247,7 +248,7 @@ def plain(data):
     return treeleak.reconstruct(model, schema)
 
 
-def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon=5.0, **options):
+def audited(attack_is, plain, data, rows, *, control=True, train=True, epsilon=5.0, **options):
     X, y, others, schema = data
     rebuilt = replace(
         plain, status="likely", evidence="noisy counts", misfit=123.0, X=rows,
@@ -255,9 +256,7 @@ def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon
         y=plain.y[: len(rows)],
         row_count=RowCount(len(rows), (50, 70), "inferred from the noisy counts"),
     )  # fmt: skip
-    monkeypatch.setattr(
-        sys.modules["treeleak.auditing.run"], "rebuild", lambda *_args, **_more: rebuilt
-    )
+    attack_is(lambda *_args, **_more: rebuilt)
     given = (X, y) if train else ()
     model = fitted(data, epsilon, **options)
     return treeleak.audit(
@@ -273,13 +272,16 @@ def shown(audit):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_guesses")
-def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
+def test_an_audit_of_noisy_counts(attack_is, plain, data):
     X, _, _, _ = data
     rows = X.sample(frac=1, random_state=0).reset_index(drop=True)
-    found = audited(monkeypatch, plain, data, rows)
+    found = audited(attack_is, plain, data, rows)
     assert found.verdict == LEAK
     assert found.counts is None
-    assert dict(found.not_assessed) == {"counts": "the counts carry noise"}
+    assert dict(found.not_assessed) == {
+        "counts": "the counts carry noise",
+        "shadows": "shadow models need 80 training rows or more, not 60",
+    }
     assert found.budget.cost == pytest.approx(5.0)
     assert found.measurement.significance.rank == 1 / 101
     document = valid(json.loads(found.to_json()))
@@ -304,8 +306,8 @@ def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_guesses")
-def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
-    found = audited(monkeypatch, plain, data, data[0], mechanism="draft-dp")
+def test_noise_that_costs_more_than_stated_is_named(attack_is, plain, data):
+    found = audited(attack_is, plain, data, data[0], mechanism="draft-dp")
     assert found.budget.overspent
     assert found.budget.cost == pytest.approx(5 + 10 * math.log(2))
     assert any(a.startswith("Use discrete Laplace noise") for a in found.advice)
@@ -314,23 +316,23 @@ def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_guesses")
-def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, data):
+def test_what_is_likely_of_the_population_only_is_no_leak(attack_is, plain, data):
     _, _, others, _ = data
     rows = others.sample(60, random_state=1).reset_index(drop=True)
-    found = audited(monkeypatch, plain, data, rows)
+    found = audited(attack_is, plain, data, rows)
     assert found.measurement.error < found.measurement.guess_mean - 3 * found.measurement.guess_sd
     assert found.verdict == NO_LEAK
     assert "attributable to the model" not in found.headline
     assert "control s" in found.headline
     # Without rows of the population the two cannot be told apart for sure.
-    without = audited(monkeypatch, plain, data, rows, control=False)
+    without = audited(attack_is, plain, data, rows, control=False)
     assert without.verdict in (POSSIBLE, NO_LEAK)
     assert ("(--control) can decide this" in without.headline) == (without.verdict == POSSIBLE)
     assert dict(without.not_assessed)["population"].startswith("no rows of the population")
 
 
-def test_likely_rows_without_training_rows_prove_nothing(monkeypatch, plain, data):
-    found = audited(monkeypatch, plain, data, data[0], control=False, train=False)
+def test_likely_rows_without_training_rows_prove_nothing(attack_is, plain, data):
+    found = audited(attack_is, plain, data, data[0], control=False, train=False)
     assert found.verdict == OPEN
     assert "60 rows. They are probabilistic: it proves none" in found.headline
     valid(json.loads(found.to_json()))
@@ -338,8 +340,8 @@ def test_likely_rows_without_training_rows_prove_nothing(monkeypatch, plain, dat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_guesses")
-def test_a_wrong_number_of_rows_is_measured(monkeypatch, plain, data):
-    found = audited(monkeypatch, plain, data, data[0][:52], train=True)
+def test_a_wrong_number_of_rows_is_measured(attack_is, plain, data):
+    found = audited(attack_is, plain, data, data[0][:52], train=True)
     assert found.measurement.individual.all.n_rows == 60
     assert 0.6 < found.measurement.exact_rows < 1
     assert any("The attack rebuilt 52 rows; there are 60 training rows" in n for n in found.notes)

@@ -265,9 +265,14 @@ def test_a_walk_without_a_table_of_leaves(no_table_of_leaves, distinct):
 
 
 @pytest.fixture
-def unlisted(no_table_of_leaves, monkeypatch):
-    """Take every grid for one that is too large to list, and every attribute for a long one."""
+def long_attributes(monkeypatch):
+    """Take every attribute for one of many values."""
     monkeypatch.setattr(targets, "_long", lambda values: True)
+
+
+@pytest.fixture
+def unlisted(no_table_of_leaves, long_attributes):
+    """Take every grid for one that is too large to list, and every attribute for a long one."""
 
 
 @pytest.mark.parametrize("distinct", [True, False])
@@ -285,8 +290,7 @@ def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.slow
-def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinct):
-    monkeypatch.setattr(targets, "_long", lambda values: True)
+def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, long_attributes, distinct):
     # Points are too many, but not the pairs of values of which the rule speaks.
     monkeypatch.setattr(targets, "MAX_TABLE", 16)
     land = land_of(CASES["ruled"])

@@ -24,7 +24,7 @@ from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, registry, write_rules
 from treeleak.schema import Schema
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337
@@ -188,7 +188,7 @@ def test_drawn_counts_only_are_all_that_is_used(hidden):
     assert "With less evidence" not in text
 
 
-def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
+def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch, instead):
     X = pd.DataFrame({"a": [0, 0, 1, 1] * 3, "b": [0, 1, 0, 1] * 3})
     y = X["a"] * 4.0 + X["b"]
     model = keep(tmp_path, DecisionTreeRegressor(random_state=0).fit(X, y), X, y, None)
@@ -200,7 +200,7 @@ def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch):
         seen.append({name: list(more[name]) for name in given})
         raise treeleak.errors.BadInput("enough")
 
-    monkeypatch.setattr(treeleak, "reconstruct", note)
+    instead("reconstruct", note)
     for files in (given, given | {"population": "shares.json"}):
         options = [o for k, f in files.items() for o in (f"--{k.replace('_', '-')}", tmp_path / f)]
         run("reconstruct", model, "--out", tmp_path / "o.csv", *options, "--label", "label")
@@ -612,21 +612,21 @@ def test_ctrl_c_keeps_the_audit(shallow, tmp_path):
     assert json.loads(report.read_text())["reconstruction"]["interrupted"] is True
 
 
-def test_an_interrupt_elsewhere_is_one_line(folder, monkeypatch):
+def test_an_interrupt_elsewhere_is_one_line(folder, instead):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(treeleak, "audit", stopped)
+    instead("audit", stopped)
     assert refused("audit", folder / "model.skops", status=130) == "treeleak: interrupted\n"
 
 
-def test_what_nobody_foresaw_is_shown_in_full(folder, monkeypatch, capsys):
+def test_what_nobody_foresaw_is_shown_in_full(folder, monkeypatch, instead, capsys):
     from treeleak import cli
 
     def broken(*_, **__):
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr(treeleak, "audit", broken)
+    instead("audit", broken)
     monkeypatch.setattr(sys, "argv", ["treeleak", "audit", str(folder / "model.skops")])
     with pytest.raises(SystemExit) as exit_:
         cli.main()
@@ -701,10 +701,10 @@ def test_two_results_need_two_files(folder, tmp_path):
     assert not place.exists()
 
 
-def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path, monkeypatch):
+def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path, instead):
     X, _, _ = compas
     out = tmp_path / "rows.csv"
-    monkeypatch.setattr(treeleak, "reconstruct", lambda *_, **__: pytest.fail("an attack"))
+    instead("reconstruct", lambda *_, **__: pytest.fail("an attack"))
     told = refused("reconstruct", folder / "model.skops", "--out", out, "--label", X.columns[0])
     assert f"{folder / 'model.skops'}: the model itself has a column {X.columns[0]!r}" in told
     assert "--label" in told

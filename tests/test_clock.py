@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -238,7 +239,7 @@ def test_what_is_late_takes_no_time_from_what_is_written():
 
 
 def test_what_was_found_until_an_audit_is_cut_off_is_reported(
-    release: Release, monkeypatch: pytest.MonkeyPatch
+    release: Release, attack_is: Callable[..., None]
 ):
     kept: list[treeleak.Audit] = []
     clock = Clock(60.0)
@@ -247,7 +248,7 @@ def test_what_was_found_until_an_audit_is_cut_off_is_reported(
         kept.append(clock.best())  # type: ignore[misc,arg-type]
         raise TimeUp("now")
 
-    monkeypatch.setattr(run, "rebuild", stuck)
+    attack_is(stuck)
     ended = treeleak.audit(release, time_limit=clock)
     (found,) = kept
     why = "the time limit of 60 s was reached"
@@ -343,7 +344,7 @@ def release() -> Release:
     [
         (counts, "count_leaves", "counts"),
         (run, "rebuild", "reconstruction"),
-        (singled_out, "singled_out", "reconstruction"),
+        (singled_out, "proved_alone", "reconstruction"),
         (exposure, "Exposure", "exposure"),
     ],
 )
@@ -361,13 +362,13 @@ def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
     assert found.to_json(edition="releasable")
 
 
-def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeypatch):
+def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, attack_is):
     def late(*_: object, **__: object) -> None:
         raise TimeUp("later than a part of the limit")
 
     path = tmp_path / "model.json"
     write_release(release, path)
-    monkeypatch.setattr(run, "rebuild", late)
+    attack_is(late)
     done = cli.run("audit", path, "--time-limit", 30)
     assert done.exit_code == 3
     assert "Not assessed: the time limit of 30 s was reached" in done.stdout
@@ -427,6 +428,7 @@ def test_no_part_ends_the_audit_because_its_time_is_up(part):
     assert after.found.not_assessed == ((own.part, clock.timeout_message),)
 
 
+@pytest.mark.usefixtures("short_walks")
 def test_a_measured_error_outlives_the_baselines(data, monkeypatch):
     X, y = data
 

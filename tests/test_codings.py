@@ -12,6 +12,8 @@ from treeleak.auditing.limits import NARROWER
 from treeleak.release import to_release
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 POLICY = treeleak.Policy("p", {"exact_rows": 0.02, "proved_rows": 1.0})
 CODINGS = {
     "0 and 1": lambda v: v,

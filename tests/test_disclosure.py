@@ -18,7 +18,7 @@ from helpers.older import needs_counted_gaps
 from treeleak.auditing.disclosure.disclosure import few_behind, jointly_safe, remainders
 from treeleak.schema import Binary, Categorical, Schema
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 # --------------------------------------------------------------- an adversary who solves equations
 

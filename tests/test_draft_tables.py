@@ -6,6 +6,7 @@ import io
 import os
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -50,14 +51,20 @@ def tiny(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let a function answer what would be asked of a server."""
+    return lambda answer: monkeypatch.setattr(urllib.request, "urlopen", answer)
+
+
+@pytest.fixture
+def offline(server: Callable[..., None]) -> list[str]:
     tried: list[str] = []
 
     def refuse(url: str, timeout: float) -> None:
         tried.append(url)
         raise OSError("no network")
 
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    server(refuse)
     return tried
 
 
@@ -97,22 +104,22 @@ def test_draft_table_as_the_papers_use_it(name):
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", DRAFT)
-def test_a_table_is_downloaded_once_and_held_against_its_checksum(name, tmp_path, monkeypatch):
+def test_a_table_is_downloaded_once_and_held_against_its_checksum(name, tmp_path, server):
     whole, asked = shared(name), []
 
     def answer(url, timeout):
         asked.append(url)
         return (SHARED / f"draft_{name}.csv").open("rb")
 
-    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    server(answer)
     for _ in range(2):
         pd.testing.assert_frame_equal(load_draft(name, tmp_path).X, whole.X)
     assert len(asked) == 1
     assert asked[0].endswith(f"/data/{name}.csv")
 
 
-def test_another_file_than_the_published_one_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: io.BytesIO(b"a,b"))
+def test_another_file_than_the_published_one_is_refused(tmp_path, server):
+    server(lambda url, timeout: io.BytesIO(b"a,b"))
     with pytest.raises(BadInput, match="its SHA-256 is"):
         load_draft("adult", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ from treeleak.core.message import ELSEWHERE
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Schema
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,11 @@ from treeleak.core.text import percent
 from treeleak.report import facts, render
 from treeleak.report.sheet import sheet_of
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 RELIEF = ("Nothing beyond", "showed no leak. That", "attributable to the model")
 LEVELS = (0.0, 0.02, 0.44, 1.0)
+VERDICTS = (LEAK, POSSIBLE, NO_LEAK, OPEN)
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +40,14 @@ def made(audited, exact, located, targets, verdict):
     return replace(found, findings=findings, verdict=verdict)
 
 
-@pytest.mark.parametrize("verdict", [LEAK, POSSIBLE, NO_LEAK, OPEN])
+@pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_greatest_harm_comes_first_and_nothing_belittles_it(audited, verdict):
-    for exact, located, targets in itertools.product(LEVELS, LEVELS, (None, *LEVELS)):
-        if located < exact:
-            continue
+    rows = list(itertools.combinations_with_replacement(LEVELS, 2))
+    shown = (None, *LEVELS)
+    # Each pair of figures of rows with two of targets, which go on with each pair and verdict.
+    first = VERDICTS.index(verdict)
+    for k, (exact, located) in [*enumerate(rows, first), *enumerate(rows, first + 2)]:
+        targets = shown[k % len(shown)]
         found = made(audited, exact, located, targets, verdict)
         sheet, worst = sheet_of(found), max(exact, located, targets or 0.0)
         first = sheet.headline.removeprefix(f"{verdict.capitalize()}. ")

@@ -14,6 +14,8 @@ from helpers.cli import keep, run
 from helpers.examples import spread
 from helpers.tables import compas_sample
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; main()"
 """The command under the name that it is installed by."""
 

@@ -44,6 +44,8 @@ from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.rule_file import rules_from_dict
 from treeleak.schema import Binary, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(treeleak.formats.__file__).parent
 SHIPPED = {

@@ -13,6 +13,8 @@ from treeleak.auditing.frameworks import EDPB, ICO, ISO, OF_FEW, QUESTIONS, WP21
 from treeleak.auditing.limits import LIMITS
 from treeleak.report import render_html
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 

@@ -49,7 +49,7 @@ from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.report import render_hardened
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 MODELS = Path(__file__).parent / "models"
 STORED = sorted(MODELS.glob("[0-9]*/*.skops"))

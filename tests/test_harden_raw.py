@@ -18,7 +18,7 @@ from helpers.cli import run
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.hardening import ways
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 AMPLE = 600
 """Seconds, far more than the attacks on small trees take."""

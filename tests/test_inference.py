@@ -29,6 +29,8 @@ from treeleak.metrics.inference import (
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 # ---------------------------------------------------------------------------------- statistics
 
 
@@ -235,7 +237,6 @@ def test_many_people_are_tried_in_part(case):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_walks")
 def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     X = case[0][:120]
     X = X.assign(rare=(np.arange(120) < 4).astype(float))
@@ -258,7 +259,6 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_walks")
 def test_what_was_asked_for_and_cannot_be_told_is_said(case):
     X, _, _ = case
     y = (X["age"] > 40).astype(int)

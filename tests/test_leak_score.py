@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from treeleak.metrics import leak_score, search_score
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 def table(n=60, columns=6, seed=0):

@@ -14,6 +14,8 @@ from treeleak.release import to_release
 from treeleak.release.pipeline.through import put_through
 from treeleak.verification.columns import _coded, columns_by_name, in_model_columns
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(
     {"city": RNG.choice(["New Delhi", "Rome", "Oslo"], 40), "age": RNG.integers(20, 60, 40)}

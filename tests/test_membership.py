@@ -196,7 +196,7 @@ def test_a_policy_bounds_it_and_fails_closed(audited):
     state, found = states(replace(audited, membership=few), membership_tpr=1.0)["membership_tpr"]
     assert state == "not assessed"
     assert "1,000 control rows or more" in found
-    without = replace(audited, membership=None)
+    without = replace(audited, membership=None, shadows=None)
     assert states(without, membership_auc=1.0)["membership_auc"][0] == "not assessed"
     assert "--control" in states(without, membership_auc=1.0)["membership_auc"][1]
 

@@ -29,6 +29,8 @@ from treeleak.core.message import (
 )
 from treeleak.core.text import hundredths
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 SOME = MessageTemplate(
     "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."
 )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import treeleak
+from helpers.examples import examples
 from treeleak import Numeric, Ordinal, Schema
+from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.narrowing import Movable, narrowed
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -36,7 +40,7 @@ def narrow(release, table, draws, seconds=60.0):
     return narrowed(release, table, np.zeros(len(table), int), numbers, draws, seconds)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(40, fast=10)
 @given(st.integers(0, 10**6), st.sampled_from([None, 0, 1]))
 def test_right_values_move_to_other_values_that_thresholds_leave(seed, steps):
     X, release, draws = some_forest(seed, steps=steps)
@@ -57,14 +61,14 @@ def test_wrong_values_in_the_right_leaves_find_their_intervals(steps):
     table = X.to_numpy()
     leaf = [tree.apply(np.float32(table)) for tree in release.trees]
     rng, wrong = np.random.default_rng(0), table.copy()
-    for _ in range(2_000):
-        # Anywhere within the leaves of the trees that drew the row.
-        i, j = rng.integers(0, table.shape[0]), rng.integers(0, table.shape[1])
-        other = wrong[i].copy()
-        other[j] += rng.normal() / 4
-        at = [tree.apply(np.float32(other[None]))[0] for tree in release.trees]
-        if all(at[t] == leaf[t][i] for t in np.flatnonzero(draws[:, i])):
-            wrong[i] = other
+    for _ in range(60):
+        # Anywhere within the leaves of the trees that drew the row: a value of each row at a time.
+        other = wrong.copy()
+        j = rng.integers(0, table.shape[1], len(table))
+        other[np.arange(len(table)), j] += rng.normal(size=len(table)) / 4
+        at = [tree.apply(np.float32(other)) for tree in release.trees]
+        stays = ((np.array(at) == leaf) | (draws == 0)).all(axis=0)
+        wrong[stays] = other[stays]
     found = narrow(release, wrong, draws).table
     assert np.abs(found - table).mean() < 0.6 * np.abs(wrong - table).mean()
     for tree, own, times in zip(release.trees, leaf, draws, strict=True):
@@ -129,3 +133,66 @@ def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around
     assert found.midpoints_met == 1.0
     assert found.confidence["level"].isna().all()
     assert found.expected_error is None
+
+
+def test_whole_numbers_that_may_be_missing_stay_whole():
+    """A test for missing values is a threshold at infinity."""
+    X, y = whole_numbers()
+    X = X.mask(np.random.default_rng(1).random(X.shape) < 0.2)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    release, known = to_release(forest), known_draws(to_release(forest), seed_search=0)
+    assert any(np.isinf(cuts).any() for cuts in release.thresholds)
+    table = X.to_numpy()
+    # Rows of other rows: bounds of which many contradict each other.
+    table = np.random.default_rng(0).permutation(table)
+    ends, whole = np.zeros(3), np.ones(3, bool)
+    numbers = Movable(~np.isnan(table), ends, ends + 30, whole)
+    found = narrowed(release, table, np.zeros(30, int), numbers, known.counts, 60.0)
+    moved = found.table[~np.isnan(table)]
+    assert (moved != table[~np.isnan(table)]).any()
+    np.testing.assert_array_equal(moved, np.round(moved))
+
+
+def test_whole_numbers_beyond_the_precision_of_the_model_stay_where_they_are():
+    X, y = whole_numbers()
+    X += 2.0**25
+    release = to_release(RandomForestClassifier(10, random_state=0).fit(X, y))
+    draws = known_draws(release, seed_search=0).counts
+    table, whole = np.random.default_rng(0).permutation(X.to_numpy()), np.ones(3, bool)
+    ends = np.full(3, 2.0**25)
+    numbers = Movable(np.ones(table.shape, bool), ends, ends + 30, whole)
+    found = narrowed(release, table, np.zeros(30, int), numbers, draws, 60.0)
+    np.testing.assert_array_equal(found.table, table)
+
+
+@rows_quickly
+@pytest.mark.parametrize("kind", [Numeric, Ordinal])
+def test_no_value_leaves_an_interval_in_which_it_certainly_lies(kind, monkeypatch):
+    """Bounds that follow from wrong rows move the right ones, but not out of what is proved."""
+    X, y = whole_numbers()
+    given = []
+
+    def noted(*arguments):
+        given[:] = arguments
+        return numbers_in(*arguments)
+
+    monkeypatch.setattr("treeleak.reconstruction.rows.numbers_in", noted)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    treeleak.reconstruct(forest, Schema([kind(c, 0, 30) for c in X]), time_limit=2.0)
+    whole, geometry, *others = given
+    table = np.random.default_rng(0).permutation(X.to_numpy())
+    wrong = replace(whole, table=table, sure=np.ones(table.shape))
+    found = numbers_in(wrong, geometry, *others)
+    for part in geometry.parts:
+        j = part.columns[0]
+        low, high = part.ends(table[:, j], geometry.release)
+        np.testing.assert_array_equal(found.low[:, j], low)
+        np.testing.assert_array_equal(found.high[:, j], high)
+        assert ((found.table[:, j] >= low) & (found.table[:, j] <= high)).all()
+    # Nor does a row leave a cell in which it certainly lies, in trees that did not draw it.
+    release, proved = geometry.release, np.ones(len(table), dtype=bool)
+    wrong = replace(whole, table=table, sure=np.full(table.shape, 0.5), proved=proved)
+    found = numbers_in(wrong, geometry, *others)
+    np.testing.assert_array_equal(release.leaves(found.table), release.leaves(table))
+    loose = numbers_in(replace(wrong, proved=~proved), geometry, *others)
+    assert (release.leaves(loose.table) != release.leaves(table)).any()

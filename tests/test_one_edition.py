@@ -10,11 +10,11 @@ from rich.console import Console
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.auditing import result
-from treeleak.auditing.disclosure.releasable import releasable
 from treeleak.core.message import Audience, MessageTemplate
 from treeleak.evidence.registry import NO_EVIDENCE
 from treeleak.report import render
+
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 
 def printed(audit, internal=False):
@@ -31,30 +31,25 @@ def outputs(audit):
 @pytest.mark.parametrize("factor", [1, 100])
 def test_columns_of_single_people_are_named_nowhere(given, factor):
     rng = np.random.default_rng(0)
-    names = [f"Zeno{k:04d}" for k in range(24)]
+    names = [f"Zeno{k:04d}" for k in range(12)]
     X = pd.get_dummies(pd.DataFrame({"id": names})).astype(float) * factor
-    X["age"] = rng.integers(20, 60, 24)
-    model = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 24))
+    X["age"] = rng.integers(20, 60, 12)
+    model = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 12))
     rows = (X, model.predict(X)) if given else ()
     found = treeleak.audit(model, *rows, time_limit=15)
     for what, text in outputs(found).items():
         assert "Zeno" not in text, what
 
 
-def test_what_may_be_told_is_chosen_once_for_all_outputs(monkeypatch):
+def test_whoever_changes_a_document_changes_no_other():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (40, 3)), columns=["a", "b", "c"])
     model = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 40))
     found = treeleak.audit(model, X, time_limit=10)
-    made = []
-    monkeypatch.setattr(result, "releasable", lambda *of: made.append(of) or releasable(*of))
-    outputs(found)
-    assert len(made) == 1
     told = found.to_dict()
     told["notes"].append("changed by whoever asked")
     assert found.to_dict() != told
-    found.to_dict(threshold=3)
-    assert len(made) == 2
+    assert found.to_dict(threshold=3) != found.to_dict()
 
 
 def test_what_is_for_the_owner_is_printed_for_the_owner_only():

@@ -51,6 +51,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Audience, static_message
 from treeleak.release import read_model, snapshot, to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 N = 80
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd"))
@@ -308,13 +310,13 @@ def test_the_gate_is_shut(name, tmp_path):
 @pytest.mark.slow
 def test_a_forest_that_selects_columns_is_attacked_too(tmp_path):
     model = make_pipeline(
-        SelectFromModel(RandomForestClassifier(50, random_state=42)),
+        SelectFromModel(RandomForestClassifier(25, random_state=42)),
         DecisionTreeClassifier(max_depth=2, min_samples_leaf=30),
-    ).fit(X, y)
+    ).fit(X[:80], y[:80])
     skops.io.dump(model, tmp_path / "model.skops")
     names = list(to_release(model).feature_names)
-    rows = pd.DataFrame(np.asarray(model[:-1].transform(X)), columns=names)
-    rows.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
+    rows = pd.DataFrame(np.asarray(model[:-1].transform(X[:80])), columns=names)
+    rows.assign(y=y[:80]).to_csv(tmp_path / "train.csv", index=False)
     words = ("--train", tmp_path / "train.csv", "--label", "y", "--time-limit", "20")
     found = run("audit", tmp_path / "model.skops", *words)
     assert found.exit_code == 0, found.stdout

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from experiments import STUDIES, Store
 from experiments.headline import TABLES, rewrite, with_tables
@@ -117,7 +116,9 @@ def tables_in(folder):
 def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
     """Figures are composed, and not rendered, which takes most of the time and is matplotlib's."""
     monkeypatch.delenv(gambs.WEKA, raising=False)
-    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_how: file.write(b"<svg/>"))
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, file, **_how: file.write(b"<svg/>")
+    )
     write_page(STUDIES.values(), stored, tmp_path / PAGE.name)
     assert (tmp_path / PAGE.name).read_text() == PAGE.read_text(), (
         "docs/reproduction.md is not what `python -m experiments page` makes of the stored runs"

@@ -29,7 +29,7 @@ from treeleak.core.message import Audience
 from treeleak.core.text import percent
 from treeleak.report import render_html
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
 

@@ -26,7 +26,7 @@ from treeleak.core.private import _line, dataclass
 from treeleak.report.sheet import sheet_of
 from treeleak.schema import Categorical, Numeric, Schema
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 HARMLESS = re.compile(
     r"[\s|,\[\]().\"']|\b(int|float|bool|None|ForwardRef|tuple|Literal|ClassVar|field)\b"

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+)
 from sklearn.tree import DecisionTreeRegressor
 
 import treeleak
 from experiments.benchmarks.random_models import faults, run
 from experiments.benchmarks.random_settings import Trained, trained
 from helpers.examples import seeds
+from treeleak.core.errors import NotCovered
+from treeleak.reconstruction.rows import _once_each
 from treeleak.release import to_release
 from treeleak.schema import Ordinal, Schema
+from treeleak.side_information.known_tables import Filled
 
 catboost = pytest.importorskip("catboost")
 xgboost = pytest.importorskip("xgboost")
@@ -47,6 +57,108 @@ def test_a_row_that_weighs_two_is_not_two_proved_rows(library, weight):
     assert found.proved.any()
     assert not faults(found, case)
     assert any("weighs 2" in note for note in found.notes)
+
+
+def test_a_row_that_weighs_two_is_not_two_proved_rows_of_classes_that_are_guessed():
+    """Two rows of one leaf, of which nothing tells the classes, may be one of either class."""
+    X = bits(30)
+    y = np.random.default_rng(5).integers(0, 2, 30)
+    weight = np.random.default_rng(6).choice([1.0, 2.0, 3.0], 30)
+    model = catboost.CatBoostClassifier(
+        iterations=1, depth=3, leaf_estimation_method="Gradient", verbose=0,
+        allow_writing_files=False, thread_count=1,
+    )  # fmt: skip
+    case = fitted(model, X, y, sample_weight=weight)
+    schema = Schema([treeleak.Binary(c) for c in X])
+    known = X.assign(label=y)[:8].rename_axis("row")
+    for given in ({}, {"known_rows": known}):
+        found = treeleak.reconstruct(model, schema, time_limit=10, **given)
+        assert found.proved.any()
+        assert not faults(found, case)
+        assert not found.X[found.proved][8 * len(given) :].duplicated().any()
+        if given:
+            # Whoever gave them knows that they are there, whatever else looks like them.
+            assert found.proved[:8].all()
+            assert (found.confidence[:8] == 1).all(axis=None)
+
+
+def test_a_guessed_class_does_not_tell_a_row_from_its_copy():
+    X = bits(40)
+    release = to_release(DecisionTreeRegressor().fit(X, X.c0))  # c1 and c2 are not told apart
+    table = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 1]], dtype=float)
+    label, proved = np.array([0, 1, 0, 1]), np.ones(4, dtype=bool)
+    guessed = np.array([0.5, 0.5, 1.0, 1.0])
+    rows = Filled(table, label, np.ones((4, 3)), np.ones((4, 3)), guessed, proved)
+    found, copies = _once_each(rows, release, np.zeros(4, dtype=bool))
+    assert found.proved.tolist() == [True, False, True, True]
+    assert copies == 1
+    assert (found.sure[1] < 1).all()
+    # Beside a row whose class is certain, one whose class is guessed may be its copy.
+    mixed = replace(rows, label_sure=np.array([0.5, 1.0, 1.0, 0.5]))
+    assert _once_each(mixed, release, ~proved)[0].proved.tolist() == [False, True, True, False]
+    assert _once_each(mixed, release, proved)[0].proved.all()
+
+
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+def test_targets_are_not_proved_where_nothing_shows_that_rows_had_scores_of_their_own(library):
+    X = pd.DataFrame([list(f"{k:04b}") for k in range(16)], columns=list("abcd")).astype(float)
+    rng = np.random.default_rng(0)
+    y, scores = (X @ [1.0, 2.0, 4.0, 8.0] + rng.normal(size=16)).round(2), rng.normal(size=16)
+    schema = Schema([treeleak.Binary(c) for c in X])
+
+    def answer(given, **fit):
+        model = (
+            xgboost.XGBRegressor(max_depth=6, n_jobs=1, reg_lambda=0, min_child_weight=0, **given)
+            if library == "xgboost"
+            else catboost.CatBoostRegressor(
+                iterations=40, verbose=0, allow_writing_files=False, thread_count=1, **given
+            )
+        )
+        case = fitted(model, X, y, **fit)
+        found = treeleak.reconstruct(model, schema, time_limit=20)
+        assert found.proved.all()
+        assert not faults(found, case)
+        shown = not any(note.code == "targets_minus_offsets" for note in found.notes)
+        return shown, found.label_confidence
+
+    own = "base_margin" if library == "xgboost" else "baseline"
+    fixed = {"base_score": 0.3} if library == "xgboost" else {"boost_from_average": False}
+    assert (answer({})[1] == 1).all()
+    for given, fit in ((fixed, {}), (fixed, {own: scores})):
+        shown, sure = answer(given, **fit)
+        assert not shown
+        assert (sure < 1).all()
+        assert (sure > 0.9).all()
+    # Else the file shows it: no targets, or, in CatBoost, whose average is then gone, none proved.
+    _, sure = answer({}, **{own: scores})
+    assert sure is None or (sure < 1).all()
+
+
+def test_rows_that_early_stopping_left_are_not_in_the_order_of_the_training_set():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.integers(0, 4, (40, 3)), columns=list("abc")).astype(float)
+    y = X.a * 4 + X.b + rng.normal(size=40).round(1)
+    settings = {"subsample": 0.8, "n_iter_no_change": 3, "validation_fraction": 0.3}
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=4, random_state=1, **settings)
+    case = fitted(model, X, y)
+    found = treeleak.reconstruct(model, time_limit=10)
+    assert found.draws is not None
+    assert found.proved.any()
+    assert not found.ordered
+    assert not faults(found, case)
+    for given in ({"known_columns": X[["a"]][:28]}, {"known_rows": X[:3].rename_axis("row")}):
+        with pytest.raises(NotCovered, match="another order"):
+            treeleak.reconstruct(model, time_limit=10, **given)
+
+
+def test_rows_that_weigh_two_and_are_drawn_once_are_no_contradiction():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 4, (48, 3)), columns=list("abc"))
+    y = (X.a + X.b > 3) * 1
+    model = GradientBoostingClassifier(n_estimators=3, subsample=0.5, random_state=0)
+    model.fit(X, y, sample_weight=np.full(48, 2.0))
+    with pytest.raises(NotCovered, match="weighted"):
+        treeleak.reconstruct(model, time_limit=5)
 
 
 def test_means_of_weighted_rows_are_no_sums_of_targets():
@@ -84,6 +196,27 @@ def test_wrong_proofs_are_found():
     assert not faults(found, case)
     other = Trained("", case.model, 0 * X, case.y, case.leaves)
     assert faults(found, other)
+
+
+def test_values_of_an_untested_column_are_no_surer_to_be_missing_than_counts_say():
+    """A test for missing values in one branch says nothing of the rows of the other."""
+    c1 = [np.nan] * 24 + [1.0] * 6 + [np.nan] * 15 + [1.0] * 15
+    X = pd.DataFrame({"c0": np.repeat([0, 1], 30), "c1": c1})
+    y = (X.c0 == 0) & X.c1.isna()
+    model = HistGradientBoostingClassifier(
+        max_iter=1, min_samples_leaf=1, class_weight="balanced", early_stopping=False
+    )
+    case = fitted(model, X, y)
+    schema = Schema([treeleak.Binary("c0"), treeleak.Binary("c1", missing=True)])
+    found = treeleak.reconstruct(model, schema, time_limit=10)
+    assert found.status == "feasible"
+    assert not faults(found, case)
+    assert case.model._predictors[0][0].nodes["feature_idx"][0] == 0
+    missing, sure = found.X.c1.isna(), found.confidence.c1 == 1
+    assert missing[found.X.c0 == 1].any()
+    assert sure[missing & (found.X.c0 == 0)].all()
+    assert not sure[found.X.c0 == 1].any()
+    assert not sure[~missing].any()
 
 
 @seeds(200, fast=2)

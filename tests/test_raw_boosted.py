@@ -73,11 +73,11 @@ def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     assert "NOT met" in capsys.readouterr().out
 
 
-def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys):
+def test_a_run_without_an_answer_says_why_and_meets_no_floor(instead, capsys):
     def refuse(*_, **__):
         raise TimeUp("too late")
 
-    monkeypatch.setattr(models.treeleak, "reconstruct", refuse)
+    instead("reconstruct", refuse)
     case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)

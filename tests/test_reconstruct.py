@@ -214,7 +214,7 @@ def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_t
     assert json.loads(result.to_json(include_rows=True))["contradiction"] == result.contradiction
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6])
+@pytest.mark.parametrize("seed", spread([0, 1, 3, 4, 5, 6], fast=2))
 def test_an_unfinished_proof_proves_nothing(seed, monkeypatch):
     def unfinished(problem, known, *rest):
         return np.minimum.reduce(list(known)), False, []
@@ -442,17 +442,6 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
     X, y = small(20, 3)
     with pytest.raises(BadSchema, match=why):
         reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
-
-
-@pytest.mark.parametrize(("bootstrap", "trees"), spread([(False, 12), (True, 30)], fast=1))
-def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap, trees):
-    X, y = small(25, 40)
-    model = RandomForestClassifier(trees, bootstrap=bootstrap, random_state=0).fit(X, y)
-    found = reconstruct(model, Schema.from_columns(X.columns))
-    assert (found.status, found.misfit) == ("feasible", 0)
-    assert found.cells.startswith("generated: the grid of thresholds has 1.1e+12 points")
-    assert not found.proved.any()
-    assert (found.confidence.to_numpy() < 1).all()
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])

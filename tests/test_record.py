@@ -15,6 +15,8 @@ from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

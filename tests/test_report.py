@@ -35,7 +35,7 @@ from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.page import WRAP, draw
 from treeleak.report.sheet import sheet_of
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 LABEL = "outcome"
 N_ROWS = 60

@@ -136,8 +136,14 @@ def test_settings_are_read_from_a_file_and_from_inside_others(data, tmp_path):
         assert found == [{}, {"min_samples_leaf": 10}]
 
 
+@pytest.fixture
+def audit_is(monkeypatch):
+    """Let models be audited by a function of the test."""
+    return lambda audit: monkeypatch.setattr(module, "audit", audit)
+
+
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
+def test_an_interrupt_keeps_what_was_done(data, audit_is):
     X, y, schema = data
     model = RandomForestClassifier(**FOREST, random_state=1).fit(X, y)
     calls = []
@@ -148,14 +154,14 @@ def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
             raise KeyboardInterrupt
         return treeleak.audit(*arguments, **options)
 
-    monkeypatch.setattr(module, "audit", audit)
+    audit_is(audit)
     result = retrain(model, X, y, schema=schema, time_limit=ENOUGH)
     assert len(result.alternatives) == 2
     assert "interrupted" in result.not_assessed[-1]
 
 
 @pytest.mark.slow
-def test_ways_to_train_share_the_time_and_say_where_it_ended(data, monkeypatch):
+def test_ways_to_train_share_the_time_and_say_where_it_ended(data, audit_is):
     X, y, _ = data
     model = DecisionTreeClassifier(max_depth=3).fit(X, y)
     clock, told = Clock(10_000.0), []
@@ -165,7 +171,7 @@ def test_ways_to_train_share_the_time_and_say_where_it_ended(data, monkeypatch):
         clock.started -= (0, 20_000)[len(told) - 1]
         return treeleak.audit(*arguments, **options | {"time_limit": 0.2})
 
-    monkeypatch.setattr(module, "audit", audit)
+    audit_is(audit)
     result = retrain(model, X, y, time_limit=clock)
     assert told == pytest.approx([10_000 / 3, 10_000 / 2], rel=0.01)
     assert len(result.alternatives) == 2

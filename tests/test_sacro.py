@@ -24,7 +24,7 @@ from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import OneHot
 
-pytestmark = pytest.mark.usefixtures("short_walks")
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 TEXT = """\
 dataset_name: people

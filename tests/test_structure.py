@@ -17,6 +17,8 @@ from helpers.documents import valid
 from treeleak.auditing.assessors.structure import count_parameters
 from treeleak.release import to_release
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 def table(n=120, columns=5, seed=0):
     rng = np.random.default_rng(seed)
@@ -50,8 +52,8 @@ def test_groups_by_answer_are_those_of_predict_proba():
 def test_the_file_parts_rows_that_its_answers_do_not():
     """Pure leaves answer 0 or 1: two groups by answer, nearly one for each row by leaf."""
     rng = np.random.default_rng(3)
-    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
-    y = rng.integers(0, 2, 60)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    y = rng.integers(0, 2, 40)
     model = ExtraTreesClassifier(20, bootstrap=False, random_state=0).fit(X, y)
     found = treeleak.audit(model, X, y, time_limit=5).structure
     assert found.grouped("answer").groups == 2

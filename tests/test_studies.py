@@ -448,11 +448,11 @@ def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_st
     assert "later" not in ended.stdout
 
 
-def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch):
+def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch, instead):
     def late(*_, **__):
         raise TimeUp("the time limit of 1 s was reached")
 
-    monkeypatch.setattr(treeleak, "reconstruct", late)
+    instead("reconstruct", late)
     for where in (draft_runs, draft_partial):
         monkeypatch.setattr(where, "draft", lambda _: treeleak.datasets.load_compas())
     record = draft_runs.attack(

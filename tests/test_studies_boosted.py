@@ -72,11 +72,11 @@ def test_a_run_is_measured_beside_other_rows_and_random_ones(small, model):
     assert record["library"]
 
 
-def test_a_run_without_an_answer_is_a_record_too(small, monkeypatch):
+def test_a_run_without_an_answer_is_a_record_too(small, instead):
     def refuse(*_, **__):
         raise treeleak.errors.TimeUp("too late")
 
-    monkeypatch.setattr(boosted_models.treeleak, "reconstruct", refuse)
+    instead("reconstruct", refuse)
     record = boosted.attack(point(n_rows=40))
     assert record["status"] == "refused"
     assert record["notes"] == ["too late"]

@@ -37,6 +37,8 @@ from treeleak.release.statistics import ROWS
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 
 def table(seed, n):
     rng = np.random.default_rng(seed)
@@ -113,7 +115,7 @@ def test_rows_held_back_are_those_of_scikit_learn(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["histogram", "boosting", "regression"])
+@pytest.mark.parametrize("kind", ["histogram", "boosting", "drawn", "regression"])
 def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
     X, y = table(1, 240)
     y = np.where(y == 2, 10, y)
@@ -121,6 +123,9 @@ def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
     model = {
         "histogram": HistGradientBoostingClassifier(max_iter=3, early_stopping=True, **few),
         "boosting": GradientBoostingClassifier(n_estimators=3, n_iter_no_change=2, **few),
+        "drawn": GradientBoostingClassifier(
+            n_estimators=3, n_iter_no_change=2, subsample=0.8, **few
+        ),
         "regression": HistGradientBoostingRegressor(max_iter=3, early_stopping=True, **few),
     }[kind].fit(X, y)
     release = to_release(model)
@@ -131,7 +136,6 @@ def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
     assert any("24 of the 240 rows back" in note for note in audit.notes)
 
 
-@pytest.mark.usefixtures("short_walks")
 def test_what_is_missing_is_named():
     X, y = table(0, 41)
     model = GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0).fit(X, y)
@@ -186,7 +190,6 @@ BINARY = Schema([Binary(f"x{k}") for k in range(6)])
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_walks")
 def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
     model, X = drew_some
     found = treeleak.reconstruct(model, BINARY, bootstrap="hidden", n_rows=60, time_limit=20)
@@ -201,7 +204,6 @@ def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_walks")
 def test_boosted_models_that_do_not_speak_of_draws_draw_without_replacement(drew_some):
     release = to_release(drew_some[0])
     trees = tuple(tree.with_counts(ROWS) for tree in release.trees)

@@ -45,6 +45,8 @@ from treeleak.release.live import snapshot
 from treeleak.release.pipeline.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.schema import Binary, Categorical, Numeric, OneHot
 
+pytestmark = pytest.mark.usefixtures("short_walks_throughout")
+
 N = 24
 
 
@@ -585,7 +587,6 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
     assert list(population.without_population.X.columns) == ["job", "age"]
 
 
-@pytest.mark.usefixtures("short_walks")
 def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
     step = ColumnTransformer([("job", OrdinalEncoder(), ["job"]), ("age", MaxAbsScaler(), ["age"])])

@@ -54,13 +54,23 @@ def a_model(seed: int = 0) -> tuple[RandomForestClassifier, pd.DataFrame, np.nda
 
 def inventory_of(source: Path, X: pd.DataFrame | None) -> Seen:
     """Take the inventory of a source, without any attack."""
+    (seen,) = inventories_of(source, (X,))
+    return seen
+
+
+def inventories_of(source: Path, given: Sequence[pd.DataFrame | None]) -> list[Seen]:
+    """Take the inventory of a source that is read once, with each of some tables or without."""
+    *_, content = open_model(source, True)
+    return [_inventory(content, X) for X in given]
+
+
+def _inventory(content: Any, X: pd.DataFrame | None) -> Seen:
     beside = {"known_rows": None, "known_columns": None, "population": None}
     request = AuditRequest(
         X=X, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
         beside=beside, earlier=None, n_rows=None, control=None, threshold=10, sensitive=(),
         groups=(), trust_pickle=True, progress=None,
     )  # fmt: skip
-    *_, content = open_model(source, True)
     found = AuditResults(schema_provided=False)
     entries = prepare_case(Case(request, Clock(600.0), content, found)).found.inventory
     return Seen(any(e.rows for e in entries), any(e.unknown for e in entries))
@@ -324,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch) / "source"
                 source = make(folder, model, table) or folder
-                both = [inventory_of(source, X) for X in (table, None)]
+                both = inventories_of(source, (table, None))
             seen = [one.stored for one in both]
             found = [a + b for a, b in zip(found, seen, strict=True)]
             missed += sum(s != planted for s in seen)

@@ -132,12 +132,14 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
     values = np.ones(shape, dtype=bool)
     claims = np.zeros(found.n_rows, dtype=bool)
     kinds: dict[str, Any] = {a.name: a for a in found.schema.attributes}
+    beyond = np.zeros(len(case.X), dtype=bool)
     for name in found.X.columns:
         true = case.X[name].to_numpy(dtype=float)
         kind = kinds[name]
         # Without a schema, a column that is cut at 0.5 alone is taken for one of 0 and 1, and no
         # value for missing where no test asks for that. Answers say so.
         outside = np.isnan(true) & (not kind.missing)
+        beyond |= outside
         if kind.kind == "binary" and not set(true[~np.isnan(true)]) <= {0.0, 1.0}:
             true = np.where(np.isnan(true), true, true > 0.5)
         low, high = (np.asarray(t[name], dtype=float)[:, None] for t in (found.lower, found.upper))
@@ -152,6 +154,8 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
         values &= fits | ~sure[:, None]
     leaves, true_leaves = (case.leaves(X[list(case.X.columns)]) for X in (found.X, case.X))
     whole = (leaves[:, None] == true_leaves[None]).all(axis=2)
+    # A row with values that no row of the schema has is in none of its cells: values alone count.
+    whole[:, beyond] = values[:, beyond]
     if found.y is not None and found.label_confidence is not None:
         sure = found.label_confidence.to_numpy() == 1.0
         fits = _same_labels(found.y, case.y)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import treeleak
+from treeleak.attacks.exact import posterior_under_learned_prior, run_chains
 from treeleak.attacks.known_draws import posterior_of_assignments
 from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only, walks
 from treeleak.auditing.assessors import shape
@@ -59,6 +60,14 @@ def walk_little(patch: pytest.MonkeyPatch) -> None:
         (posterior_of_assignments, "_NEAR", {"between": 12}),
     ):
         patch.setattr(attack, name, replace(getattr(attack, name), **changed))
+    patch.setattr(run_chains, "_LONGER", 1)
+    patch.setattr(posterior_under_learned_prior, "run_chains", _run_short_chains)
+
+
+def _run_short_chains(context: Any, leaves: Any, target: Any, plan: Any, *more: Any) -> Any:
+    """Behind exact counts, where no constant says how long chains walk."""
+    short = replace(plan, chains=4, cooling=10, between=10, samples=8)
+    return run_chains.run_chains(context, leaves, target, short, *more)
 
 
 def few_chains(patch: pytest.MonkeyPatch) -> None:

@@ -288,8 +288,10 @@ def assert_same(a: Release, b: Release) -> None:
     noisy = a.noise is not None
     # Whose words its texts are is not in a file, nor is the object that it was read from.
     for name in Release.__dataclass_fields__:
-        if name not in ("trees", "sources"):
+        if name not in ("trees", "sources", "left_out", "not_covered"):
             assert getattr(a, name) == getattr(b, name), name
+    # What was left out of the trees is why a file of them is not attacked.
+    assert a.not_covered == (b.not_covered or b.left_out)
     assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
     assert len(a.trees) == len(b.trees)
     for mine, other in zip(a.trees, b.trees, strict=True):

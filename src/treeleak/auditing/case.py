@@ -94,10 +94,11 @@ class Case:
     """Whether such rows were given, and are the training rows over again."""
     alone: int = 0
     """Rows that are proved, and proved to share their place with no other."""
+    alone_and_rare: int | None = None
+    """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
+    says how likely a place is."""
     guesses: tuple[Reconstruction, ...] = ()
     """From the shape of the trees alone."""
-    unfinished: bool = False
-    """Whether proofs or the comparison were broken off."""
     not_covered: str = ""
     """Why there are no trees."""
     reserved_seconds: float = 0.0
@@ -228,7 +229,7 @@ class Assessor:
         )
         stopping: tuple[type[Exception], ...] = (TimeUp, *self.listed)
         try:
-            with clock.enforced() if self.timed else nullcontext():
+            with clock.enforced() if self.timed and not self.concludes else nullcontext():
                 after = replace(self.assess(replace(case, clock=clock)), clock=case.clock)
         except MemoryError:
             return case.without(self.part, message_of(TooLarge()))

@@ -45,6 +45,10 @@ ONLY_THE_REST = static_message(
     "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
 )
+ROWS_OPEN = static_message(
+    "the verdict rests on membership alone: what the rebuilt rows tell was not assessed",
+    "rows_open",
+)
 CUT_SHORT = static_message(
     "the attack had too little time: give it more (--time-limit)", "cut_short"
 )
@@ -223,12 +227,19 @@ def _ended(audit: Audit) -> Check:
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
+    elif audit.verdict not in (LEAK, OPEN) and _rows_open(audit):
+        found = ROWS_OPEN
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and not audit.rows_provided
         found = ONLY_LIKELY if likely else UNDECIDED
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
     return Check("ended", what, bound, found, "not assessed")
+
+
+def _rows_open(audit: Audit) -> bool:
+    """Whether what the rebuilt rows tell was not assessed, whatever else was."""
+    return any(f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings)
 
 
 def _possible(policy: Policy, audit: Audit) -> Check:

@@ -23,7 +23,7 @@ from treeleak.auditing.inventory.other_models import OtherModel, other_models
 from treeleak.core.arrays import Labels, Rows
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import refused
-from treeleak.core.message import Message, message_of
+from treeleak.core.message import Message, message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.problem import Knowledge, Problem
 from treeleak.release import (
@@ -40,6 +40,7 @@ from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
+from treeleak.release.sampling import AllRows
 from treeleak.release.stated_noise import (
     NoiseLeft,
     as_counted,
@@ -128,6 +129,13 @@ def open_model(
     return None, None, snapshot(model)
 
 
+SEVERAL_COLUMNS = static_message(
+    "The labels have several columns, and the model that was attacked knows one of them: the "
+    "training rows were compared without labels.",
+    "labels_of_several_columns",
+)
+
+
 @contextmanager
 def errors_name_file(file: str | None) -> Iterator[None]:
     """Let errors name the file of the model."""
@@ -167,6 +175,9 @@ def prepare_case(case: Case) -> Case:
         why = case.clock.timeout_message if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
+    if np.ndim(case.request.y) == 2 and np.shape(case.request.y)[1] > 1:
+        # The model reads as one of its targets.
+        case = replace(case, request=replace(case.request, y=None)).noting(SEVERAL_COLUMNS)
     case = _put_through(case, release)
     X, y, note = fitted_part(release, case.request.X, case.request.y)
     if note is not None:
@@ -243,11 +254,14 @@ def fitted_part(
     labels = None if y is None else np.ravel(np.asarray(y, dtype=object))
     try:
         numbers = None if labels is None else release.class_numbers(labels)
-        numbers_fitted = np.sort(fitted_rows(held, n, numbers))
+        numbers_fitted = fitted_rows(held, n, numbers)
     except BadInput as error:
         return X, y, wording.HELD_BACK_FITTED(why=message_of(error))
     if len(numbers_fitted) != release.n_rows:
         return X, y, None
+    if isinstance(release.sampling, AllRows):
+        # Trees that drew rows drew them by their number in the order in which they were shuffled.
+        numbers_fitted = np.sort(numbers_fitted)
     rows = (
         X.iloc[numbers_fitted].reset_index(drop=True)
         if isinstance(X, pd.DataFrame)

@@ -25,6 +25,7 @@ from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.parts import AttackedPart
+from treeleak.auditing.assessors.shadow_models import Shadows
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.disclosure.releasable import Suppression, releasable
@@ -54,7 +55,8 @@ AUDIT_VERSION = 2
 
 _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "exposure", "article29", "membership", "isolation", "ceiling",
+    "exposure", "article29", "membership", "shadows", "isolation",
+    "ceiling",
 )  # fmt: skip
 _LEADING = (
     "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
@@ -129,6 +131,8 @@ class AuditResults:
     """Singling out and inference; None where there is no reconstruction or no truth."""
     membership: Membership | None = None
     """Whether the model tells who is in the training set; None without control rows."""
+    shadows: Shadows | None = None
+    """Whether models trained like it tell who was among their rows; None without labelled rows."""
     isolation: Isolation | None = None
     """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
     ceiling: Ceiling | None = None
@@ -386,6 +390,7 @@ class Audit(AuditResults):
             "exposure": exposed,
             "article29": _described(self.article29),
             "membership": _described(self.membership),
+            "shadows": _described(self.shadows),
             "isolation": _described(self.isolation),
             "ceiling": _described(self.ceiling),
             "frameworks": frameworks(self, reader),

@@ -21,6 +21,7 @@ from treeleak.auditing.assessors import (
     isolation,
     membership,
     parts,
+    shadow_models,
     singled_out,
     structure,
     uncertainty,
@@ -183,7 +184,7 @@ def audit(
             (part, clock.timeout_message) for part in ("inventory", "counts", "reconstruction")
         )
         found = replace(found, not_assessed=late)
-        return _conclude(found, request, started, file, sha256, origin, unfinished=True)
+        return _conclude(found, request, started, file, sha256, origin)
     ended = partial(_ended, started=started, file=file, sha256=sha256, origin=origin)
     for k, assess in enumerate(ASSESSORS):
         clock.root.best = partial(_cut_off, case, ASSESSORS[k:], ended)
@@ -203,7 +204,8 @@ def _ended(case: Case, **about: Any) -> Audit:
     found = case.found
     if found.release is not None:
         about["origin"] = found.release.origin
-    return _conclude(found, case.request, alone=case.alone, unfinished=case.unfinished, **about)
+    alone = (case.alone, case.alone_and_rare)
+    return _conclude(found, case.request, alone=alone, **about)
 
 
 def _conclude(
@@ -213,10 +215,9 @@ def _conclude(
     file: str | None,
     sha256: str | None,
     origin: str,
-    alone: int = 0,
-    unfinished: bool = False,
+    alone: tuple[int, int | None] = (0, None),
 ) -> Audit:
-    findings = find(found, alone, unfinished)
+    findings = find(found, *alone)
     verdict = overall(findings)
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
@@ -301,6 +302,10 @@ ASSESSORS = (
     Assessor("counts", counts.of_trees, ("counts",), listed=(NotCovered,)),
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
     Assessor("isolation", isolation.find, ("isolation",)),
+    Assessor(
+        "shadows", shadow_models.assess, ("shadows",), ("X", "release"),
+        reasons=shadow_models.REASONS,
+    ),
     Assessor(
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),

@@ -47,6 +47,49 @@ LEAST_COUNT = MessageTemplate(
 )
 STORED_RULE = MessageTemplate("rule_rows_stored", "The file holds training rows as they are.")
 
+# ---------------------------------------------------------------------------------- membership
+
+MEMBERS_TOLD = MessageTemplate(
+    "members_told",
+    "Models trained in the same way on {rows:people} of the training rows tell who was among them: "
+    "shown one person who was and one who was not, an adversary picks the right one in "
+    "{auc:share} of cases ({low:share} to {high:share}; {models:number} models; half by "
+    "chance).",
+)
+MEMBERS_CAUGHT = MessageTemplate(
+    "members_caught", "At 1% false positives, {share:share1} of the people are recognised."
+)
+MEMBERS_OF_SMALLER = MessageTemplate(
+    "members_of_smaller",
+    "These models are so much smaller that this says nothing of the model itself: give more time "
+    "(--time-limit).",
+)
+MEMBERS_ONLY = static_message(
+    "The verdict rests on this alone: what the rebuilt rows tell was not assessed.",
+    "members_only",
+)
+MEMBERS_AT_FULL_SIZE = MessageTemplate(
+    "members_at_full_size",
+    "For all rows, the figures of smaller models lead to {low:share} or more.",
+)
+MEMBERS_RULES: Mapping[str, MessageTemplate] = {
+    "leak shown": MessageTemplate(
+        "rule_members_told",
+        "Of one member and one other person, the member is picked in at least {least:share} of "
+        "cases, with a confidence of 95%.",
+    ),
+    "possible leak": MessageTemplate(
+        "rule_members_perhaps",
+        "It is not settled whether, of one member and one other person, the member is picked in "
+        "{least:share} of cases.",
+    ),
+    "no leak shown by these attacks (this is no proof of safety)": MessageTemplate(
+        "rule_members_not_told",
+        "Of one member and one other person, the member is picked in fewer than {least:share} of "
+        "cases, with a confidence of 95%.",
+    ),
+}
+
 # -------------------------------------------------------------------------------------- counts
 
 SMALL = MessageTemplate(
@@ -148,6 +191,11 @@ ALONE = MessageTemplate(
     "rows_proved_alone",
     "{alone:people} of {rows:people} rows are proved under the schema, and unique{in_class} "
     "on every value that the model's splits distinguish{untested:message}.",
+)
+ALONE_NOT_RARE = MessageTemplate(
+    "rows_alone_not_rare",
+    "But their places are so large that luck alone may put one person there: they are small "
+    "cells, for a threshold to judge.",
 )
 ALONE_RULE = MessageTemplate(
     "rule_rows_proved_alone",

@@ -20,6 +20,7 @@ from treeleak.evidence.protocol import (
     leaf_draws,
 )
 from treeleak.partition import Geometry, RowSets
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
 
@@ -38,6 +39,8 @@ class KnownDraws:
     use_distinct: bool = True
     """Also use the distinct rows of each leaf, where the release gives them: sum over rows k of
     [b_tk > 0] [row k in leaf v] = d_tv."""
+    out_of_bag: tuple[OutOfBag, ...] = ()
+    """What the trees that did not draw a row predict for it, in the mean."""
     kind: ClassVar[str] = "known bootstrap draws"
 
     @classmethod

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 Edition = Literal["releasable", "internal"]
-Part = Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
+Part = Literal[
+    "inventory", "counts", "noise", "reconstruction", "uncertainty", "membership"
+]  # fmt: skip
 State = Literal["met", "violated", "not assessed"]
 Mark = Literal["leaks", "harmless", "not assessed"]
 By = Literal["leaf", "answer", "cell"]

@@ -54,6 +54,13 @@ class Fitting(Declared, frozen=True):
     targets: Annotated[
         FloatType, described_as("In which the targets of a regression were held.")
     ] = "float64"
+    offsets_shown: Annotated[
+        bool,
+        described_as(
+            "Whether the file of a regression would show it if rows had started from scores of "
+            "their own."
+        ),
+    ] = True
 
 
 class Ensemble(Declared, frozen=True):
@@ -109,6 +116,7 @@ class Subsample(Declared, frozen=True, tag_field="kind", tag="subsample"):
     hidden: Annotated[
         str, described_as("Why the draws do not follow from a seed; empty if they do.")
     ] = ""
+    held_back: HeldBack | None = None
 
 
 class Bootstrap(Subsample, frozen=True, tag="bootstrap"):

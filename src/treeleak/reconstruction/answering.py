@@ -26,6 +26,7 @@ from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.rows import tidy, unsure, with_rows
 from treeleak.release.noise.laws import CountNoise
+from treeleak.release.out_of_bag import USED
 from treeleak.release.release import Release
 from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
@@ -97,7 +98,11 @@ def _attacked(problem: Problem, population: Population | None, clock: Clock) -> 
     evidence = problem.make_evidence(geometry)
     counted = len(known.others)
     if isinstance(evidence, KnownDraws):
-        evidence = replace(evidence, draws=evidence.draws[:, known.others])
+        evidence = replace(
+            evidence,
+            draws=evidence.draws[:, known.others],
+            out_of_bag=tuple(m.of_rows(known.others) for m in problem.out_of_bag),
+        )
         counted = int(evidence.drawn.sum())
     side_info = SideInformation(known.parts(geometry, rows=hidden), population)
     attack = clock.untimed(partial(attack_for, evidence, problem.method))
@@ -146,7 +151,8 @@ def _written(
         confidence=None,
         label_confidence=None,
         proved=None,
-        ordered=answer.ordered and problem.draws is not None,
+        # What early stopping left of the rows was shuffled.
+        ordered=answer.ordered and problem.draws is not None and not problem.shuffled,
         draws=problem.draws,
         misfit=0.0,
         contradiction=where,
@@ -160,7 +166,12 @@ def _written(
         trace=tuple(clock.trace),
         numbers=answer.numbers,
         cells=answer.cells,
-        notes=(*problem.release.notes, *problem.schema_notes, *problem.notes),
+        notes=(
+            *problem.release.notes,
+            *problem.schema_notes,
+            *problem.notes,
+            *((USED,) if isinstance(evidence, KnownDraws) and evidence.out_of_bag else ()),
+        ),
         expected_distance=far,
         row_count=problem.row_count,
     )

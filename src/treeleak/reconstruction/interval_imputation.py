@@ -166,7 +166,9 @@ def numbers_in(
     else in the middle. Then to where equations of thresholds hold.
     """
     found = _narrowed(whole, geometry, problem, known, seconds / 2)
-    table = whole.table if found is None else found.table
+    table = whole.table
+    if found is not None:
+        table = _kept_where_proved(whole, found.table, geometry, problem.joint)
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
     for part in geometry.parts:
@@ -195,6 +197,29 @@ def numbers_in(
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
     return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
+
+
+def _kept_where_proved(
+    whole: Filled, table: FloatArray, geometry: Geometry, release: Release
+) -> FloatArray:
+    """Put values back that were moved out of where they certainly lie, and rows out of their cell.
+
+    Where other rows are wrong, what bounds them bounds the right ones wrongly; and trees that did
+    not draw a row do not hold it back.
+    """
+    out = table.copy()
+    for part in geometry.parts:
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            column = part.columns[0]
+            before, now = whole.table[:, column], table[:, column]
+            ends = [np.stack(part.ends(x, geometry.release)) for x in (before, now)]
+            left = (ends[0] != ends[1]).any(axis=0) & ~np.isnan(before)
+            out[:, column] = np.where((whole.sure[:, column] == 1) & left, before, now)
+    proved, n = np.flatnonzero(whole.proved), release.n_features
+    was, is_ = (release.leaves(rows[proved, :n]) for rows in (whole.table, out))
+    left = proved[(was != is_).any(axis=1)]
+    out[left] = whole.table[left]
+    return out
 
 
 def _in_rules(schema: Schema) -> list[str]:
@@ -230,4 +255,20 @@ def _narrowed(
     if not open_.any():
         return None
     numbers = Movable(open_, low, high, integers)
-    return narrowed(release, table, whole.label, numbers, draws, seconds)
+    found = narrowed(release, table, whole.label, numbers, draws, seconds)
+    if found is None:
+        return None
+    before, after = (
+        np.ascontiguousarray(rows, dtype=release.float_type) for rows in (table, found.table)
+    )
+    if problem.out_of_bag:
+        # They may have proved more than the leaves of the trees that drew a row.
+        moved = (release.leaves(before) != release.leaves(after)).any(axis=1)
+        left = whole.proved & moved
+        found.table[left], found.chance[left] = table[left], 0.0
+        after[left] = before[left]
+    for means in problem.out_of_bag:
+        # Thresholds say nothing of the trees that did not draw a row; its own predictions do.
+        left = means.met(release.trees, before, draws) & ~means.met(release.trees, after, draws)
+        found.table[left], found.chance[left] = table[left], 0.0
+    return found

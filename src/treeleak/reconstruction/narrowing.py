@@ -61,8 +61,14 @@ class Movable:
         found, eps = {}, float(np.finfo(np.dtype(release.float_type)).eps)
         for j in np.flatnonzero(self.open.any(axis=0)).tolist():
             cuts = release.thresholds[j]
-            grid = Grid(1.0) if self.whole[j] else grid_behind(cuts, release.float_type)
-            lost = _LOST * eps * float(np.abs(cuts).max(initial=0.0))
+            # A test against infinity parts missing values from known ones.
+            size = float(np.abs(cuts[np.isfinite(cuts)]).max(initial=0.0))
+            if self.whole[j]:
+                # A half of a whole number is exact up to there.
+                if size < 1.0 / eps:
+                    found[j] = Grid(1.0)
+                continue
+            grid, lost = grid_behind(cuts, release.float_type), _LOST * eps * size
             if grid is not None and lost < ROUNDED * grid.step:
                 found[j] = grid
         return found
@@ -82,7 +88,10 @@ def narrowed(
     shape (n_trees, n_rows): how often each tree drew each row. ``seconds``: time for it. None if
     that is too little, or the forest too large.
     """
-    clock, open_, grids = Clock(seconds), numbers.open, numbers.grids(release)
+    clock, grids = Clock(seconds), numbers.grids(release)
+    # Whole numbers too large to be told from their neighbours stay where they are.
+    stays = numbers.whole & ~np.isin(np.arange(table.shape[1]), list(grids))
+    open_ = numbers.open & ~stays
     rows = np.ascontiguousarray(table, dtype=release.float_type)
     leaf = [tree.apply(rows) for tree in release.trees]
     low, high = (np.tile(ends, (len(table), 1)) for ends in (numbers.low, numbers.high))
@@ -115,7 +124,7 @@ def narrowed(
     }
     moved = _moved(release, table, low, high, open_, grids)
     for j, column in left.items():
-        column.choose(moved[:, j])
+        column.choose(moved[:, j], whole=bool(numbers.whole[j]))
     rows = np.ascontiguousarray(moved, dtype=release.float_type)
     for tree, selected, k in zip(release.trees, leaf, drawn, strict=True):
         # What lies right at a threshold may be rounded to its other side.
@@ -243,13 +252,17 @@ class _Left:
         high = np.maximum(low, high)
         return cls(rows, low, high, CommonValues.of(low, high, label[rows], grid), grid)
 
-    def choose(self, x: FloatArray) -> None:
-        """Move values, in place, to the middle of what is left of them, as values are spread."""
+    def choose(self, x: FloatArray, *, whole: bool) -> None:
+        """Move values, in place, to the middle of what is left of them, as values are spread.
+
+        ``whole``: whether they are known to be whole numbers, and not only where thresholds lie.
+        """
         now = x[self.rows]
         found = self.common.middle(self.low, self.high, now)
         if self.grid is not None:
             on_grid = self.grid.around(found)[1]
-            found = np.where((on_grid >= self.low) & (on_grid <= self.high), on_grid, found)
+            inside = (on_grid >= self.low) & (on_grid <= self.high)
+            found = np.where(inside, on_grid, now if whole else found)
         several = self.high - self.low > _EQUAL * (1 + np.abs(self.high))
         x[self.rows] = np.where(several, found, now)
 

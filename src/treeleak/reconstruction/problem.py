@@ -24,6 +24,7 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, notes_from_file, with_any_other
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.side_information.earlier_release import distinguished, with_trees_of
@@ -164,6 +165,20 @@ class Problem:
         padded = np.pad(self.earlier_draws.counts, ((0, 0), (0, n - n_before)))
         return np.concatenate([self.draws.counts, padded])
 
+    @property
+    def shuffled(self) -> bool:
+        """Whether the rows that trees drew from were in another order than the training set."""
+        every = (self.release, self.earlier)
+        return any(r is not None and r.sampling.shuffled for r in every)
+
+    @property
+    def out_of_bag(self) -> tuple[OutOfBag, ...]:
+        """Out-of-bag predictions of rows whose draws are known; none beside an earlier release."""
+        if self.earlier is not None or self.draws is None:
+            return ()
+        n = self.draws.counts.shape[1]
+        return tuple(means for means in self.release.out_of_bag if len(means.mean) == n)
+
     @cached_property
     def trees(self) -> Release:
         """All trees, in the columns of the model."""
@@ -236,6 +251,15 @@ class Problem:
             if self.hidden:
                 # That these come first is no restriction: the rows have no order.
                 columns = pd.DataFrame({added: (np.arange(n) < n_before).astype(int)})
+        placed = rows is not None and rows.index.name == "row"
+        placed |= columns is not None or self.earlier is not None
+        if placed and self.shuffled and self.draws is not None:
+            raise NotCovered(
+                static_message(
+                    "known columns, positions of rows, or an earlier release, where trees drew "
+                    "from rows that early stopping left in another order"
+                )
+            )
         return KnownTables.of(self.joint, schema, n, rows, columns, self.draws is not None)
 
     @cached_property

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks import Answer
 from treeleak.attacks.answer import Rows
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.evidence import LeafValueEvidence, LossSums
@@ -68,7 +68,7 @@ def with_rows(
     release = problem.release
     whole = known.filled(in_columns(answer), ordered=answer.ordered, rows=problem.hidden)
     misfit = problem.misfit(whole.table, whole.label, distinct)
-    out, whole = _checked(out, whole, problem, misfit)
+    out, whole = _checked(out, whole, problem, known, misfit)
     numbers = numbers_in(whole, geometry, problem, known, seconds)
     moved = not np.array_equal(numbers.table, whole.table, equal_nan=True)
     if moved and problem.misfit(numbers.table, whole.label, distinct) != misfit:
@@ -130,7 +130,7 @@ def with_rows(
 
 
 def _checked(
-    out: Reconstruction, whole: Filled, problem: Problem, misfit: float
+    out: Reconstruction, whole: Filled, problem: Problem, known: KnownTables, misfit: float
 ) -> tuple[Reconstruction, Filled]:
     """Check rows that are called possible a second time, and take back proofs that do not hold."""
     release = problem.release
@@ -147,7 +147,7 @@ def _checked(
             whole = replace(whole, proved=np.zeros_like(whole.proved))
             out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
     if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
-        whole, copies = _once_each(whole, release)
+        whole, copies = _once_each(whole, release, np.asarray(known.known.all(axis=1)))
         if copies:
             status = "feasible" if out.status == "unique" else out.status
             out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
@@ -177,19 +177,26 @@ def _open_ends(
             bounds[name] = bounds[name].astype(float).mask(at_end, beyond_it)
 
 
-def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
+def _once_each(whole: Filled, release: Release, known: BoolArray) -> tuple[Filled, int]:
     """Call one row proved of those that no tree tells apart: a row that weighs 2 looks like two.
 
-    Returns how many are not proved because of that, too.
+    ``known``, shape (n_rows,): rows that were given. Returns how many are not proved because of
+    that, too.
     """
-    leaf = release.leaves(whole.table[:, : release.n_features])
+    leaf = np.unique(
+        release.leaves(whole.table[:, : release.n_features]), axis=0, return_inverse=True
+    )[1].ravel()
+    # Only a class that is certain tells a row from another one of its leaves.
+    certain = whole.label_sure == 1
+    label = np.where(certain, whole.label, -1)
     # Proved rows first: a row that is not may be a copy, one that is must not.
-    order = np.argsort(~whole.proved, kind="stable")
+    order = np.lexsort((~certain, ~whole.proved, ~known))
     copy = np.ones(len(leaf), dtype=bool)
-    first = np.unique(np.column_stack([leaf, whole.label])[order], axis=0, return_index=True)[1]
-    copy[order[first]] = False
+    copy[order[np.unique(np.column_stack([leaf, label])[order], axis=0, return_index=True)[1]]] = 0
+    copy |= ~certain & np.isin(leaf, leaf[certain | known])
+    copy &= ~known
     copies = copy & (whole.proved | (whole.sure == 1).any(axis=1) | (whole.label_sure == 1))
-    sure, label = (
+    sure, label_sure = (
         np.where(
             copy.reshape(-1, *[1] * (confidence.ndim - 1)),
             np.minimum(confidence, MOST_SURE),
@@ -198,7 +205,7 @@ def _once_each(whole: Filled, release: Release) -> tuple[Filled, int]:
         for confidence in (whole.sure, whole.label_sure)
     )
     proved = whole.proved & ~copy
-    return replace(whole, sure=sure, label_sure=label, proved=proved), int(copies.sum())
+    return replace(whole, sure=sure, label_sure=label_sure, proved=proved), int(copies.sum())
 
 
 def _outcomes(

@@ -22,6 +22,7 @@ from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
+from treeleak.release.out_of_bag import NOT_USED
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample, UnknownSampling
@@ -236,10 +237,15 @@ def rebuild(
             answer = _solved(problem, use_distinct, joined, alone=alone)
             others = _stand_ins(problem) if answer.status in ("unknown", "infeasible") else []
             for k, (other, instead_of, place) in enumerate(others):
-                if answer.status not in instead_of or (place and clock.stopped):
+                if place and clock.stopped:
                     break
+                if answer.status not in instead_of:
+                    continue
                 part = clock.part(clock.left / (len(others) - k))
-                found = rebuild(other, use_distinct, seed_search, part)
+                if place:
+                    found = rebuild(other, use_distinct, seed_search, part)
+                else:
+                    found = _solved(other, use_distinct, part, alone=alone)
                 if found.status not in instead_of:
                     more = (ALONE(where=place),) if place else ()
                     answer = replace(found, draws=answer.draws, notes=(*found.notes, *more))
@@ -252,22 +258,27 @@ def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
     Each comes with the statuses of answers in whose stead it is solved, and with the place of the
     model that it is of, where it is of one of several.
     """
-    release = problem.release
+    release, out = problem.release, list[tuple[Problem, tuple[str, ...], str]]()
     gaps = release.tested - release.maybe_missing
     if problem.stated_schema is None and gaps and not release.parts:
         # Rows that no tree drew at a test leave no trace of what they lack there.
         wider = replace(release, maybe_missing=release.maybe_missing | gaps)
         notes = (*problem.notes, WITH_GAPS)
-        return [(replace(problem, release=wider, notes=notes), ("infeasible",), "")]
+        out.append((replace(problem, release=wider, notes=notes), ("infeasible",), ""))
+    if release.out_of_bag:
+        counts = replace(release, out_of_bag=())
+        notes = (*problem.notes, NOT_USED)
+        out.append((replace(problem, release=counts, notes=notes), ("infeasible",), ""))
     single = replace(
         problem, earlier=None, draws=None, earlier_draws=None, hidden=False, notes=(),
         knowledge=replace(problem.knowledge, n_rows=None),
     )  # fmt: skip
-    return [
+    out += [
         (replace(single, release=part.release), ("unknown", "infeasible"), part.place)
         for part in release.parts
         if part.rows is None
     ]
+    return out
 
 
 def _solved(

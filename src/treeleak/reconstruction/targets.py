@@ -44,6 +44,13 @@ CONTRADICTED = static_message(
 )
 
 
+OFFSETS = static_message(
+    "Nothing in the file shows whether rows started from scores of their own (base_margin, "
+    "baseline): where they did, targets come back minus these",
+    "targets_minus_offsets",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """What leaves say of the targets of rows."""
@@ -98,6 +105,9 @@ def targets_of(
         solved = _solved(sums, group, None, sums.full)
         if not solved.met:
             return None if disclosed is None else replace(disclosed, notes=notes)
+    fitting = None if release.ensemble is None else release.ensemble.fitting
+    if fitting is not None and not fitting.offsets_shown:
+        notes, sure = (*notes, OFFSETS), np.minimum(sure, MOST_SURE)
     return _joined(disclosed, solved, sums, sure, notes)
 
 

@@ -54,6 +54,9 @@ class Fitting:
     """In which a row's derivatives are held before they are added up."""
     targets: Precision = "float64"
     """In which the targets of a regression are held."""
+    offsets_shown: bool = True
+    """Whether the file of a regression would show it if rows had started from scores of their own:
+    else its targets may lack these."""
 
     def l2_at(self, tree: Tree) -> FloatArray:
         """Say what is added to H at each node of a tree; raises BadModel if that makes no sense."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput
 from treeleak.core.message import MessageTemplate
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
 from treeleak.release.sampling import AllRows, Joined
@@ -98,7 +99,18 @@ def joined(parts: Sequence[Part], origin: str) -> Release:
         ),
         sources=tuple(source for r in releases for source in r.sources),
         parts=tuple(parts),
+        out_of_bag=_out_of_bag(parts),
     )
+
+
+def _out_of_bag(parts: Sequence[Part]) -> tuple[OutOfBag, ...]:
+    found: list[OutOfBag] = []
+    n_trees = 0
+    for part in parts:
+        if part.rows is None and part.fold is None:
+            found += [means.after(n_trees) for means in part.release.out_of_bag]
+        n_trees += len(part.release.trees)
+    return tuple(found)
 
 
 def _as_draws(tree: Tree) -> Tree:

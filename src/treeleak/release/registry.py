@@ -29,7 +29,9 @@ from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
 from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
+from treeleak.release.pipeline.through import steps_of
 from treeleak.release.release import Release
+from treeleak.release.row_sets import by_row_sets
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 from treeleak.release.unsupported_formats import (
@@ -242,9 +244,9 @@ def read_model(
 def with_steps(release: Release, live: Any) -> Release:
     """Let rows be put through the steps of the live pipeline that a release was taken from.
 
-    What only holds a model, a dictionary say, has no steps.
+    What only holds a model, a dictionary say, or several pipelines has no steps.
     """
-    if release.inputs is None or not hasattr(live, "predict"):
+    if release.inputs is None or not hasattr(live, "predict") or next(steps_of(live), None) is None:
         return release
     return replace(release, inputs=replace(release.inputs, live=live))
 
@@ -296,7 +298,7 @@ def to_release(model: Model, trust_pickle: bool = False) -> Release:
         )
         raise NotCovered(message.with_instead(NO_KNOWN_TREES))
     try:
-        release = function(stored)
+        release = by_row_sets(function(stored), bool(stored.get("warm_start")))
         return release if release.sources else replace(release, sources=(stored,))
     except TreeleakError as error:
         version = _old_version(stored) if isinstance(error, BadInput) else ""

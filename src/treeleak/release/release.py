@@ -24,6 +24,7 @@ from treeleak.release.bounds import (
 )
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
@@ -102,6 +103,9 @@ class Release:
         The objects of the model's file that were read as these trees. Never in a document.
     parts : tuple of Part
         The models of one table whose trees, one after the other, these are; empty for one model.
+    out_of_bag : tuple of OutOfBag
+        Predictions for each training row by the trees that did not draw it, where the file holds
+        them. Never in a document.
 
     Raises
     ------
@@ -136,6 +140,7 @@ class Release:
     ensemble: Ensemble | None = None
     sources: tuple[StoredObject, ...] = ()
     parts: tuple[Part, ...] = ()
+    out_of_bag: tuple[OutOfBag, ...] = ()
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)

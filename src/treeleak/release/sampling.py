@@ -15,6 +15,11 @@ class Sampling:
 
     kind: ClassVar[str] = ""
 
+    @property
+    def shuffled(self) -> bool:
+        """Whether early stopping had left the rows in another order."""
+        return getattr(self, "held_back", None) is not None
+
 
 @dataclass(frozen=True)
 class HeldBack:
@@ -90,6 +95,9 @@ class Bootstrap(Sampling):
         file says more of it than that.
     hidden : str
         Why the draws do not follow from a seed and what else is in the file; empty if they do.
+    held_back : HeldBack or None
+        How other rows were kept from all trees before: row k of the draws is then row k of those
+        that were left, in the order in which they were shuffled.
     """
 
     n_draws: int | None = None
@@ -101,6 +109,7 @@ class Bootstrap(Sampling):
     columns_replaced: bool = False
     rows_between: tuple[int, int] | None = None
     hidden: str = ""
+    held_back: HeldBack | None = None
     kind: ClassVar[str] = "bootstrap"
 
 
@@ -112,7 +121,7 @@ class Subsample(Sampling):
     ----------
     n_draws : int or None
         Rows per tree, where the release says so.
-    tree_seeds, forest_seed, rule, columns_drawn, columns_replaced, rows_between, hidden
+    tree_seeds, forest_seed, rule, columns_drawn, columns_replaced, rows_between, hidden, held_back
         As of :class:`Bootstrap`.
     """
 
@@ -124,6 +133,7 @@ class Subsample(Sampling):
     columns_replaced: bool = False
     rows_between: tuple[int, int] | None = None
     hidden: str = ""
+    held_back: HeldBack | None = None
     kind: ClassVar[str] = "subsample"
 
 

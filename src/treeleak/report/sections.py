@@ -34,12 +34,16 @@ _PARTS = {
     "measurement": "Comparison with the training rows",
     "population": "Comparison with the population",
     "membership": "Membership",
+    "shadows": "Membership by shadow models",
+    "isolation": "People isolated by counts alone",
+    "ceiling": "What no attack can exceed",
 }
 _VERDICTS = (
     (
         LEAK,
         "The file holds training rows as they are; or it proves rows; or the rebuilt rows "
-        "are nearer to the training rows than any baseline that knows the population.",
+        "are nearer to the training rows than any baseline that knows the population; or models "
+        "trained in the same way on parts of the rows tell who was among them.",
         "That every row leaks, or that the leaking values are sensitive.",
     ),
     (
@@ -51,8 +55,9 @@ _VERDICTS = (
     ),
     (
         NO_LEAK,
-        "The attacks ran to the end. They proved no unique row. If the training rows were "
-        "given, they came no closer to them than chance and population explain.",
+        "The attacks on the rows, or those on membership, ran to the end. They proved no unique "
+        "row. If the training rows were given, they came no closer to them than chance and "
+        "population explain.",
         "That nothing can leak. An adversary who knows more, another model of the same data, or a "
         "better attack may get further.",
     ),

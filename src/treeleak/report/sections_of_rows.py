@@ -319,6 +319,29 @@ def of_membership(result: Doc) -> Iterator[Fact]:
         yield "Calibration error of probabilities", percent(off["error"], 1), chance
 
 
+def of_shadows(result: Doc) -> Iterator[Fact]:
+    """Say how well models trained on parts of the rows tell who was among theirs."""
+    for size in result["sizes"]:
+        area, caught = size["auc"], size["caught"]
+        rate = f"{area['value']:.2f} ({area['low']:.2f} to {area['high']:.2f})"
+        of = f"{size['models']:,} models; 0.5 by chance"
+        yield f"AUC of shadow models of {size['rows']:,} rows", rate, of
+        if caught is not None:
+            ends = f"{percent(caught['low'], 1)} to {percent(caught['high'], 1)}"
+            share = f"{percent(caught['value'], 1)} ({ends})"
+            yield "members recognised at 1% false positives", share, "1% by chance"
+
+
+def shadows_remark(result: Doc) -> str:
+    """Say what shadow models are."""
+    return (
+        f"Shadow models: a {result['trained']} with the settings of this model, trained on one "
+        "half of some of the training rows and on the other half. The score of a person: how sure "
+        "a model is of their label, less how sure those are that did not see them. Intervals are "
+        "at 95%."
+    )
+
+
 def membership_remark(result: Doc) -> str:
     """Say who was compared, and by what."""
     return (
@@ -329,13 +352,20 @@ def membership_remark(result: Doc) -> str:
 
 def membership(found: Doc) -> Section | None:
     """Whether the model tells who is in the training set."""
+    blocks: list[Block] = []
+    if (shadows := found["shadows"]) is not None:
+        remark = Prose(shadows_remark(shadows), quiet=True)
+        blocks = [Facts(tuple(of_shadows(shadows))), remark]
+    blocks += reasons(found, "shadows")
     if (result := found["membership"]) is None:
-        return Section.of("membership", MEMBERSHIP, reasons(found, "membership"))
+        return Section.of("membership", MEMBERSHIP, [*blocks, *reasons(found, "membership")])
     asks = Prose(
         "An adversary has a row, and asks whether it is in the training set. Each training "
         "row and each row of other people gets a score from the rebuilt rows."
     )
     figures = Facts(tuple(of_membership(result)))
     return Section.of(
-        "membership", MEMBERSHIP, [asks, figures, Prose(membership_remark(result), quiet=True)]
+        "membership",
+        MEMBERSHIP,
+        [*blocks, asks, figures, Prose(membership_remark(result), quiet=True)],
     )

@@ -64,7 +64,8 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
     yield "3. Rebuilding the training rows", _reconstruction(audit, document)
     if document["exposure"] is not None:
         yield "What was recovered, and about whom", _recovered(document)
-    if document["membership"] is not None or audit.reason("membership"):
+    reasons = audit.reason("membership") or audit.reason("shadows")
+    if document["membership"] or document["shadows"] or reasons:
         yield of_rows.MEMBERSHIP, _membership(document)
     if audit.uncertainty is not None or audit.reason("uncertainty"):
         yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, document)
@@ -320,6 +321,9 @@ def _recovered(document: Doc) -> Iterator[RenderableType]:
 
 
 def _membership(document: Doc) -> Iterator[RenderableType]:
+    if (shadows := document["shadows"]) is not None:
+        yield from _figures_of(of_rows.of_shadows, of_rows.shadows_remark, shadows)
+    yield from _reasons(document, "shadows")
     if (result := document["membership"]) is None:
         yield from _reasons(document, "membership")
         return

@@ -20,7 +20,7 @@ from treeleak.attacks.solvers.integer import Bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import on_grid
+from treeleak.core.decisions import MOST_SURE, on_grid
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
@@ -187,7 +187,8 @@ class SolutionSampler:
         if len(final.values):
             if open_sure is None:
                 open_sure = self._confidence(final, worlds)
-            sure[len(self.fixed_points) :] = open_sure
+            # Worlds may agree on what is not proved.
+            sure[len(self.fixed_points) :] = np.minimum(open_sure, MOST_SURE)
         proved = copies_before(cell) < known.lower[cell]
         sure[certain(self.atoms, self.system.cell[self.live], live, cell, proved, self.values)] = (
             1.0
@@ -270,15 +271,21 @@ class SolutionSampler:
                 np.bincount(self.live_points(w.points), minlength=len(self.live)) for w in worlds
             ]
             share = np.mean([h[live] > copies_before(live) for h in held], axis=0)[:, None]
+            of_atom = np.repeat(share, final.values.shape[1], axis=1)
         else:
             table = shares(self.values, final.values, [w.values for w in worlds])
             share = np.take_along_axis(table, final.values, axis=1)
+            atoms = np.add.reduceat(table, self.values.first, axis=1)
+            of_atom = np.take_along_axis(atoms, self.values.atom_of[final.values], axis=1)
         # An interval is listed as one value and holds many: it is never certain.
         n_open = np.maximum(np.diff(self.values.start), 2)
         sure = confidence(share, n_worlds, 2.5 / n_worlds, n_open)
         if self.population is None:
+            # Nothing tells 0 from 1 there; but a test may tell both from a missing value.
             guessed = list(self.values.unsplit_binaries)
-            sure[:, guessed] = self.value_prior[final.values[:, guessed]]
+            n_atoms = np.diff(self.values.atom_start)
+            there = confidence(of_atom, n_worlds, 2.5 / n_worlds, n_atoms)[:, guessed]
+            sure[:, guessed] = there * self.value_prior[final.values[:, guessed]]
         return sure
 
 

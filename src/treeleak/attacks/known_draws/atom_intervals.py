@@ -54,17 +54,19 @@ def restrict_to_domains(
     """Hold rows to the leaves that are left to them.
 
     ``proved``, shape (n_rows,): rows to hold to the leaves in which they are with their ``atoms``,
-    shape (n_rows, n_attributes). Raises GridTooLarge if that takes too large a table.
+    shape (n_rows, n_attributes). All rows are held to those over which sums are known. Raises
+    GridTooLarge if that takes too large a table.
     """
     closed = domains.closed(constraints.label, constraints.open_label)
-    if proved is not None and atoms is not None and proved.any():
-        masks = constraints.masks
-        is_leaf = np.repeat(
-            constraints.draws[proved] > 0, np.diff(domains.boxes.geometry.leaf_start), 1
-        )
-        row, tree = np.nonzero(constraints.draws[proved] > 0)
-        is_leaf[row, masks.row[masks.trace(atoms[proved])[row, tree]]] = False
-        closed[proved] |= is_leaf.astype(np.uint8)
+    if proved is not None and atoms is not None:
+        masks, stays = constraints.masks, (constraints.draws > 0) & proved[:, None]
+        if domains.sums is not None:
+            stays |= domains.sums.beside.T
+        rows = stays.any(axis=1)
+        is_leaf = np.repeat(stays[rows], np.diff(domains.boxes.geometry.leaf_start), 1)
+        row, tree = np.nonzero(stays[rows])
+        is_leaf[row, masks.row[masks.trace(atoms[rows])[row, tree]]] = False
+        closed[rows] |= is_leaf.astype(np.uint8)
     span, decided = atom_intervals(domains, closed)
     return replace(constraints, closed=closed, span=span, decided=decided)
 

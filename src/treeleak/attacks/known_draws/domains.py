@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.attacks.known_draws.out_of_bag import RowSums, narrow_sums
 from treeleak.attacks.known_draws.rule_tables import RuleTable, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
@@ -45,6 +46,9 @@ _JUDGED, _RECENT, _FASTER = 0.25, 2 / 3, 4.0
 """Share of the time from which on it is asked whether narrowing leads anywhere, the share of what
 was spent since when its pace counts, and how much faster it may yet become: it mostly ends in a
 landslide."""
+_FEW = 1.0
+"""Open leaves for each tree that drew a row up to which sums over the other trees are used early:
+with more, they take long and say little."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -59,10 +63,12 @@ class Domains:
     """Shape (n_rows, n_classes, n_words). Of the trees that drew the row, the leaves in which it
     may lie if it is of that class."""
     draws: IntArray
-    """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
-    every row once."""
+    """Shape (n_trees, n_rows). How often each tree drew each row. The tree of known parts draws
+    every row once, and so do trees that did not draw it, once sums over their leaves are used."""
     rules: tuple[RuleTable, ...] = ()
     """Rules of the schema."""
+    sums: RowSums | None = None
+    """Sums over the trees that did not draw a row. Used where few leaves are left to it."""
 
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
@@ -103,9 +109,9 @@ class Domains:
             held = reached(boxes, rules)
             leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
             bits &= np.concatenate(leaves)
-        return cls(evidence, boxes, bits, draws, rules)
+        return cls(evidence, boxes, bits, draws, rules, RowSums.of(evidence))
 
-    @cached_property
+    @property
     def drawn(self) -> tuple[IntArray, IntArray]:
         """Where the trees that drew each row begin, and these trees."""
         rows, trees = np.nonzero(self.draws.T)
@@ -202,12 +208,14 @@ class Domains:
                     note(kernel.__name__, before, self.bits)
                 return found
 
-            known = self.bits, self.draws
-            leaves = self.bits, *self.drawn, *where
+            known = self.bits, evidence.draws.astype(np.int64)
             (join, joined, *fast), (probe, probed, *slow) = self._steps
             while not clock.stopped:
                 rows, changed[:], went = np.flatnonzero(changed), False, np.zeros_like(changed)
+                leaves = self.bits, *self.drawn, *where
+                self._narrow_sums(each, rows, went)
                 each(join, rows, joined, *leaves, *fast, went)
+                self._narrow_sums(each, rows, changed)
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
@@ -215,8 +223,12 @@ class Domains:
                     bad = each(kernels.match_trees, trees, _COUNTED, *known, d, *where, changed)
                 if bad >= 0:
                     return bad
-                due |= changed | went
                 open_leaves = self.open_leaves
+                changed |= self._use_sums(open_leaves <= _FEW * (evidence.draws > 0).sum(axis=0))
+                due |= changed | went
+                pace.add(-int(open_leaves.sum()))
+                open_leaves = self.open_leaves
+                pace.add(int(open_leaves.sum()))
                 n_open = int((open_leaves > 0).sum())
                 clock.report_progress(
                     self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1)
@@ -226,11 +238,37 @@ class Domains:
                 while not (changed.any() or clock.stopped):
                     ready = np.flatnonzero(due & (open_leaves > 0))
                     if not len(ready):
+                        changed |= self._use_sums(evidence.drawn)
+                        if changed.any():
+                            break
                         return -1
                     rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
                     due[rows] = False
                     each(probe, rows, probed, *leaves, *slow, changed)
         return -1
+
+    def _narrow_sums(self, each: Callable[..., int], rows: IntArray, changed: BoolArray) -> None:
+        if (sums := self.sums) is None:
+            return
+        rows = rows[(sums.beside[:, rows] & (self.draws[:, rows] > 0)).any(axis=0)]
+        where = self.evidence.geometry.leaf_start, self.boxes.word_start
+        known = sums.beside, sums.about, *where, sums.value, sums.total, sums.off
+        each(narrow_sums, rows, _JOINED, self.bits, *known, changed)
+
+    def _use_sums(self, rows: BoolArray) -> BoolArray:
+        """Open the leaves of trees that did not draw rows; say of which rows that is new."""
+        if self.sums is None:
+            return np.zeros_like(rows)
+        beside, start = self.sums.beside & (self.draws == 0) & rows, self.boxes.word_start
+        possible = self.classes
+        for t in np.flatnonzero(beside.any(axis=1)):
+            n_leaves = int(np.diff(self.evidence.geometry.leaf_start)[t])
+            every = packed(np.ones(n_leaves, dtype=bool))
+            own = np.flatnonzero(beside[t])
+            opened = np.where(possible[own][:, :, None], every, np.uint64(0))
+            self.bits[own, :, start[t] : start[t + 1]] = opened
+        self.draws[beside] = 1
+        return np.asarray(beside.any(axis=0))
 
     @property
     def _steps(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -262,7 +300,9 @@ class Domains:
         boxes, start = self.boxes, self.evidence.geometry.leaf_start
         out = np.full((len(label), len(start) - 1), -1, dtype=np.int32)
         rows = np.flatnonzero(self.evidence.drawn)
-        where = self.bits, *self.drawn, start, boxes.word_start
+        # Trees that did not draw a row leave it in many leaves each.
+        drew = self if self.sums is None else replace(self, draws=self.draws * ~self.sums.beside)
+        where = self.bits, *drew.drawn, start, boxes.word_start
         jobs = [
             partial(
                 box_kernels.choose_leaves,
@@ -278,13 +318,17 @@ class Domains:
         run_all(jobs)
         return out
 
+    def copied(self) -> Domains:
+        """Copy what is narrowed in place."""
+        return replace(self, bits=self.bits.copy(), draws=self.draws.copy())
+
     def assuming(self, leaves: IntArray) -> Domains:
         """Copy these domains, with some rows in some leaves.
 
         ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed. A leaf in which
         a row is known not to lie is not.
         """
-        out = replace(self, bits=self.bits.copy())
+        out = self.copied()
         for k, t in np.argwhere(leaves >= 0):
             slot = int(leaves[k, t] - self.evidence.geometry.leaf_start[t])
             words = out.bits[k, :, self.boxes.word_start[t] : self.boxes.word_start[t + 1]]
@@ -294,6 +338,18 @@ class Domains:
                 words[:, slot >> 6] = common_bits
         return out
 
+    def meets_sums(self, k: int, leaves: NDArray[np.int32], trees: IntArray) -> BoolArray:
+        """Say which choices of leaves of some trees meet the sums of a row; parameters as below.
+
+        All, where these are not all the trees over which the sums go.
+        """
+        beside = None if self.sums is None else self.sums.beside[:, k]
+        if self.sums is None or beside is None or beside[trees].sum() < beside.sum():
+            return np.ones(len(leaves), dtype=bool)
+        leaf = np.zeros((len(leaves), len(self.draws)), dtype=np.int64)
+        leaf[:, trees] = leaves
+        return self.sums.met(np.full(len(leaves), k), np.arange(len(leaves)), leaf)
+
     def keep(self, k: int, label: IntArray, trees: IntArray, leaves: NDArray[np.int32]) -> bool:
         """Keep some leaves of a row only; say whether others went.
 
@@ -302,7 +358,10 @@ class Domains:
         """
         slot = leaves - self.evidence.geometry.leaf_start[trees]
         words = self.boxes.word_start[trees] + (slot >> 6)
-        used = np.zeros_like(self.bits[k])
+        used = self.bits[k].copy()
+        for t in trees:
+            used[:, self.boxes.word_start[t] : self.boxes.word_start[t + 1]] = 0
+        used[~np.isin(np.arange(len(used)), label)] = 0
         bit = np.uint64(1) << (slot & 63).astype(np.uint64)
         np.bitwise_or.at(used, (np.broadcast_to(label[:, None], words.shape), words), bit)
         went = bool((self.bits[k] & ~used).any())
@@ -327,6 +386,10 @@ class _Pace:
     def __init__(self, clock: Clock) -> None:
         self.clock, self.whole = clock, clock.left
         self.seconds, self.open = list[float](), list[int]()
+
+    def add(self, n_open: int) -> None:
+        """Take so many leaves to have been open from the start."""
+        self.open = [n + n_open for n in self.open]
 
     def hopeless(self, n_open: int) -> bool:
         """Whether so many leaves are open that the time will hardly suffice for them."""

@@ -48,6 +48,8 @@ class Listing:
     :func:`places_of`."""
     complete: BoolArray
     """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
+    in_all: BoolArray
+    """Shape (n_rows,). Whether they have leaves of trees that did not draw the row, too."""
 
     @property
     def problem(self) -> RowProblem:
@@ -88,6 +90,8 @@ class Listing:
         rows = np.flatnonzero(proved)
         out = np.zeros_like(proved)
         drawn = self.domains.draws.T[rows] > 0
+        if self.domains.sums is not None:
+            drawn &= self.in_all[rows][:, None] | ~self.domains.sums.beside.T[rows]
         out[rows] = self.domains.boxes.within_one(self.leaf(pair[rows]), drawn)
         return out
 
@@ -149,23 +153,34 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     start = evidence.geometry.leaf_start
     room = max(_MOST // max(evidence.n_rows, 1), 1)
 
-    def of(rows: IntArray) -> list[tuple[int, IntArray, NDArray[np.int32]]]:
+    def of(rows: IntArray) -> list[tuple[int, IntArray, NDArray[np.int32], IntArray]]:
         found = []
         leaves = np.empty((min(most, 20 * room), len(domains.draws)), dtype=np.int32)
         label = np.empty(len(leaves), dtype=np.int64)
         for k in rows.tolist() if most else ():
             if clock.stopped:
                 break
-            row_trees = trees[first[k] : first[k + 1]]
-            where = k, domains.bits, row_trees, start, boxes.word_start
-            if boxes.compared:
-                n = domain_kernels.complete(
-                    *where, boxes.meets, *forest.leaves, forest.set_start, leaves, label
-                )
-            else:
-                n = box_kernels.list_boxes(*where, forest, boxes.depth, MORE_BOXES, leaves, label)
-            if n >= 0:
-                found.append((k, label[:n].copy(), leaves[:n, : len(row_trees)].copy()))
+            all_trees = trees[first[k] : first[k + 1]]
+            ways = [all_trees]
+            if domains.sums is not None:
+                # Of a row that trees which did not draw it leave in many places, fewer are listed.
+                ways.append(all_trees[~domains.sums.beside[all_trees, k]])
+            for row_trees in ways:
+                where = k, domains.bits, row_trees, start, boxes.word_start
+                if boxes.compared:
+                    n = domain_kernels.complete(
+                        *where, boxes.meets, *forest.leaves, forest.set_start, leaves, label
+                    )
+                else:
+                    n = box_kernels.list_boxes(
+                        *where, forest, boxes.depth, MORE_BOXES, leaves, label
+                    )
+                if n >= 0:
+                    meets = domains.meets_sums(k, leaves[:n, : len(row_trees)], row_trees)
+                    found.append(
+                        (k, label[:n][meets], leaves[:n, : len(row_trees)][meets], row_trees)
+                    )
+                    break
         return found
 
     rows = np.flatnonzero(evidence.drawn)
@@ -174,13 +189,14 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     changed = np.zeros(len(domains.bits), dtype=bool)
     places: list[IntArray] = []
     labels: list[IntArray] = []
-    for k, label, leaves in found:
-        row_trees = trees[first[k] : first[k + 1]]
+    for k, label, leaves, row_trees in found:
         points, valid = places_of(boxes, leaves, domains.rules)
         places.append(points)
         labels.append(label[valid])
         changed[k] = domains.keep(k, label[valid], row_trees, leaves[valid])
-    whole = np.array([k for k, _, _ in found], dtype=np.int64)
+    whole = np.array([k for k, *_ in found], dtype=np.int64)
+    in_all = np.zeros(len(domains.bits), dtype=bool)
+    in_all[whole] = [len(of) == first[k + 1] - first[k] for k, _, _, of in found]
     complete = ~evidence.drawn
     complete[whole] = True
     listing = Listing(
@@ -189,5 +205,6 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         np.concatenate([np.zeros(0, np.int64), *labels]),
         np.concatenate(places, axis=1) if places else np.zeros((3, 0, len(boxes.place)), np.int64),
         complete,
+        in_all,
     )
     return listing, changed

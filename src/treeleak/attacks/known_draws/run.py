@@ -145,8 +145,12 @@ def _answer(
     n_rows = problem.evidence.n_rows
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
     last = _WALKS * clock.left
+    # Walks know nothing of sums over the trees that did not draw a row.
     walks = (
-        isinstance(places, Geometry) and side_info.parts is None and seconds_needed(n_rows) <= last
+        isinstance(places, Geometry)
+        and side_info.parts is None
+        and not problem.evidence.out_of_bag
+        and seconds_needed(n_rows) <= last
     )
     brief = _BRIEF * clock.left if walks else None
     part = clock.part(_SEARCH * clock.left) if walks else clock
@@ -339,7 +343,11 @@ def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
     """Which rows, in some leaves, are proved if these are the ones that are left."""
     decided = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
     out = np.zeros(len(decided), dtype=bool)
-    out[decided] = domains.boxes.within_one(leaf[decided], domains.draws.T[decided] > 0)
+    drew = domains.draws.T[decided] > 0
+    if domains.sums is not None:
+        # The leaves of the others are not what rows were placed by.
+        drew &= ~domains.sums.beside.T[decided]
+    out[decided] = domains.boxes.within_one(leaf[decided], drew)
     return out
 
 

@@ -101,6 +101,7 @@ def _between(
     moved = estimate_between_thresholds(found, values, constraints, clock, "rebuilding the rows")
     if moved is not None:
         nearer, far = moved
+        nearer = _in_proved_places(nearer, rows, values, domains)
         # Cold walks are surer than they may be. By the counts alone, another value has at most
         # what the value before leaves.
         same = values.atom_of[nearer.values] == values.atom_of[rows.values]
@@ -109,6 +110,18 @@ def _between(
         rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
     rows = _within_leaves(rows, values, constraints)
     return replace(answer, rows=(rows,), expected_distance=far)
+
+
+def _in_proved_places(nearer: Rows, rows: Rows, values: ValueIndex, domains: Domains) -> Rows:
+    """Leave proved rows where they are, if a tree that did not draw them would see them move."""
+    if domains.sums is None:
+        return nearer
+    geometry = domains.evidence.geometry
+    before, after = (
+        geometry.trace_atoms(values.places(own.values)[:, :-1]) for own in (rows, nearer)
+    )
+    stays = rows.proved & (before != after).any(axis=1)
+    return replace(nearer, values=np.where(stays[:, None], rows.values, nearer.values))
 
 
 def _within_leaves(rows: Rows, values: ValueIndex, constraints: RowConstraints) -> Rows:
@@ -157,7 +170,7 @@ def _of_classes(domains: Domains, classes: Classes, clock: Clock) -> Domains:
     other[np.arange(len(other)), classes.label] = False
     if not other.any():
         return domains
-    narrowed = replace(domains, bits=domains.bits.copy())
+    narrowed = domains.copied()
     narrowed.bits[other] = 0
     return domains if narrowed.narrow(clock, np.asarray(other.any(axis=1))) >= 0 else narrowed
 

@@ -262,7 +262,6 @@ def close(case: Case) -> Case:
     """Say what was compared, what was broken off, and why nothing was compared."""
     case = case.noting(*_of_sizes(case))
     found, open_ = case.found, dict(case.found.not_assessed)
-    case = replace(case, unfinished=bool(open_.keys() & {"reconstruction", "measurement"}))
     if found.measurement is not None and found.measurement.significance is None:
         why = wording.NO_CONTROL()
         if case.control_is_training:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treeleak.claims.boxes import Boxes
+from treeleak.claims.find import LUCK, Claims
+from treeleak.core.arrays import BoolArray
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release
 
@@ -16,11 +19,42 @@ if TYPE_CHECKING:
 
 def assess(case: Case) -> Case:
     """Count the rows that a model singles out, as a part of an audit."""
-    return replace(case, alone=singled_out(case.rebuilt, case.release))
+    alone, rare = proved_alone(case.rebuilt, case.release), None
+    y = case.rebuilt.outcomes
+    # A leaf of one row of a regression also tells the target, which few others have.
+    if case.found.isolation is not None and (y is None or case.rebuilt.labelled):
+        rare = int((alone & rare_rows(case.rebuilt, case.found.isolation.claims)).sum())
+    return replace(case, alone=int(alone.sum()), alone_and_rare=rare)
+
+
+def rare_rows(reconstruction: Reconstruction, claims: Claims) -> BoolArray:
+    """Find rows whose place in all trees is so small that luck seldom puts one person there.
+
+    A person who is alone in a large place, as one of a class in a leaf of many, is a small cell for
+    a threshold to judge. Shape (n_rows,).
+    """
+    partition, n = claims.partition, reconstruction.n_rows
+    if reconstruction.X is None:
+        return np.zeros(0, dtype=bool)
+    names = list(partition.release.feature_names)
+    leaves = partition.apply(partition.encode(reconstruction.X[names].to_numpy(dtype=float)))
+    place = partition.boxes(leaves[:, 0])
+    for of_tree in leaves.T[1:]:
+        box = partition.boxes(of_tree)
+        place = Boxes(
+            np.maximum(place.low, box.low), np.minimum(place.high, box.high), place.bits & box.bits
+        )
+    weight = np.clip(claims.prior.weight(partition, place), 0.0, 1.0)
+    return np.asarray((n * weight <= 1.0) & (n * weight * (1.0 - weight) ** (n - 1.0) <= LUCK))
 
 
 def singled_out(reconstruction: Reconstruction, release: Release) -> int:
-    """Count the rows that are proved, and proved to share their place with no other of their class.
+    """Count the rows that :func:`proved_alone` finds."""
+    return int(proved_alone(reconstruction, release).sum())
+
+
+def proved_alone(reconstruction: Reconstruction, release: Release) -> BoolArray:
+    """Find the rows that are proved, and proved to share their place with no other of their class.
 
     A proof that four hundred rows have the same value in the one column that a tree tests is a
     statistic. A proof that one row lies where no other does speaks of a person. It is there where
@@ -31,11 +65,11 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
     A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
 
-    Rows that were given are not counted.
+    Rows that were given are not counted. Shape (n_rows,).
     """
     X, y, proved = reconstruction.X, reconstruction.outcomes, reconstruction.proved
     if X is None or proved is None or X.empty:
-        return 0
+        return np.zeros(reconstruction.n_rows, dtype=bool)
     by_class = y is not None and (reconstruction.ordered or release.counts_are == "rows")
     number = {c: i for i, c in enumerate(release.classes)}
     label = np.zeros(len(X), dtype=np.int64)
@@ -49,11 +83,11 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     )
     alone = size[group.ravel()] == 1
     if reconstruction.ordered:
-        return int((alone & found).sum())
+        return np.asarray(alone & found)
     alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
     for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if by_class and tree.counts is not None:
             alone |= tree.counts[leaf, label] == 1
         elif tree.totals is not None:
             alone |= tree.totals[leaf] == 1
-    return int((alone & found).sum())
+    return np.asarray(alone & found)

@@ -101,6 +101,7 @@ def releasable(
         "exposure": lambda content: _exposure(content, suppression, threshold),
         "article29": lambda content: _article29(content, hidden, threshold),
         "membership": lambda content: content if content["n_members"] >= threshold else None,
+        "shadows": lambda content: content if content["sizes"][0]["rows"] >= threshold else None,
         "isolation": lambda content: _isolation(content, threshold),
         "ceiling": lambda content: content if content["n_rows"] >= threshold else None,
         "ruling": lambda content: _ruling(content, hidden, reader),

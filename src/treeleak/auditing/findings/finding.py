@@ -20,7 +20,7 @@ class Finding:
 
     Attributes
     ----------
-    part : {"inventory", "counts", "noise", "reconstruction", "uncertainty"}
+    part : {"inventory", "counts", "noise", "reconstruction", "uncertainty", "membership"}
     verdict : str or None
         How severe it is; None for a remark that the verdict does not rest on.
     messages : tuple of Message

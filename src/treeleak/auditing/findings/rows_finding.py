@@ -42,6 +42,7 @@ def of_rows(
     unfinished: bool = False,
     outside: Sequence[Message] = (),
     rows_provided: bool = False,
+    rare: int | None = None,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -60,6 +61,8 @@ def of_rows(
     proof holds, and no leak shown is not assessed.
 
     ``singled_out``: rows that are proved, and proved to share their place with no other.
+    ``rare``: those of them whose place is so small that luck seldom puts anybody there; None where
+    that is not known. Where there are none of these, the leak is a possible one.
     ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
@@ -73,7 +76,7 @@ def of_rows(
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
     in_values = all(m.kind is wording.NARROWER for m in outside)
-    found = _proved(rebuilt, singled_out, in_values) if proofs_hold else []
+    found = _proved(rebuilt, singled_out, rare, in_values) if proofs_hold else []
     targets = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
@@ -96,7 +99,9 @@ def _finding(
 # -------------------------------------------------------------------------------------- proofs
 
 
-def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[Finding]:
+def _proved(
+    rebuilt: Reconstruction, singled_out: int, rare: int | None, in_values: bool
+) -> list[Finding]:
     n, provided = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
     if rebuilt.status == "unique" and in_values:
@@ -115,6 +120,10 @@ def _proved(rebuilt: Reconstruction, singled_out: int, in_values: bool) -> list[
     in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
     unused_columns = wording.UNTESTED(columns=free) if free else ""
+    if rare == 0:
+        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
+        rule = wording.ALONE_RULE(in_class=in_class)
+        return [_finding(POSSIBLE, text, wording.ALONE_NOT_RARE(), evidence=rule, fix=fix)]
     if not rebuilt.ordered:
         text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
         return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts, count_other
 from treeleak.auditing.assessors.isolation import Isolation
+from treeleak.auditing.assessors.shadow_models import MATERIAL, Shadows
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
@@ -18,6 +19,7 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import FigureWithSupport, Message, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
+from treeleak.metrics.membership import Bounded
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
@@ -29,9 +31,7 @@ MOST_PARTS = 3
 """Parts that one finding names."""
 
 
-def find(
-    found: AuditResults, singled_out: int = 0, unfinished: bool = False
-) -> tuple[Finding, ...]:
+def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -44,16 +44,20 @@ def find(
       Where the counts do not carry the noise that is stated, no leak shown is not assessed.
     - *Reconstruction*: by :func:`~treeleak.auditing.findings.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
+    - *Membership* (shadow models): leak shown, possible leak, or no leak shown, by how often a
+      member is picked beside a person left out. It stands for itself where the rows are not
+      assessed.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
       leak shown if any row has no residual uncertainty, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other.
-    ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
-    assessed.
+    ``singled_out``: rows that are proved, and proved to share their place with no other. ``rare``:
+    those of them whose place is too small for luck; None where that is not known.
+    Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
+    unfinished = any(part in ("reconstruction", "measurement") for part, _ in found.not_assessed)
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     findings += [*_of_counts(found.counts), *_of_targets(found)]
     findings += _of_isolation(found.isolation)
@@ -71,12 +75,15 @@ def find(
             outside.append(wording.NARROWER())
         findings += of_rows(
             rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
-            found.rows_provided,
+            found.rows_provided, rare,
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
         ]
+    if found.shadows is not None and found.mismatch is None:
+        rows_open = not any(f.part == "reconstruction" and f.verdict == NO_LEAK for f in findings)
+        findings.append(_of_shadows(found.shadows, rows_open))
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
     return (*findings, *_of_parts(found))
@@ -221,6 +228,44 @@ def _of_isolation(isolation: Isolation | None) -> list[Finding]:
     if isolation.false:
         messages.append(wording.FALSE_CLAIMS(wrong=isolation.false))
     return [Finding("counts", None, tuple(messages), fix=("leaves",))]
+
+
+def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
+    """Say whether models trained like this one tell who was among their rows.
+
+    ``rows_open``: whether the attack on the rows themselves came to no answer.
+    """
+    largest = shadows.sizes[-1]
+    messages = [
+        wording.MEMBERS_TOLD(
+            rows=largest.rows, models=largest.models, auc=largest.auc.value,
+            low=largest.auc.interval.low, high=largest.auc.interval.high,
+        )
+    ]  # fmt: skip
+    if largest.caught is not None:
+        messages.append(wording.MEMBERS_CAUGHT(share=largest.caught.value))
+    if shadows.auc is None:
+        messages.append(wording.MEMBERS_OF_SMALLER())
+    elif shadows.auc is not largest.auc:
+        messages.append(wording.MEMBERS_AT_FULL_SIZE(low=shadows.auc.interval.low))
+    if (verdict := of_auc(shadows.auc)) is None:
+        return Finding("membership", None, tuple(messages))
+    rule = wording.MEMBERS_RULES[verdict](least=MATERIAL)
+    if verdict != NO_LEAK:
+        return Finding("membership", verdict, tuple(messages), rule, ("leaves", "fewer"))
+    if rows_open:
+        messages.append(wording.MEMBERS_ONLY)
+    return Finding("membership", verdict, tuple(messages), rule)
+
+
+def of_auc(auc: Bounded | None) -> Verdict | None:
+    """Say whether membership is disclosed; None where the interval settles nothing."""
+    if auc is None:
+        return None
+    low, high = auc.interval
+    if low >= MATERIAL:
+        return LEAK
+    return NO_LEAK if high < MATERIAL else POSSIBLE if low > 0.5 else None
 
 
 def _of_targets(found: AuditResults) -> list[Finding]:

@@ -152,7 +152,10 @@ def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
     if not plain or not is_finite(l2) or not is_whole(steps, 1, 1000):
         return None
     if loss == "RMSE" and steps == 1:
-        return Fitting("squared", max(float(l2), 0.0), targets="float32")
+        # Where rows have scores of their own (baseline), CatBoost does not start from the mean.
+        at_mean = _inside(params, "boosting_options", "boost_from_average") is True
+        l2 = max(float(l2), 0.0)
+        return Fitting("squared", l2, targets="float32", offsets_shown=at_mean)
     return Fitting("logistic", max(float(l2), 0.0), steps) if loss == "Logloss" else None
 
 

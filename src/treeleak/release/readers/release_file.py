@@ -201,13 +201,16 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     if not isinstance(sampling, _SAMPLINGS.get(sampling.kind, ())):
         raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
     document = {"kind": sampling.kind, **plain(sampling)}
-    return document if document.get("held_back", ...) is not None else {"kind": sampling.kind}
+    if document.get("held_back", ...) is None:
+        del document["held_back"]
+    return document
 
 
 def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
     where, fields = "sampling: ", set_fields(found)
-    if isinstance(found, declared.AllRows) and found.held_back is not None:
-        fields["held_back"] = HeldBack(**set_fields(found.held_back))
+    held_back = getattr(found, "held_back", None)
+    if held_back is not None:
+        fields["held_back"] = HeldBack(**set_fields(held_back))
     sampling = _SAMPLINGS[str(found.__struct_config__.tag)](**fields)
     if isinstance(sampling, (Bootstrap, Subsample)):
         ends, seeds = sampling.rows_between, sampling.tree_seeds

@@ -75,16 +75,18 @@ NO_BASE = static_message(
 @adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
 def _gradient_boosting(stored: StoredObject) -> Release:
     rounds, trees = _rounds(stored)
-    sampling: Sampling = AllRows()
+    held = None
     if stored.get("n_iter_no_change") is not None:
         classed = stored.name.endswith("Classifier")
-        sampling = AllRows(held_back(stored, stored.get("random_state"), classed))
+        held = held_back(stored, stored.get("random_state"), classed)
+    sampling: Sampling = AllRows(held)
     share = stored.get("subsample", 1.0)
     if share != 1.0:
         sampling = Subsample(
             forest_seed=seed(stored.get("random_state")),
             rule=f"scikit-learn {version_of(stored)} boosting",
             hidden="the trees were added to in several steps" * bool(stored.get("warm_start")),
+            held_back=held,
         )
     release = release_of(stored, trees, Training(sampling, None), "rows")
     if isinstance(release.sampling, Subsample):

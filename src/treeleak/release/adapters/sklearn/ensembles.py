@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
@@ -29,6 +30,7 @@ from treeleak.release.adapters.sklearn.counts import (
     without_sizes,
 )
 from treeleak.release.adapters.sklearn.nodes import (
+    LARGEST,
     Nodes,
     Version,
     check_impurity,
@@ -39,8 +41,10 @@ from treeleak.release.adapters.sklearn.nodes import (
     with_targets,
 )
 from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
-from treeleak.release.release import SEVERAL_TARGETS, Release
+from treeleak.release.release import SEVERAL_TARGETS, Part, Release
+from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
@@ -79,6 +83,11 @@ HIDDEN = static_message(
 
 MONOTONIC = static_message(
     "monotonic constraints clip the class fractions, so they are not counts", "ensembles_monotonic"
+)
+WEIGHTED_ROWS = static_message(
+    "its trees drew rows, each once at most, and rows or classes were weighted: sums of weights do "
+    "not say how many rows there were",
+    "ensembles_weighted_rows",
 )
 LeafMeaning = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made
@@ -124,7 +133,7 @@ def _forest(stored: StoredObject) -> Release:
         class_weight = None
         if sampling.row_weights is None:
             sampling = replace(sampling, hidden=HIDDEN)
-    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
+    return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
@@ -153,7 +162,38 @@ def _bagging(stored: StoredObject) -> Release:
         # The trees know the classes by their number only.
         labels = dict(enumerate(class_labels(stored)))
         class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
-    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws))
+    return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws))
+
+
+def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Training) -> Release:
+    """Read trees that drew rows; those that drew so many from another table are a part each."""
+    runs: list[tuple[int, int]] = []
+    sampling = training.sampling
+    if stored.get("warm_start") and isinstance(sampling, Bootstrap):
+        version = Version.of(version_of(stored))
+        roots = [
+            read_nodes(t, tree, None, 2**31, version).weight[0] for t, tree in enumerate(trees)
+        ]
+        runs = runs_of(roots, LEAST_ROUNDS)
+        if any(root != int(root) for root in roots):
+            runs = []
+    if len(runs) < 2 or not isinstance(sampling, Bootstrap):
+        return release_of(stored, trees, training)
+    # A bagging keeps the seeds of the trees that came last.
+    parts, last = [], np.ravel(stored.get("_seeds", ()))
+    for first, end in runs:
+        draws = int(roots[first])
+        seeds = sampling.tree_seeds[first:end]
+        if not seeds and end == len(trees) and len(last) == end - first:
+            seeds = tuple(map(seed, last))
+        forest_seed = None if first else sampling.forest_seed
+        drew = replace(sampling, n_draws=draws, tree_seeds=seeds, forest_seed=forest_seed)
+        every = stored.get("max_samples") in (None, 1.0)
+        told = replace(training, sampling=drew, n_rows=draws if every else None, total=draws)
+        parts.append(
+            Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told))
+        )
+    return of_row_sets(parts)
 
 
 def release_of(
@@ -198,7 +238,7 @@ def release_of(
         if meaning != "rows":
             nodes, left_out = rightly_counted(nodes, [names.index(c) for c in missing])
         not_covered = None if left_out else MISCOUNTED
-    noise, more = None, tuple[str, ...]()
+    noise, more, per_class = None, tuple[str, ...](), list[FloatArray]()
     if classes and emptied:
         counted, noise, more = without_sizes(stored, trees, nodes, training, classes)
     elif classes:
@@ -211,8 +251,11 @@ def release_of(
             for t, (tree, n, tree_sums) in enumerate(zip(trees, nodes, sums, strict=True)):
                 check_impurity(tree, t, n, tree_sums)
         counted, more = counts_of(nodes, sums, training, classes)
+        per_class = sums
     else:
         counted, more = without_classes(nodes, training)
+    if isinstance(training.sampling, Subsample) and any(map(_weighs, counted)):
+        not_covered = not_covered or WEIGHTED_ROWS
     if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
         counted = [with_targets(*arguments, clipped=clipped) for arguments in each]
@@ -231,8 +274,47 @@ def release_of(
         origin=origin_of(stored),
         notes=(*notes, *more),
         sources=tuple(tree.get("tree_") for tree in trees),
+        out_of_bag=_out_of_bag(stored, nodes, per_class, training, whole_trees=not left_out),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
+
+
+def _weighs(tree: Tree) -> bool:
+    """Whether the rows of a tree that drew each once at most add up to more or less than that."""
+    if tree.distinct is None or tree.totals is None:
+        return False
+    return bool(tree.distinct[0] != tree.totals[0])
+
+
+def _out_of_bag(
+    stored: StoredObject,
+    nodes: Sequence[Nodes],
+    sums: Sequence[FloatArray],
+    training: Training,
+    *,
+    whole_trees: bool,
+) -> tuple[OutOfBag, ...]:
+    """Read the out-of-bag predictions, where they are sure to be those of these trees and rows.
+
+    ``sums``: of the weights per class in each node; empty for a regressor.
+    """
+    sampling = training.sampling
+    # Another fit with other settings leaves the array of the one before in place.
+    current = stored.get("oob_score") and not stored.get("warm_start")
+    if not isinstance(sampling, Bootstrap) or not whole_trees or not current:
+        return ()
+    if sampling.row_weights is not None or sampling.hidden:
+        return ()
+    if stored.name.endswith("Classifier"):
+        total = [s.sum(axis=1, keepdims=True) for s in sums]
+        if not sums or any((t <= 0).any() for t in total):
+            return ()
+        values = [s / t for s, t in zip(sums, total, strict=True)]
+        found = out_of_bag(stored.get("oob_decision_function_"), values, training.n_rows, LARGEST)
+    else:
+        values = [n.value[:, 0, :] for n in nodes]
+        found = out_of_bag(stored.get("oob_prediction_"), values, training.n_rows, LARGEST)
+    return () if found is None else (found,)
 
 
 def _rows(

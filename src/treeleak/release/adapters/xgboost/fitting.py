@@ -74,11 +74,18 @@ def fitting_of(
         "logistic", settings[1], assumed=assumed, margins="float32", derivatives="float32"
     )
     if squared:
-        fitting = replace(fitting, loss="squared", targets="float32")
+        shown = _checks_start(model, trees[0])
+        fitting = replace(fitting, loss="squared", targets="float32", offsets_shown=shown)
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
     return fitting, settings[0]
+
+
+def _checks_start(model: Model, tree: Tree) -> bool:
+    """Whether the first tree of squares can show that rows had scores of their own."""
+    sums = (tree.statistics.get(q) for q in (STEP, HESSIAN))
+    return model.starts_at_mean and None not in sums
 
 
 def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
@@ -88,7 +95,7 @@ def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
     of which the root of the first tree has nothing to add.
     """
     step, hessian = (tree.statistics.get(q) for q in (STEP, HESSIAN))
-    if not (fitting.loss == "squared" and model.starts_at_mean) or step is None or hessian is None:
+    if fitting.loss != "squared" or not fitting.offsets_shown or step is None or hessian is None:
         return True
     leaves, weight = tree.leaves, hessian.values + fitting.l2
     spread = float(np.abs(step.values * weight)[leaves].sum())

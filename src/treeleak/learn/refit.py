@@ -1,0 +1,287 @@
+"""Training a model again in the same way, on other rows: what shadow models are made of.
+
+A live model is cloned with its settings. From a file, only what trains the trees is made again, by
+its class and its plain settings; nothing of the file is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.private import dataclass
+from treeleak.metrics.shadow_models import confidence_of
+from treeleak.release import Release, StoredObject, to_release
+
+TREES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier",
+         "ExtraTreeRegressor"), "sklearn.tree",
+    ),
+    **dict.fromkeys(
+        ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier",
+         "ExtraTreesRegressor", "GradientBoostingClassifier", "GradientBoostingRegressor",
+         "HistGradientBoostingClassifier", "HistGradientBoostingRegressor",
+         "AdaBoostClassifier", "AdaBoostRegressor", "BaggingClassifier", "BaggingRegressor"),
+        "sklearn.ensemble",
+    ),
+    **dict.fromkeys(("XGBClassifier", "XGBRegressor"), "xgboost"),
+    **dict.fromkeys(("LGBMClassifier", "LGBMRegressor"), "lightgbm"),
+    **dict.fromkeys(("CatBoostClassifier", "CatBoostRegressor"), "catboost"),
+}  # fmt: skip
+"""Classes that are made again from a file, with their modules."""
+_PLAIN = (bool, int, float, str)
+_LONGEST = 40
+"""Characters of a setting; longer ones are no word of a library."""
+_MOST_TREES = 100_000
+_LEFT_OUT = frozenset({"n_jobs", "nthread", "thread_count", "verbose", "verbosity", "warm_start"})
+_DEPTH = 5
+
+NO_CLONE = MessageTemplate(
+    "refit_no_clone", "a {name} cannot be cloned and trained again on other rows"
+)
+UNKNOWN_KIND = MessageTemplate(
+    "refit_unknown_kind",
+    "the file does not say how to train a {name} again: audit the model itself in Python "
+    "(treeleak.audit(model, X, y)), which does",
+)
+PREFIT = static_message(
+    "parts of the model were fitted before it, and training it again would keep them",
+    "refit_prefit",
+)
+STOPPED_EARLY = static_message(
+    "it stops early by rows that are not in the model, so it cannot be trained again alike",
+    "refit_early_stopping",
+)
+FAILED = MessageTemplate(
+    "refit_failed", "it could not be trained again on a part of the rows ({error})"
+)
+UNLIKE = static_message(
+    "trained again by the settings in the file, the model has trees of another size", "refit_unlike"
+)
+REASONS = (NO_CLONE, UNKNOWN_KIND, PREFIT, STOPPED_EARLY, FAILED, UNLIKE)
+_LEAST_LEAVES, _MOST_LEAVES = 1 / 40, 2.0
+"""Leaves that a model of a part of the rows may have for each leaf of the model: of default trees
+they are as many as rows, and the smallest part is a thirty-second of them."""
+_LIGHTGBM = {
+    "num_iterations": "n_estimators", "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves", "max_depth": "max_depth", "max_bin": "max_bin",
+    "min_data_in_leaf": "min_child_samples", "min_sum_hessian_in_leaf": "min_child_weight",
+    "bagging_fraction": "subsample", "bagging_freq": "subsample_freq",
+    "feature_fraction": "colsample_bytree", "lambda_l1": "reg_alpha", "lambda_l2": "reg_lambda",
+    "min_gain_to_split": "min_split_gain", "scale_pos_weight": "scale_pos_weight",
+}  # fmt: skip
+"""Numbers in the parameters of LightGBM's text, by their names in its interface."""
+
+
+@dataclass(frozen=True)
+class Refit:
+    """How to train a model again.
+
+    Attributes
+    ----------
+    name : str
+        Its class.
+    make : callable
+        Gives a new estimator that is not fitted, from a seed.
+    from_inputs : bool
+        Whether it takes rows in the columns that were given; else in those of the trees.
+    """
+
+    name: str
+    make: Callable[[int], Any]
+    from_inputs: bool
+    like: Release | None = None
+    """The trees of a file: its settings count only if they make such trees."""
+
+    def scores(self, X: Any, y: NDArray[Any], chosen: NDArray[np.intp], seed: int) -> FloatArray:
+        """Train on the chosen rows; say of every row how sure the model is of its label.
+
+        Returns an array of shape (n_rows,): logit of the probability of the true class; of a model
+        without probabilities, whether it is right; of a regression, the negative absolute error.
+
+        Raises
+        ------
+        NotCovered
+            If training fails.
+        """
+        model = self.make(seed)
+        try:
+            with _quiet():
+                model.fit(_taken(X, chosen), y[chosen])
+                if self.like is not None and not _resembles(to_release(model), self.like):
+                    raise NotCovered(UNLIKE)
+                return _scores(model, X, y)
+        except (TimeUp, NotCovered, MemoryError):
+            raise
+        except Exception as error:
+            # Foreign code may raise anything, and name values of people.
+            raise NotCovered(FAILED(error=type(error).__name__)) from error
+
+
+def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
+    """Find how to train a model again.
+
+    Parameters
+    ----------
+    live : estimator or None
+        The model itself.
+    content : StoredObject or other
+        The model as it was read from a file.
+    release : Release, optional
+        Its trees.
+
+    Raises
+    ------
+    NotCovered
+        If it cannot be done, saying why.
+    """
+    if live is not None:
+        return _of_live(live)
+    if isinstance(content, StoredObject) and (inner := inner_trees(content, TREES)) is not None:
+        kind = getattr(importlib.import_module(TREES[inner.name]), inner.name)
+        settings = plain_settings(inner, kind)
+        return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
+    if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
+        return _of_lightgbm(content, release)
+    raise NotCovered(UNKNOWN_KIND(name=getattr(content, "name", "model")))
+
+
+def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
+    import lightgbm
+
+    stated = content.get("parameters") or {}
+    objective = str(content.get("objective")).split()[0]
+    kind: Any = lightgbm.LGBMRegressor if objective == "regression" else lightgbm.LGBMClassifier
+    if objective not in ("regression", "binary", "multiclass") or not stated:
+        raise NotCovered(UNKNOWN_KIND(name="LightGBM"))
+    try:
+        numbers = {name: float(stated[key]) for key, name in _LIGHTGBM.items() if key in stated}
+    except ValueError as error:
+        raise NotCovered(UNKNOWN_KIND(name="LightGBM")) from error
+    settings = {
+        k: int(v) if v == int(v) else v for k, v in numbers.items() if abs(v) <= _MOST_TREES
+    }
+    return Refit(kind.__name__, lambda seed: _seeded(kind(**settings), seed), False, release)
+
+
+def _resembles(made: Release, model: Release) -> bool:
+    """Whether there are as many trees, whose leaves are as few or as many as fewer rows make."""
+    trees, expected = len(made.trees), len(model.trees)
+    leaves, of_model = (
+        sum(int(t.is_leaf.sum()) for t in r.trees) / len(r.trees) for r in (made, model)
+    )
+    few = max(of_model * _LEAST_LEAVES, 1.0)
+    return expected / 2 <= trees <= 2 * expected and few <= leaves <= _MOST_LEAVES * of_model
+
+
+def inner_trees(
+    stored: StoredObject, kinds: Mapping[str, str], depth: int = 0
+) -> StoredObject | None:
+    """Find the trees inside others: the last step of a pipeline, what was calibrated or searched.
+
+    ``kinds``: module of each class.
+    """
+    if stored.name in kinds and stored.type.partition(".")[0] == kinds[stored.name].split(".")[0]:
+        return stored
+    if depth > _DEPTH or not stored.type.startswith("sklearn."):
+        return None
+    inside: list[Any] = [stored.get("best_estimator_")]
+    inside += [step for _, step in stored.get("steps", ()) or ()][-1:]
+    found = (inner_trees(s, kinds, depth + 1) for s in inside if isinstance(s, StoredObject))
+    return next((f for f in found if f is not None), None)
+
+
+def plain_settings(stored: StoredObject, kind: type[Any]) -> dict[str, Any]:
+    """Take the settings of a stored model that are short and plain, as its class names them."""
+    return {
+        name: value
+        for name, value in stored.state.items()
+        if name in kind().get_params() and name not in _LEFT_OUT and _is_plain(name, value)
+    }
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    if name in ("n_estimators", "max_iter", "iterations", "num_boost_round"):
+        return isinstance(value, int) and 0 < value <= _MOST_TREES
+    short = not isinstance(value, str) or (len(value) <= _LONGEST and value.isidentifier())
+    return value is None or (isinstance(value, _PLAIN) and short)
+
+
+def _of_live(live: Any) -> Refit:
+    from sklearn.base import clone
+
+    model = getattr(live, "best_estimator_", live)
+    name = type(model).__name__
+    try:
+        settings = clone(model).get_params(deep=True)
+    except Exception as error:
+        raise NotCovered(NO_CLONE(name=name)) from error
+    for key, value in settings.items():
+        setting = key.rpartition("__")[2]
+        if type(value).__name__ == "FrozenEstimator" or (setting, value) == ("cv", "prefit"):
+            raise NotCovered(PREFIT)
+        if setting == "prefit" and value is True:
+            raise NotCovered(PREFIT)
+        if setting == "early_stopping_rounds" and value is not None:
+            raise NotCovered(STOPPED_EARLY)
+    return Refit(name, lambda seed: _seeded(clone(model), seed), from_inputs=True)
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """Set every seed of a model, and let it write no files and no progress."""
+    settings = model.get_params(deep=True)
+    chosen = {k: seed for k in settings if k.rpartition("__")[2] in ("random_state", "random_seed")}
+    model.set_params(**chosen)
+    for part in [model, *settings.values()]:
+        library = type(part).__module__.partition(".")[0]
+        if library == "catboost":
+            part.set_params(allow_writing_files=False)
+            if not {"verbose", "silent", "logging_level"} & part.get_params().keys():
+                part.set_params(verbose=False)
+        elif library == "lightgbm":
+            part.set_params(verbosity=-1)
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Print nothing, and use one thread: for few rows, more of them wait for each other."""
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _taken(X: Any, chosen: NDArray[np.intp]) -> Any:
+    return X.iloc[chosen] if isinstance(X, (pd.DataFrame, pd.Series)) else np.asarray(X)[chosen]
+
+
+def _scores(model: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    classes = getattr(model, "classes_", None)
+    if classes is None or np.ndim(classes) != 1:
+        off = np.abs(np.ravel(model.predict(X)).astype(float) - y.astype(float))
+        return np.asarray(-off)
+    if hasattr(model, "predict_proba"):
+        probabilities = np.asarray(model.predict_proba(X), dtype=float)
+        number = {value: k for k, value in enumerate(np.asarray(classes).tolist())}
+        at = np.array([number.get(value, -1) for value in y.tolist()])
+        # A class that no row of this half has is as unlikely as can be.
+        return confidence_of(np.where(at >= 0, probabilities[np.arange(len(y)), at], 0.0))
+    return np.asarray(np.ravel(model.predict(X)) == y, dtype=float)

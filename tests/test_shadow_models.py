@@ -1,0 +1,250 @@
+"""Shadow models: whether models trained in the same way tell who was among their rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from treeleak.auditing.assessors.shadow_models import MATERIAL
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
+from treeleak.auditing.findings.verdict import of_auc
+from treeleak.core.errors import NotCovered
+from treeleak.learn.refit import refit_of
+from treeleak.metrics.inference import Interval
+from treeleak.metrics.membership import Bounded
+from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
+from treeleak.release import snapshot, to_release
+from treeleak.release.registry import ModelFile
+
+
+def people(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 5)).round(2), columns=list("abcde"))
+    y = (X["a"] + rng.normal(size=n) > 0).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rows", [40, 61])
+def test_halves_are_halves_of_each_class(seed, rows):
+    labels = np.random.default_rng(seed).choice(["a", "b", "c"], 125, p=[0.6, 0.3, 0.1])
+    chosen, inside = halves(labels, rows, 3, np.random.default_rng(seed))
+    assert len(np.unique(chosen)) == len(chosen) == 2 * rows
+    assert (inside[::2] ^ inside[1::2]).all()
+    for member in inside:
+        for label in np.unique(labels[chosen]):
+            of = labels[chosen] == label
+            assert abs((member & of).sum() - (~member & of).sum()) <= 1
+
+
+def test_scores_that_do_not_depend_on_members_tell_nobody():
+    """Over many tables, the interval holds a half about as often as it promises."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        _, inside = halves(np.zeros(120), 60, 4, rng)
+        # People differ in how easy they are, and models in how sure they are.
+        easy, sure = rng.normal(size=120), rng.normal(size=8)
+        found = scored(easy + sure[:, None] + rng.normal(size=(8, 120)), inside)
+        held += found.auc.interval.low <= 0.5 <= found.auc.interval.high
+    assert held >= 178  # Of 200 with 95 %, fewer by chance once in a thousand times.
+
+
+def test_members_who_score_higher_are_told_however_hard_each_is():
+    rng = np.random.default_rng(0)
+    _, inside = halves(np.zeros(400), 200, 4, rng)
+    hard = 10 * rng.normal(size=400)
+    found = scored(hard + 3 * inside + 0.3 * rng.normal(size=(8, 400)), inside)
+    assert found.auc.interval.low > 0.99
+    assert found.caught.value > 0.9
+
+
+def test_the_area_is_the_share_of_pairs():
+    rng = np.random.default_rng(3)
+    _, inside = halves(np.zeros(20), 10, 2, rng)
+    scores = rng.integers(0, 4, size=(4, 20)).astype(float)
+    found = scored(scores, inside)
+    areas = []
+    for k in range(4):
+        others = [j for j in range(4) if j // 2 != k // 2]
+        calibrated = [
+            scores[k, i] - next(scores[j, i] for j in others if not inside[j, i]) for i in range(20)
+        ]
+        pairs = [
+            (calibrated[i] > calibrated[j]) + (calibrated[i] == calibrated[j]) / 2
+            for i in range(20) if inside[k, i]
+            for j in range(20) if not inside[k, j]
+        ]  # fmt: skip
+        areas.append(np.mean(pairs))
+    assert found.auc.value == pytest.approx(np.mean(areas))
+    assert found.caught is None
+
+
+def score(rows, low, value, high):
+    return ShadowScore(rows, 4, Bounded(value, Interval(low, high)), None)
+
+
+def test_smaller_models_bound_that_of_all_rows():
+    sizes = [score(100, 0.7, 0.8, 0.9), score(200, 0.6, 0.7, 0.8)]
+    assert at_full_size(sizes, 400) is sizes[-1].auc
+    full = at_full_size(sizes, 1600)
+    # Two doublings from 200 to half of the rows, each of which may halve the excess over chance or
+    # more: by the ends of the intervals, to a quarter.
+    assert full.interval.low == pytest.approx(0.5 + 0.1 * 0.25**2)
+    assert full.interval.high == 0.8
+    assert at_full_size(sizes[:1], 1600) is None
+    assert at_full_size([], 1600) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.6, 0.7, LEAK), (0.5, 0.59, NO_LEAK), (0.55, 0.65, POSSIBLE), (0.45, 0.65, None)],
+)
+def test_membership_is_disclosed_where_the_interval_says_so(low, high, verdict):
+    assert of_auc(Bounded(low, Interval(low, high))) == verdict
+    assert of_auc(None) is None
+    assert MATERIAL == 0.6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
+    X, y = people(160, seed)
+    verdicts = {}
+    for leaf in (1, 40):
+        model = RandomForestClassifier(20, min_samples_leaf=leaf, random_state=seed).fit(X, y)
+        audit = treeleak.audit(model, X, y, time_limit=20)
+        found = next(f for f in audit.findings if f.part == "membership")
+        verdicts[leaf] = found.verdict
+        document = audit.to_dict()["shadows"]
+        assert document["sizes"][0]["rows"] == 80
+        assert document["trained"] == "RandomForestClassifier"
+    assert verdicts[1] == "leak shown"
+    assert verdicts[40] != "leak shown"
+
+
+def test_rows_that_are_not_the_models_say_nothing_of_it():
+    X, y = people(160)
+    model = DecisionTreeClassifier().fit(X, y)
+    other, labels = people(160, 1)
+    audit = treeleak.audit(model, other, labels, time_limit=10, on_mismatch="report")
+    assert audit.mismatch is not None
+    assert not any(f.part == "membership" for f in audit.findings)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: make_pipeline(
+        make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]),
+                                remainder="passthrough"),
+        ExtraTreesClassifier(5),
+    ),
+    lambda: CalibratedClassifierCV(RandomForestClassifier(5), cv=3),
+    lambda: GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2, None]}, cv=3),
+    lambda: HistGradientBoostingClassifier(max_iter=5),
+    lambda: GradientBoostingRegressor(n_estimators=5),
+])  # fmt: skip
+def test_the_same_seed_trains_the_same_models_and_leaves_global_draws_alone(make):
+    X, y = people(120)
+    model = make()
+    if hasattr(model, "steps"):
+        X = X.assign(kind=np.where(X["b"] > 0, "u", "v"))
+    model.fit(X, y)
+    refit = refit_of(model, None)
+    np.random.seed(0)  # noqa: NPY002
+    drawn = np.random.random()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    chosen = np.arange(60)
+    first, again = (refit.scores(X, y.to_numpy(), chosen, 7) for _ in range(2))
+    assert np.array_equal(first, again)
+    assert np.random.random() == drawn  # noqa: NPY002
+    assert np.isfinite(first).all()
+    assert len(first) == 120
+
+
+def test_the_trees_of_a_file_are_trained_again_by_their_settings():
+    X, y = people(120)
+    model = RandomForestClassifier(7, max_depth=3, min_samples_leaf=2, random_state=1).fit(X, y)
+    refit = refit_of(None, snapshot(model))
+    made = refit.make(5)
+    assert not refit.from_inputs
+    wanted = model.get_params() | {"random_state": 5}
+    assert made.get_params() == wanted
+
+
+class Own(ClassifierMixin, BaseEstimator):
+    def __init__(self, n=1):
+        self.n = n
+
+    def fit(self, X, y):
+        if len(X) < 100:
+            raise RuntimeError("too few")
+        self.classes_ = np.unique(y)
+        return self
+
+
+@pytest.mark.parametrize(("model", "why"), [
+    (CalibratedClassifierCV(DecisionTreeClassifier(), cv="prefit"), "fitted before"),
+    (object(), "cannot be cloned"),
+])  # fmt: skip
+def test_what_cannot_be_trained_again_says_why(model, why):
+    with pytest.raises(NotCovered, match=why):
+        refit_of(model, None)
+
+
+def test_a_model_that_fails_on_half_of_the_rows_says_why():
+    X, y = people(120)
+    with pytest.raises(NotCovered, match="RuntimeError"):
+        refit_of(Own().fit(X, y), None).scores(X, y.to_numpy(), np.arange(50), 0)
+
+
+def test_settings_of_a_file_that_are_no_settings_are_left_out():
+    X, y = people(60)
+    stored = snapshot(RandomForestClassifier(3).fit(X, y))
+    stored.state["criterion"] = "../../somewhere"
+    stored.state["n_estimators"] = 10**9
+    stored.state["class_weight"] = {0: 1}
+    made = refit_of(None, stored).make(0)
+    assert (made.n_estimators, made.criterion, made.class_weight) == (100, "gini", None)
+
+
+def test_settings_that_do_not_make_such_trees_are_refused():
+    """A file may state large leaves that its trees do not have."""
+    X, y = people(160)
+    stored = snapshot(RandomForestClassifier(10, random_state=0).fit(X, y))
+    release = to_release(stored)
+    labels, half = y.to_numpy(), np.arange(0, 160, 2)
+    assert len(refit_of(None, stored, release).scores(X, labels, half, 0)) == 160
+    stored.state["max_leaf_nodes"] = 2
+    stated = refit_of(None, stored, replace(release, trees=release.trees * 3))
+    with pytest.raises(NotCovered, match="another size"):
+        stated.scores(X, labels, half, 0)
+
+
+def test_a_lightgbm_file_is_trained_again_by_its_parameters(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = people(160)
+    file = tmp_path / "model.txt"
+    settings = {"n_estimators": 12, "min_child_samples": 5, "learning_rate": 0.3}
+    model = lightgbm.LGBMClassifier(**settings, verbose=-1).fit(X, y)
+    model.booster_.save_model(file)
+    stored = ModelFile.read(file, False)
+    refit = refit_of(None, stored.content, to_release(stored))
+    made = refit.make(3)
+    assert {name: made.get_params()[name] for name in settings} == settings
+    assert np.isfinite(refit.scores(X, y.to_numpy(), np.arange(0, 160, 2), 0)).all()
