@@ -421,8 +421,7 @@ def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
     model = DecisionTreeClassifier(random_state=0).fit(X, y)
     alone, compared = treeleak.audit(model), treeleak.audit(model, X, y)
     assert compared.impossible > 0
-    # Each of 40 places that hold one person may hold one by luck.
-    assert alone.verdict == compared.verdict == POSSIBLE
+    assert alone.verdict == compared.verdict == LEAK
     said = " ".join(compared.notes)
     assert "No schema was given, and" in said
     assert "The schema does not allow" not in said
@@ -596,14 +595,24 @@ def test_a_statistic_singles_nobody_out():
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
     # One row of class 1 lies at a = 0, and the stump says so.
     assert singled_out(result.reconstruction, to_release(stump)) == 1
-    # Eleven others lie there: a small cell, for a threshold to judge.
-    assert result.verdict == POSSIBLE
+    assert result.verdict == LEAK
     y[11] = 0
     stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
     assert singled_out(result.reconstruction, to_release(stump)) == 0
     assert result.reconstruction.share_proved_rows == 1.0
     assert result.verdict == NO_LEAK
+
+
+def test_a_person_alone_in_a_large_place_is_a_small_cell():
+    X = pd.DataFrame({"a": [0] * 12 + [1] * 11, **{f"b{k}": [0, 1] * 11 + [0] for k in range(3)}})
+    stump = DecisionTreeClassifier(max_depth=1, max_features=None, random_state=0)
+    stump.fit(X, [0] * 11 + [1] * 12)
+    result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(X.columns))
+    # Eleven others lie there, and one of four columns is known.
+    assert singled_out(result.reconstruction, to_release(stump)) == 1
+    assert result.verdict == POSSIBLE
+    assert "rows_alone_not_rare" in {m.code for f in result.findings for m in f.messages}
 
 
 def test_contradicting_counts_are_named():

@@ -293,7 +293,7 @@ def test_trees_that_test_a_column_with_missing_values_are_used_as_far_as_they_co
     audit = treeleak.audit(release, time_limit=5)
     assert str(audit.verdict) != "no leak shown"
     assert audit.counts is None
-    assert "miscounts" in audit.headline or str(audit.verdict) == "leak shown"
+    assert "miscounts" in " ".join(f.text for f in audit.findings)
     ruling = treeleak.judge(audit, treeleak.Policy("p", limits={"single_leaves": 1.0}))
     assert not ruling.passed
 

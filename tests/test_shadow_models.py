@@ -180,7 +180,8 @@ def test_the_same_seed_trains_the_same_models_and_leaves_global_draws_alone(make
 def test_the_trees_of_a_file_are_trained_again_by_their_settings():
     X, y = people(120)
     model = RandomForestClassifier(7, max_depth=3, min_samples_leaf=2, random_state=1).fit(X, y)
-    refit = refit_of(None, snapshot(model))
+    stored = snapshot(model)
+    refit = refit_of(None, stored, to_release(stored))
     made = refit.make(5)
     assert not refit.from_inputs
     wanted = model.get_params() | {"random_state": 5}
@@ -213,14 +214,18 @@ def test_a_model_that_fails_on_half_of_the_rows_says_why():
         refit_of(Own().fit(X, y), None).scores(X, y.to_numpy(), np.arange(50), 0)
 
 
-def test_settings_of_a_file_that_are_no_settings_are_left_out():
+def test_settings_of_a_file_take_no_more_than_its_trees_and_name_no_paths():
     X, y = people(60)
-    stored = snapshot(RandomForestClassifier(3).fit(X, y))
-    stored.state["criterion"] = "../../somewhere"
-    stored.state["n_estimators"] = 10**9
-    stored.state["class_weight"] = {0: 1}
-    made = refit_of(None, stored).make(0)
-    assert (made.n_estimators, made.criterion, made.class_weight) == (100, "gini", None)
+    stored = snapshot(RandomForestClassifier(3, max_depth=2).fit(X, y))
+    release = to_release(stored)
+    stored = replace(stored, state=stored.state | {
+        "criterion": "../../somewhere", "n_estimators": 10**9, "class_weight": {0: 1},
+        "max_leaf_nodes": 10**6, "max_depth": 10**9,
+    })  # fmt: skip
+    made = refit_of(None, stored, release).make(0)
+    assert (made.n_estimators, made.criterion, made.class_weight) == (3, "gini", None)
+    assert made.max_leaf_nodes <= 4
+    assert made.max_depth is None
 
 
 def test_settings_that_do_not_make_such_trees_are_refused():

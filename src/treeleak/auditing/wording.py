@@ -194,8 +194,8 @@ ALONE = MessageTemplate(
 )
 ALONE_NOT_RARE = MessageTemplate(
     "rows_alone_not_rare",
-    "But their places are so large that luck alone may put one person there: they are small "
-    "cells, for a threshold to judge.",
+    "But their places are so large that luck alone may put one person there, and pin fewer than "
+    "half of the columns: they are small cells, for a threshold to judge.",
 )
 ALONE_RULE = MessageTemplate(
     "rule_rows_proved_alone",

@@ -42,10 +42,19 @@ TREES: Mapping[str, str] = {
     **dict.fromkeys(("CatBoostClassifier", "CatBoostRegressor"), "catboost"),
 }  # fmt: skip
 """Classes that are made again from a file, with their modules."""
-_PLAIN = (bool, int, float, str)
-_LONGEST = 40
-"""Characters of a setting; longer ones are no word of a library."""
-_MOST_TREES = 100_000
+_WORDS = frozenset({
+    "criterion", "splitter", "loss", "max_features", "class_weight", "algorithm", "early_stopping",
+    "booster", "grow_policy", "tree_method", "objective", "boosting_type", "bootstrap_type",
+    "auto_class_weights", "loss_function", "scoring",
+})  # fmt: skip
+"""Settings that are words; any other text may be a path."""
+_TREES = frozenset({"n_estimators", "max_iter", "iterations"})
+_LEAVES = frozenset({"num_leaves", "max_leaves", "max_leaf_nodes"})
+_BINS = frozenset({"max_bin", "max_bins", "border_count"})
+_MOST_BINS = 1024
+_LARGEST = 1e6
+"""No more than this of anything, and no more trees and leaves than the file has: what a setting
+asks for takes memory."""
 _LEFT_OUT = frozenset({"n_jobs", "nthread", "thread_count", "verbose", "verbosity", "warm_start"})
 _DEPTH = 5
 
@@ -152,7 +161,7 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
         return _of_live(live)
     if isinstance(content, StoredObject) and (inner := inner_trees(content, TREES)) is not None:
         kind = getattr(importlib.import_module(TREES[inner.name]), inner.name)
-        settings = plain_settings(inner, kind)
+        settings = plain_settings(inner, kind, release)
         return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
     if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
         return _of_lightgbm(content, release)
@@ -171,9 +180,8 @@ def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
         numbers = {name: float(stated[key]) for key, name in _LIGHTGBM.items() if key in stated}
     except ValueError as error:
         raise NotCovered(UNKNOWN_KIND(name="LightGBM")) from error
-    settings = {
-        k: int(v) if v == int(v) else v for k, v in numbers.items() if abs(v) <= _MOST_TREES
-    }
+    whole = {k: int(v) if v.is_integer() else v for k, v in numbers.items()}
+    settings = _bounded(whole, release)
     return Refit(kind.__name__, lambda seed: _seeded(kind(**settings), seed), False, release)
 
 
@@ -204,20 +212,36 @@ def inner_trees(
     return next((f for f in found if f is not None), None)
 
 
-def plain_settings(stored: StoredObject, kind: type[Any]) -> dict[str, Any]:
-    """Take the settings of a stored model that are short and plain, as its class names them."""
-    return {
-        name: value
-        for name, value in stored.state.items()
-        if name in kind().get_params() and name not in _LEFT_OUT and _is_plain(name, value)
-    }
+def plain_settings(
+    stored: StoredObject, kind: type[Any], release: Release | None = None
+) -> dict[str, Any]:
+    """Take the settings of a stored model that are words or numbers, as its class names them.
+
+    ``release``: the trees that the settings made.
+    """
+    named = {k: v for k, v in stored.state.items() if k in kind().get_params()}
+    return _bounded(
+        {k: v for k, v in named.items() if k not in _LEFT_OUT and _is_plain(k, v)}, release
+    )
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    if name in ("n_estimators", "max_iter", "iterations", "num_boost_round"):
-        return isinstance(value, int) and 0 < value <= _MOST_TREES
-    short = not isinstance(value, str) or (len(value) <= _LONGEST and value.isidentifier())
-    return value is None or (isinstance(value, _PLAIN) and short)
+    if isinstance(value, str):
+        return name in _WORDS and value.isidentifier()
+    return value is None or isinstance(value, (bool, int, float))
+
+
+def _bounded(settings: dict[str, Any], release: Release | None) -> dict[str, Any]:
+    """Ask for no more trees, leaves and bins than the trees of a file need."""
+    trees = () if release is None else release.trees
+    leaves = max((int(t.is_leaf.sum()) for t in trees), default=2)
+    found = dict(settings)
+    for names, most in ((_TREES, len(trees)), (_LEAVES, max(leaves, 2)), (_BINS, _MOST_BINS)):
+        for name in names & found.keys():
+            value = found[name]
+            if isinstance(value, (int, float)) and value > most:
+                found[name] = most
+    return {k: v for k, v in found.items() if not isinstance(v, (int, float)) or abs(v) <= _LARGEST}
 
 
 def _of_live(live: Any) -> Refit:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treeleak.claims.boxes import Boxes
+from treeleak.claims.check import pinned
 from treeleak.claims.find import LUCK, Claims
 from treeleak.core.arrays import BoolArray
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release
+from treeleak.schema import Schema
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
@@ -23,15 +25,21 @@ def assess(case: Case) -> Case:
     y = case.rebuilt.outcomes
     # A leaf of one row of a regression also tells the target, which few others have.
     if case.found.isolation is not None and (y is None or case.rebuilt.labelled):
-        rare = int((alone & rare_rows(case.rebuilt, case.found.isolation.claims)).sum())
+        rare = int(
+            (
+                alone & rare_rows(case.rebuilt, case.found.isolation.claims, case.request.schema)
+            ).sum()
+        )
     return replace(case, alone=int(alone.sum()), alone_and_rare=rare)
 
 
-def rare_rows(reconstruction: Reconstruction, claims: Claims) -> BoolArray:
-    """Find rows whose place in all trees is so small that luck seldom puts one person there.
+def rare_rows(reconstruction: Reconstruction, claims: Claims, schema: Schema | None) -> BoolArray:
+    """Find rows whose place in all trees tells of one person.
 
-    A person who is alone in a large place, as one of a class in a leaf of many, is a small cell for
-    a threshold to judge. Shape (n_rows,).
+    Luck seldom puts anybody into so small a place; or it pins half of the columns or more: to one
+    value or 5 % of their range, or without a ``schema`` as finely as any test does. A person who is
+    alone in a larger place, as one of a class in a leaf of many, is a small cell for a threshold to
+    judge. Shape (n_rows,).
     """
     partition, n = claims.partition, reconstruction.n_rows
     if reconstruction.X is None:
@@ -45,7 +53,13 @@ def rare_rows(reconstruction: Reconstruction, claims: Claims) -> BoolArray:
             np.maximum(place.low, box.low), np.minimum(place.high, box.high), place.bits & box.bits
         )
     weight = np.clip(claims.prior.weight(partition, place), 0.0, 1.0)
-    return np.asarray((n * weight <= 1.0) & (n * weight * (1.0 - weight) ** (n - 1.0) <= LUCK))
+    light = (n * weight <= 1.0) & (n * weight * (1.0 - weight) ** (n - 1.0) <= LUCK)
+    if schema is not None and set(names) <= set(schema.columns):
+        fixed = pinned(replace(claims, region=place, node=leaves[:, 0]), schema)
+    else:
+        tested = np.array([len(cuts) > 0 for cuts in partition.cuts])
+        fixed = ((place.low == place.high) & tested).sum(axis=1)
+    return np.asarray(light | (2 * fixed >= len(names)))
 
 
 def singled_out(reconstruction: Reconstruction, release: Release) -> int:
