@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
 from treeleak.metrics.membership import Bounded
 from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
-from treeleak.release import snapshot, to_release
+from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.registry import ModelFile
 
 
@@ -253,3 +254,16 @@ def test_a_lightgbm_file_is_trained_again_by_its_parameters(tmp_path):
     made = refit.make(3)
     assert {name: made.get_params()[name] for name in settings} == settings
     assert np.isfinite(refit.scores(X, y.to_numpy(), np.arange(0, 160, 2), 0)).all()
+
+
+@pytest.mark.parametrize("objective", ["", "None", "lambdarank", "binary sigmoid:1"])
+def test_a_lightgbm_file_without_parameters_says_so(objective):
+    stored = StoredObject("lightgbm.basic.Booster", {"objective": objective, "parameters": {}})
+    with pytest.raises(NotCovered, match="does not say how"):
+        refit_of(None, stored)
+
+
+def test_a_library_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(NotCovered, match="pip install xgboost"):
+        refit_of(None, StoredObject("xgboost.sklearn.XGBClassifier", {}))

@@ -80,7 +80,11 @@ FAILED = MessageTemplate(
 UNLIKE = static_message(
     "trained again by the settings in the file, the model has trees of another size", "refit_unlike"
 )
-REASONS = (NO_CLONE, UNKNOWN_KIND, PREFIT, STOPPED_EARLY, FAILED, UNLIKE)
+MISSING = MessageTemplate(
+    "refit_library_missing",
+    "training the model again needs {module}: pip install {module}",
+)
+REASONS = (NO_CLONE, UNKNOWN_KIND, PREFIT, STOPPED_EARLY, FAILED, UNLIKE, MISSING)
 _LEAST_LEAVES, _MOST_LEAVES = 1 / 40, 2.0
 """Leaves that a model of a part of the rows may have for each leaf of the model: of default trees
 they are as many as rows, and the smallest part is a thirty-second of them."""
@@ -160,7 +164,7 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
     if live is not None:
         return _of_live(live)
     if isinstance(content, StoredObject) and (inner := inner_trees(content, TREES)) is not None:
-        kind = getattr(importlib.import_module(TREES[inner.name]), inner.name)
+        kind = _imported(TREES[inner.name], inner.name)
         settings = plain_settings(inner, kind, release)
         return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
     if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
@@ -168,21 +172,27 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
     raise NotCovered(UNKNOWN_KIND(name=getattr(content, "name", "model")))
 
 
-def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
-    import lightgbm
+def _imported(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise NotCovered(MISSING(module=module)) from error
 
+
+def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
     stated = content.get("parameters") or {}
-    objective = str(content.get("objective")).split()[0]
-    kind: Any = lightgbm.LGBMRegressor if objective == "regression" else lightgbm.LGBMClassifier
+    objective = str(content.get("objective")).partition(" ")[0]
     if objective not in ("regression", "binary", "multiclass") or not stated:
         raise NotCovered(UNKNOWN_KIND(name="LightGBM"))
+    name = "LGBMRegressor" if objective == "regression" else "LGBMClassifier"
+    kind = _imported("lightgbm", name)
     try:
-        numbers = {name: float(stated[key]) for key, name in _LIGHTGBM.items() if key in stated}
+        numbers = {ours: float(stated[key]) for key, ours in _LIGHTGBM.items() if key in stated}
     except ValueError as error:
         raise NotCovered(UNKNOWN_KIND(name="LightGBM")) from error
     whole = {k: int(v) if v.is_integer() else v for k, v in numbers.items()}
     settings = _bounded(whole, release)
-    return Refit(kind.__name__, lambda seed: _seeded(kind(**settings), seed), False, release)
+    return Refit(name, lambda seed: _seeded(kind(**settings), seed), False, release)
 
 
 def _resembles(made: Release, model: Release) -> bool:
