@@ -267,3 +267,13 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(NotCovered, match="pip install xgboost"):
         refit_of(None, StoredObject("xgboost.sklearn.XGBClassifier", {}))
+
+
+def test_a_model_whose_settings_cannot_be_set_says_why():
+    class Stubborn(Own):
+        def set_params(self, **_settings):
+            raise ValueError("no")
+
+    X, y = people(120)
+    with pytest.raises(NotCovered, match="ValueError"):
+        refit_of(Stubborn().fit(X, y), None).scores(X, y.to_numpy(), np.arange(110), 0)

@@ -130,9 +130,9 @@ class Refit:
         NotCovered
             If training fails.
         """
-        model = self.make(seed)
         try:
             with _quiet():
+                model = self.make(seed)
                 model.fit(_taken(X, chosen), y[chosen])
                 if self.like is not None and not _resembles(to_release(model), self.like):
                     raise NotCovered(UNLIKE)
