@@ -189,7 +189,7 @@ def test_the_trees_of_a_file_are_trained_again_by_their_settings():
     assert made.get_params() == wanted
 
 
-class Own(ClassifierMixin, BaseEstimator):
+class Custom(ClassifierMixin, BaseEstimator):
     def __init__(self, n=1):
         self.n = n
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_trained_again_says_why(model, why):
 def test_a_model_that_fails_on_half_of_the_rows_says_why():
     X, y = people(120)
     with pytest.raises(NotCovered, match="RuntimeError"):
-        refit_of(Own().fit(X, y), None).scores(X, y.to_numpy(), np.arange(50), 0)
+        refit_of(Custom().fit(X, y), None).scores(X, y.to_numpy(), np.arange(50), 0)
 
 
 def test_settings_of_a_file_take_no_more_than_its_trees_and_name_no_paths():
@@ -270,7 +270,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch):
 
 
 def test_a_model_whose_settings_cannot_be_set_says_why():
-    class Stubborn(Own):
+    class Stubborn(Custom):
         def set_params(self, **_settings):
             raise ValueError("no")
 
