@@ -291,7 +291,7 @@ def assert_same(a: Release, b: Release) -> None:
         if name not in ("trees", "sources", "left_out", "not_covered"):
             assert getattr(a, name) == getattr(b, name), name
     # What was left out of the trees is why a file of them is not attacked.
-    assert a.not_covered == (b.not_covered or b.left_out)
+    assert a.not_covered == (b.left_out if b.not_covered is None else b.not_covered)
     assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
     assert len(a.trees) == len(b.trees)
     for mine, other in zip(a.trees, b.trees, strict=True):
