@@ -1,6 +1,7 @@
 """No attack exceeds the bound but with the probability that it states."""
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
+import treeleak
 from experiments.benchmarks.bound import listed, tiny
 from helpers.examples import seeds
 from treeleak.bound import bound_of, smallest_excess
@@ -146,3 +148,13 @@ def test_so_many_cells_have_no_more_than_their_share():
     assert _most_hit(log2_p, -5.0, 16) == pytest.approx(-1, abs=0.01)
     assert _most_hit(log2_p, -21.0, 16) == pytest.approx(-17)
     assert _most_hit(log2_p, -30.0, 16) == -math.inf
+
+
+def test_control_rows_that_are_all_alike_bound_nothing_and_a_document_is_written():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (60, 4)), columns=list("abcd"))
+    y = X["a"] | X["b"]
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    alike = X.iloc[[0] * 600].reset_index(drop=True)
+    audit = treeleak.audit(tree, X, y, control=alike, time_limit=10)
+    assert json.loads(audit.to_json())["ceiling"] is None

@@ -57,6 +57,9 @@ def assess(case: Case) -> Case:
         found = bound_of(case.release, request.schema, n_rows, case.others, request.seed)
     except NotCovered:
         return case
+    if not (math.isfinite(found.ratio) and math.isfinite(found.log2_q)):
+        # Rows that are all alike hold no bits, and nothing is rare among them.
+        return case
     return case.plus(
         ceiling=Ceiling(
             bits=math.ceil(found.bits),
