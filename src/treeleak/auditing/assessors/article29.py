@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     Known = Callable[[Sequence[Attribute], Sequence[pd.DataFrame], pd.DataFrame], list[FloatArray]]
 
 
-MOST_PAIRS = 10_000_000
-"""Pairs of people and rebuilt rows that are compared."""
+MOST_LINKED = 10_000_000
+"""Pairs of people and rebuilt rows that are compared to link two tables."""
 FEWEST_PEOPLE = 500
 """People that are tried, however many rebuilt rows there are."""
 
@@ -78,7 +78,7 @@ def linked(
     reconstructed = rebuilt.X.drop_duplicates().sort_values(
         list(rebuilt.X.columns), ignore_index=True
     )
-    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(reconstructed))
+    n = max(FEWEST_PEOPLE, MOST_LINKED // len(reconstructed))
     people = [at_most(X, n, rng) for X in (tried, control) if X is not None]
 
     def nearest(half: Sequence[Attribute]) -> list[IntArray]:
