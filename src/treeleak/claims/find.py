@@ -129,13 +129,12 @@ class Claims:
     @property
     def chance(self) -> FloatArray:
         """Probability that a predicate of this weight isolates one of so many people by luck."""
-        n, w = self.n_seen, np.clip(self.weight, 0.0, 1.0)
-        return np.asarray(n * w * (1.0 - w) ** (n - 1.0))
+        return chance_of_one(self.n_seen, self.weight)
 
     @property
     def beyond_luck(self) -> BoolArray:
         """Which claims are so light that luck isolates a person in 5 % of cases at most."""
-        return np.asarray((self.chance <= LUCK) & (self.n_seen * self.weight <= 1.0))
+        return is_beyond_luck(self.n_seen, self.weight)
 
     @property
     def different(self) -> int:
@@ -154,6 +153,17 @@ class Claims:
             most,
         )  # fmt: skip
         return n, last
+
+
+def chance_of_one(n: IntArray | int, weight: FloatArray) -> FloatArray:
+    """Probability that exactly one of n people meets a predicate of this weight."""
+    w = np.clip(weight, 0.0, 1.0)
+    return np.asarray(n * w * (1.0 - w) ** (n - 1.0))
+
+
+def is_beyond_luck(n: IntArray | int, weight: FloatArray) -> BoolArray:
+    """Whether luck isolates one of n people by so light a predicate in 5 % of cases at most."""
+    return np.asarray((chance_of_one(n, weight) <= LUCK) & (n * weight <= 1.0))
 
 
 def count(release: Release, tree: Tree) -> tuple[IntArray, IntArray] | None:

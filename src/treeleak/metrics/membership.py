@@ -41,6 +41,11 @@ class Bounded:
     value: float
     interval: Interval
 
+    @classmethod
+    def around(cls, value: float, half: float) -> Bounded:
+        """Put an interval of this half width around a share, from 0 to 1 at most."""
+        return cls(value, Interval(max(value - half, 0.0), min(value + half, 1.0)))
+
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json)."""
         return {"value": self.value, **self.interval._asdict()}
@@ -149,17 +154,17 @@ def auc(members: FloatArray, others: FloatArray, level: float = LEVEL) -> Bounde
     m, n = len(members), len(others)
     if min(m, n) < 2:
         raise BadInput(f"{m} members and {n} other people: two of each are needed")
-    above, below = _share_below(members, others), 1.0 - _share_below(others, members)
+    above, below = share_below(members, others), 1.0 - share_below(others, members)
     area = float(above.mean())
     sd = math.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n)
     if sd == 0.0 and area in (0.0, 1.0):
         k = min(m, n)
         return Bounded(area, clopper_pearson(k if area else 0, k, level))
     half = float(ndtri((1 + level) / 2)) * sd
-    return Bounded(area, Interval(max(area - half, 0.0), min(area + half, 1.0)))
+    return Bounded.around(area, half)
 
 
-def _share_below(scores: FloatArray, others: FloatArray) -> FloatArray:
+def share_below(scores: FloatArray, others: FloatArray) -> FloatArray:
     """Share of the others that each score is above; equal ones count half."""
     order = np.sort(others)
     ends = (np.searchsorted(order, scores, side) for side in ("left", "right"))

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval
-from treeleak.metrics.membership import Bounded
+from treeleak.metrics.membership import Bounded, share_below
 
 FALSE_POSITIVES = 0.01
 """Share of the people left out who are taken for members, at which members are counted."""
@@ -108,14 +108,14 @@ def scored(scores: FloatArray, inside: BoolArray, level: float = LEVEL) -> Shado
     above, caught = np.zeros(n), np.zeros(n)
     enough = n // 2 >= 1 / FALSE_POSITIVES
     for k, (score, member) in enumerate(zip(calibrated, inside, strict=True)):
-        outside, within = np.sort(score[~member]), np.sort(score[member])
-        below = _share_below(score[member], outside)
+        outside, within = score[~member], score[member]
+        below = share_below(within, outside)
         above[member] += below
-        above[~member] += 1.0 - _share_below(score[~member], within)
+        above[~member] += 1.0 - share_below(outside, within)
         areas[k] = below.mean()
         if enough:
             most = math.floor(FALSE_POSITIVES * len(outside))
-            caught[member] += score[member] > outside[::-1][most]
+            caught[member] += within > np.sort(outside)[::-1][most]
     z = float(ndtri((1 + level) / 2))
     by_person = above / pairs
     variance = by_person.var(ddof=1) / n + areas.reshape(-1, 2).mean(axis=1).var(ddof=1) / pairs
@@ -123,22 +123,11 @@ def scored(scores: FloatArray, inside: BoolArray, level: float = LEVEL) -> Shado
     return ShadowScore(
         rows=int(inside[0].sum()),
         models=models,
-        auc=_bounded(float(areas.mean()), z * math.sqrt(variance)),
-        caught=_bounded(float(rates.mean()), z * rates.std(ddof=1) / math.sqrt(n))
+        auc=Bounded.around(float(areas.mean()), z * math.sqrt(variance)),
+        caught=Bounded.around(float(rates.mean()), z * rates.std(ddof=1) / math.sqrt(n))
         if enough
         else None,
     )
-
-
-def _bounded(value: float, half: float) -> Bounded:
-    return Bounded(value, Interval(max(value - half, 0.0), min(value + half, 1.0)))
-
-
-def _share_below(scores: FloatArray, ordered: FloatArray) -> FloatArray:
-    """Share of the others that each score is above; equal ones count half."""
-    left, right = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))
-    found: FloatArray = (left + right) / (2.0 * len(ordered))
-    return found
 
 
 def at_full_size(scores: list[ShadowScore], n_rows: int) -> Bounded | None:

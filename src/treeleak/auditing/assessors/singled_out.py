@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak.claims.boxes import Boxes
 from treeleak.claims.check import pinned
-from treeleak.claims.find import LUCK, Claims
+from treeleak.claims.find import Claims, is_beyond_luck
 from treeleak.core.arrays import BoolArray
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release
@@ -52,8 +52,7 @@ def rare_rows(reconstruction: Reconstruction, claims: Claims, schema: Schema | N
         place = Boxes(
             np.maximum(place.low, box.low), np.minimum(place.high, box.high), place.bits & box.bits
         )
-    weight = np.clip(claims.prior.weight(partition, place), 0.0, 1.0)
-    light = (n * weight <= 1.0) & (n * weight * (1.0 - weight) ** (n - 1.0) <= LUCK)
+    light = is_beyond_luck(n, claims.prior.weight(partition, place))
     if schema is not None and set(names) <= set(schema.columns):
         fixed = pinned(replace(claims, region=place, node=leaves[:, 0]), schema)
     else:
