@@ -42,6 +42,7 @@ class AuditRequest:
     earlier: Any
     n_rows: int | None
     control: Any
+    control_y: Any
     threshold: int
     sensitive: Sequence[str]
     groups: Sequence[str]

@@ -58,6 +58,7 @@ _NEEDS_ROWS = (
     "sensitive columns without training rows: give X with sensitive columns",
     "groups without training rows: give X with groups",
     "control rows without training rows: give X with control",
+    "labels of control rows without these: give control with control_y",
 )
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT, MEAN, VARIANCE)
 OnMismatch = Literal["raise", "report"]
@@ -82,6 +83,7 @@ def audit(
     earlier: Model | None = None,
     n_rows: int | None = None,
     control: Rows | None = None,
+    control_y: Labels | None = None,
     threshold: int = THRESHOLD,
     sensitive: Sequence[str] = (),
     groups: Sequence[str] = (),
@@ -122,6 +124,9 @@ def audit(
         Rows of the same population that the model was not trained on, in the same columns: at least
         ten times as many as training rows. The audit then also tests whether the rebuilt rows are
         nearer to the training rows than to these.
+    control_y : sequence, optional
+        Their labels. The audit then also tests whether the model's own predictions tell the
+        training rows from these.
     threshold : int
         A leaf with fewer rows counts as small.
     sensitive : sequence of str
@@ -155,15 +160,21 @@ def audit(
         X=X, y=y, schema=Schema.from_argument(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
+        control_y=control_y,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
         progress=progress, on_mismatch=on_mismatch,
     )  # fmt: skip
     if on_mismatch not in get_args(OnMismatch):
         raise BadInput(f"on_mismatch must be 'raise' or 'report', not {on_mismatch!r}")
     needs_rows = (y is not None, bool(sensitive), bool(groups), control is not None)
-    for is_needed, why in zip(needs_rows, _NEEDS_ROWS, strict=True):
-        if is_needed and X is None:
+    lacking = [needed and X is None for needed in needs_rows]
+    for is_lacking, why in zip(
+        (*lacking, control_y is not None and control is None), _NEEDS_ROWS, strict=True
+    ):
+        if is_lacking:
             raise BadInput(why)
+    if control is not None and control_y is not None and len(control_y) != len(control):
+        raise BadInput(f"{len(control_y)} labels of {len(control)} control rows")
     clock = Clock.of(time_limit, progress)
     file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
     sha256, origin = None, ""

@@ -101,7 +101,7 @@ def releasable(
         "exposure": lambda content: _exposure(content, suppression, threshold),
         "article29": lambda content: _article29(content, hidden, threshold),
         "membership": lambda content: content if content["n_members"] >= threshold else None,
-        "shadows": lambda content: content if content["sizes"][0]["rows"] >= threshold else None,
+        "shadows": lambda content: content if _trained_on(content) >= threshold else None,
         "isolation": lambda content: _isolation(content, threshold),
         "ceiling": lambda content: content if content["n_rows"] >= threshold else None,
         "ruling": lambda content: _ruling(content, hidden, reader),
@@ -200,6 +200,13 @@ def _structure(part: dict[str, Any], threshold: int) -> dict[str, Any]:
         return figures | few | ({} if figures["small"] else {"rows_in_small": 0})
 
     return part | {"groups": [group(figures) for figures in part["groups"]]}
+
+
+def _trained_on(shadows: dict[str, Any]) -> int:
+    """Fewest people whom figures are of."""
+    own = shadows["direct"]
+    people = [] if own is None else [own["members"], own["others"]]
+    return min(int(n) for n in (*people, *(size["rows"] for size in shadows["sizes"])))
 
 
 def _isolation(part: dict[str, Any], threshold: int) -> dict[str, Any]:

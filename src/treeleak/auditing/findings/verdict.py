@@ -20,6 +20,7 @@ from treeleak.core.message import FigureWithSupport, Message, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
+from treeleak.metrics.shadow_models import DirectScore
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
@@ -235,13 +236,13 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
 
     ``rows_open``: whether the attack on the rows themselves came to no answer.
     """
-    largest = shadows.sizes[-1]
-    messages = [
-        wording.MEMBERS_TOLD(
-            rows=largest.rows, models=largest.models, auc=largest.auc.value,
-            low=largest.auc.interval.low, high=largest.auc.interval.high,
-        )
-    ]  # fmt: skip
+    largest = shadows.direct or shadows.sizes[-1]
+    area = largest.auc
+    rates = {"auc": area.value, "low": area.interval.low, "high": area.interval.high}
+    if isinstance(largest, DirectScore):
+        messages = [wording.MEMBERS_DIRECT(**rates)]
+    else:
+        messages = [wording.MEMBERS_TOLD(rows=largest.rows, models=largest.models, **rates)]
     if largest.caught is not None:
         messages.append(wording.MEMBERS_CAUGHT(share=largest.caught.value))
     if shadows.auc is None:
