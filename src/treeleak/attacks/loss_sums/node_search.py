@@ -23,11 +23,12 @@ from treeleak.attacks.loss_sums.layers import (
     Layer,
     choices,
     effort,
+    equal_states,
     held,
+    joined,
     met,
     propagate_flows,
 )
-from treeleak.attacks.loss_sums.merge_equal_states import equal_states, joined
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
