@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.granularity import Grid, distinct_values, grid_behind, nearest
+from treeleak.reconstruction.column_values import Grid, distinct_values, grid_behind, nearest
 from treeleak.reconstruction.midpoints import Midpoints, meet_midpoints, tests_passed
 from treeleak.release.release import Release
 
