@@ -17,8 +17,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry, equal_rows
-from treeleak.reconstruction.membership import Held, Smoothing
-from treeleak.reconstruction.overdispersion import spread_of
+from treeleak.reconstruction.membership import Held, Smoothing, spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 from treeleak.schema import Ordinal
