@@ -11,8 +11,8 @@ import pandas as pd
 
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
+from treeleak.attacks.consensus import fixed_atoms, samples_of
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import MessageTemplate, static_message
