@@ -37,7 +37,7 @@ from treeleak.evidence import LossSums
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import chances, fitted, l2_at_leaves, margins, steps
 from treeleak.partition import Geometry
-from treeleak.partition.boxes import leaf_boxes
+from treeleak.partition.masks import leaf_boxes
 from treeleak.release.tree import Tree
 
 _FEW = 8
