@@ -4,9 +4,9 @@ A leaf that holds one row stores this row's target as its mean, and so does a le
 zero for each of its rows. The others say what the targets of their rows add up to, and from many
 sums together single targets follow.
 
-Rows that meet all counts, but not the targets of the leaves: two of them change places. A leaf whose
-rows have one target says it. Where a row's leaves do not agree on its target, the row stands in wrong
-ones, and with it another one that was drawn as often: no count tells them apart.
+Rows that meet all counts, but not the targets of the leaves: two of them change places. A leaf
+whose rows have one target says it. Where a row's leaves do not agree on its target, the row stands
+in wrong ones, and with it another one that was drawn as often: no count tells them apart.
 """
 
 from __future__ import annotations

@@ -177,8 +177,8 @@ class Domains:
     ) -> int:
         """Let trees and counts take turns until nothing moves or the time is up.
 
-        Where counts alone move nothing more, two stronger looks are taken: at all leaves of a tree
-        together, and at what would follow from a row's being in a leaf.
+        Where counts alone move nothing more, a stronger look is taken: at what would follow from a
+        row's being in a leaf.
 
         ``changed``, shape (n_rows,): rows of which leaves went since the last time; all of them,
         the first time. ``note`` is told of every step. Returns a leaf (row of A) whose counts no
@@ -219,8 +219,6 @@ class Domains:
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
-                if bad < 0 and len(d) and not changed.any():
-                    bad = each(kernels.match_trees, trees, _COUNTED, *known, d, *where, changed)
                 if bad >= 0:
                     return bad
                 open_leaves = self.open_leaves

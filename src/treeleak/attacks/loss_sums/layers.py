@@ -5,9 +5,9 @@ between two bounds; these are parts of the group, and the second layer splits th
 behind, and so on. What a node sums up narrows bounds (:func:`choices`), and bounds narrow those of
 the nodes above, below and beside it, and of the layers before and behind (:func:`propagate_flows`).
 
-Groups, and states, whose predictions hardly differ, are one: in single precision, the derivatives of
-such predictions are mostly the same. Which of them is a row's, hardly any sum says; and of states
-that differ in that alone, all would be followed in turn.
+Groups, and states, whose predictions hardly differ, are one: in single precision, the derivatives
+of such predictions are mostly the same. Which of them is a row's, hardly any sum says; and of
+states that differ in that alone, all would be followed in turn.
 """
 
 from __future__ import annotations

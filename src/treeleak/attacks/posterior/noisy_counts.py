@@ -9,8 +9,8 @@ Trees that saw different rows ask a row one question more: which tree it went to
 like any other, as an attribute that is taken out of the answer.
 
 What the attack answers if the counts say nothing shows its assumptions: it takes rows to resemble
-each other, and flags to be 0 more often than 1, and so does better than rows drawn uniformly even if
-the model tells nothing. A model discloses what its counts add to this.
+each other, and flags to be 0 more often than 1, and so does better than rows drawn uniformly even
+if the model tells nothing. A model discloses what its counts add to this.
 """
 
 from __future__ import annotations
