@@ -228,8 +228,11 @@ class Domains:
                 open_leaves = self.open_leaves
                 pace.add(int(open_leaves.sum()))
                 n_open = int((open_leaves > 0).sum())
+                n_rows = evidence.n_rows
                 clock.report_progress(
-                    self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1)
+                    "narrowing the leaves of each row: "
+                    f"{n_rows - n_open:,} of {n_rows:,} rows settled",
+                    1.0 - n_open / max(n_rows, 1),
                 )
                 if pace.hopeless(int(open_leaves.sum())):
                     break
@@ -284,10 +287,6 @@ class Domains:
             for most in (MOST_BOXES, MORE_BOXES)
         )
         return few, many
-
-    def _progress(self, n_open: int) -> str:
-        n_rows = self.evidence.n_rows
-        return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 
     def chosen(self, label: IntArray) -> NDArray[np.int32]:
         """Choose leaves of rows of some classes so that the row can lie in all of them.
