@@ -12,7 +12,7 @@ import pytest
 import treeleak
 from treeleak.attacks.exact import posterior_under_learned_prior, run_chains
 from treeleak.attacks.known_draws import posterior_of_assignments
-from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only, walks
+from treeleak.attacks.posterior import hidden_draws, noisy_counts, walks
 from treeleak.auditing.assessors import shape
 
 SECONDS = 3.0
@@ -54,7 +54,7 @@ def walk_little(patch: pytest.MonkeyPatch) -> None:
     for attack, name, changed in (
         (hidden_draws, "_PLAN", {"chains": 4, "cooling": 6, "fits": 2, "samples": 8}),
         (hidden_draws, "_LONG", {"chains": 4, "cooling": 12, "fits": 2, "samples": 8}),
-        (prior_only, "_PLAN", {"chains": 3, "samples": 8}),
+        (noisy_counts, "_GUESSING", {"chains": 3, "samples": 8}),
         (noisy_counts, "_PLAN", {"chains": 4}),
         (posterior_of_assignments, "_PLAN", {"cooling": 16}),
         (posterior_of_assignments, "_NEAR", {"between": 12}),
@@ -87,5 +87,9 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
     for name in ("reconstruct", "audit"):
         patch.setattr(treeleak, name, hurried(getattr(treeleak, name)))
     patch.setattr(shape, "N_GUESSES", shape.FEWEST)
-    for attack in (hidden_draws, noisy_counts, prior_only):
-        patch.setattr(attack, "_PLAN", replace(attack._PLAN, chains=2))
+    for attack, name in (
+        (hidden_draws, "_PLAN"),
+        (noisy_counts, "_PLAN"),
+        (noisy_counts, "_GUESSING"),
+    ):
+        patch.setattr(attack, name, replace(getattr(attack, name), chains=2))

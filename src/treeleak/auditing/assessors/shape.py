@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.posterior.prior_only import SILENT
+from treeleak.attacks.posterior.noisy_counts import SILENT
 from treeleak.auditing.assessors.baselines import BaselineRun
 from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.clock import Progress
