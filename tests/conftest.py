@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -127,6 +128,19 @@ def attack_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]],
 def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let commands and studies call a function of the test: ``instead("audit", function)``."""
     return lambda name, function: monkeypatch.setattr(treeleak, name, function)
+
+
+@pytest.fixture
+def breaks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let a function of a module end in an error: ``breaks(module, "name", error)``."""
+
+    def let(module: ModuleType, name: str, error: BaseException) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(module, name, broken)
+
+    return let
 
 
 @pytest.fixture

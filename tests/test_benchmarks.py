@@ -234,12 +234,9 @@ def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(tables_are, d
     json.dumps(record)
 
 
-def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(tables_are, instead):
-    def refuse(*_, **__):
-        raise NotCovered("too much")
-
+def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(tables_are, breaks):
     tables_are(lambda _: raw_table())
-    instead("reconstruct", refuse)
+    breaks(treeleak, "reconstruct", NotCovered("too much"))
     record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
     assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)
 

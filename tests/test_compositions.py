@@ -32,6 +32,7 @@ import treeleak
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.prepare import SEVERAL_COLUMNS
 from treeleak.core.errors import NotCovered
+from treeleak.reconstruction import run
 from treeleak.reconstruction.folds import rows_of_folds, with_fold_rows
 from treeleak.release import AllRows, to_release
 from treeleak.release.draws.seeds import known_draws
@@ -243,11 +244,8 @@ def test_each_class_against_the_rest_is_attacked():
     assert audit.verdict == "leak shown"
 
 
-def test_models_of_folds_without_an_order_are_attacked_one_by_one(monkeypatch):
-    def no_order(*_, **__):
-        raise NotCovered("no order")
-
-    monkeypatch.setattr("treeleak.reconstruction.run.with_fold_rows", no_order)
+def test_models_of_folds_without_an_order_are_attacked_one_by_one(breaks):
+    breaks(run, "with_fold_rows", NotCovered("no order"))
     model = CalibratedClassifierCV(forest(trees=15), cv=3).fit(X, y)
     audit = treeleak.audit(model, time_limit=30)
     assert len(audit.parts) == 3
