@@ -376,7 +376,7 @@ def test_bombs_are_refused(tmp_path, monkeypatch, kind):
     elif kind == "headers":
         with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
             info, data = entry("bomb", b"x")
-            info.pax_headers = {"comment": "a" * (20 << 20)}
+            info.pax_headers = {"comment": "a" * len(bomb)}
             archive.addfile(info, io.BytesIO(data))
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -403,14 +403,16 @@ def test_a_member_of_more_than_it_states_is_refused(tmp_path):
         read_model(path)
 
 
-def test_too_many_members_are_refused(tmp_path, monkeypatch, folder):
-    monkeypatch.setattr(members, "MOST_MEMBERS", 20)
-    path = tar(tmp_path / "m.tar", model_entry(), *(entry(f"f{k}", b"x") for k in range(25)))
-    with pytest.raises(BadModel, match="more than 20"):
-        read_model(path)
-    for k in range(25):
-        (folder / f"f{k}").write_text("x")
-    with pytest.raises(BadModel, match="more than 20"):
+def test_too_many_members_are_refused(tmp_path, folder):
+    names = [f"f{k}" for k in range(members.MOST_MEMBERS)]
+    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+        archive.writestr("model.skops", skops.io.dumps(MODEL))
+        for name in names:
+            archive.writestr(name, b"x")
+            (folder / name).touch()
+    with pytest.raises(BadModel, match="more than 10,000"):
+        read_model(tmp_path / "m.zip")
+    with pytest.raises(BadModel, match="more than 10,000"):
         read_model(folder)
 
 
