@@ -33,6 +33,7 @@ from experiments.benchmarks.folders import (
 )
 from experiments.benchmarks.ohdsi_bundles import document, patients, write_bundle
 from helpers.cli import run
+from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.hardening import harden_folder
 from treeleak.release import read_model, to_release
@@ -626,8 +627,8 @@ def test_rows_come_back_from_a_bundle(tmp_path):
     model, X, _ = small_forest(30)
     schema = treeleak.Schema([treeleak.schema.Binary(c) for c in X.columns])
     bundle = write_bundle(tmp_path / "b", model, X)
-    from_model = treeleak.reconstruct(model, schema, time_limit=20)
-    from_bundle = treeleak.reconstruct(bundle, schema, time_limit=20)
+    from_model = treeleak.reconstruct(model, schema, time_limit=AMPLE)
+    from_bundle = treeleak.reconstruct(bundle, schema, time_limit=AMPLE)
     assert from_bundle.status == from_model.status
     assert from_bundle.ordered
     assert (from_bundle.X.to_numpy() == X.to_numpy()).mean() > 0.9
@@ -729,7 +730,7 @@ def test_a_hardened_folder_loads(tmp_path, folder):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "notes.txt").write_text("look here")
     out = tmp_path / "hardened"
-    found = harden_folder(folder, out, time_limit=20)
+    found = harden_folder(folder, out, time_limit=AMPLE)
     assert found.removed == ("input_example.json",)
     assert found.changed == ("config.json",)
     assert "notes.txt" in found.unknown

@@ -15,13 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import run
+from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.hardening import ways
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
-
-AMPLE = 600
-"""Seconds, far more than the attacks on small trees take."""
 
 
 def table(n=40):
