@@ -54,8 +54,8 @@ def saved(pipe, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def few_ways(monkeypatch, few_guesses):
-    monkeypatch.setattr(ways, "LEAVES", (5,))
+def few_ways(instead, few_guesses):
+    instead("LEAVES", (5,), ways)
 
 
 @pytest.mark.parametrize("as_file", [False, True])

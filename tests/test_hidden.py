@@ -315,9 +315,9 @@ def thirty_columns():
 
 
 @pytest.mark.slow
-def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, monkeypatch):
+def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, instead):
     X, y, schema, model = thirty_columns
-    monkeypatch.setattr(hidden, "affordable", lambda *_: replace(SHORT, cooling=10))
+    instead("affordable", lambda *_: replace(SHORT, cooling=10), hidden)
     answer = reconstruct(model, schema, bootstrap="hidden", time_limit=60)
     assert answer.numbers["grid_points"] > 2**63
     assert answer.status == "likely"

@@ -55,9 +55,9 @@ QUICK = replace(noisy._PLAN, chains=4, cooling=10, between=10, samples=15, sweep
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(instead):
     """Shorter walks: enough for a dozen rows."""
-    monkeypatch.setattr(noisy, "_PLAN", QUICK)
+    instead("_PLAN", QUICK, noisy)
 
 
 def noisy_case(schema, n_rows, seed, noise, n_trees=3, depth=3, n_classes=2, sampling=None):

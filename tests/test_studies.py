@@ -446,10 +446,10 @@ def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_st
     assert "later" not in ended.stdout
 
 
-def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch, breaks):
+def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(instead, breaks):
     breaks(treeleak, "reconstruct", TimeUp("the time limit of 1 s was reached"))
     for where in (draft_runs, draft_partial):
-        monkeypatch.setattr(where, "draft", lambda _: treeleak.datasets.load_compas())
+        instead("draft", lambda _: treeleak.datasets.load_compas(), where)
     record = draft_runs.attack(
         {"dataset": "compas", "n_trees": 2, "depth": 2, "bootstrap": "none", "seed": 0,
          "n_rows": 20, "method": "auto", "time_limit": 1.0}

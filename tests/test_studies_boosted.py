@@ -19,10 +19,10 @@ SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(instead):
     """COMPAS as the package brings it, which is not downloaded."""
     own = treeleak.datasets.load_compas()
-    monkeypatch.setattr(boosted_models, "table", lambda _: own)
+    instead("table", lambda _: own, boosted_models)
 
 
 def point(**changed):

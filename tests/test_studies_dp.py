@@ -63,12 +63,12 @@ def answer(**given):
 
 
 @pytest.fixture
-def run_noisy(monkeypatch, instead):
+def run_noisy(instead):
     """Run an experiment on a small table, whose attack answers as the test says."""
-    return partial(_run_noisy, monkeypatch, instead)
+    return partial(_run_noisy, instead)
 
 
-def _run_noisy(monkeypatch, instead, result, run=attack, **given):
+def _run_noisy(instead, result, run=attack, **given):
     asked = {}
 
     def reconstruct(model, schema, **told):
@@ -77,10 +77,9 @@ def _run_noisy(monkeypatch, instead, result, run=attack, **given):
             raise result
         return result
 
-    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
-    monkeypatch.setattr(
-        dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
-    )
+    release = forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
+    instead("draft", lambda _: small_table(), dp_runs)
+    instead("paper_forest", lambda _: release, dp_runs)
     instead("reconstruct", reconstruct)
     small = {"dataset": "small", "n_trees": 1, "depth": 1, "epsilon": 1.0}
     return run(point(**small, **given)), asked
