@@ -206,7 +206,7 @@ def test_with_side_information_counts_alone_are_used(given):
     beside = {given: table[["a"]] if given == "known_columns" else table.head(5)}
     if given == "population":
         beside[given] = X
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9, **beside)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE, **beside)
     assert COUNTS_ALONE in found.notes
     assert not found.evidence.startswith("sums of the loss")
     assert found.misfit == 0
@@ -214,7 +214,7 @@ def test_with_side_information_counts_alone_are_used(given):
 
 def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(unlisted):
     model, _, y = model_of("histogram")
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
     assert found.numbers["trees_settled"] == 8
     assert sorted(found.y) == sorted(y)
     assert found.misfit == 0
@@ -229,7 +229,7 @@ def test_leaves_that_hold_rows_in_no_cell_contradict_each_other(first, second):
     release = to_release(model.fit(X, X.a))
     one, _ = release.trees
     trees = tuple(one.with_counts(totals=np.array([12, *own])) for own in (first, second))
-    found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=9)
+    found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=AMPLE)
     assert found.status == "infeasible"
     assert "leave no place for them" in str(found.contradiction)
 
