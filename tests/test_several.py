@@ -14,6 +14,7 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, shared
 from helpers.in_order import check_form
+from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
@@ -117,7 +118,7 @@ def shallow() -> tuple[RandomForestClassifier, pd.DataFrame, treeleak.Schema]:
 @few_are_enough
 def test_the_answer_says_how_far_it_errs(shallow) -> None:
     forest, X, schema = shallow
-    result = treeleak.reconstruct(forest, schema, "known", 40.0, 0)
+    result = treeleak.reconstruct(forest, schema, "known", AMPLE, 0)
     error = treeleak.metrics.reconstruction_error(result.X, X, schema)
     assert error < 0.8 * treeleak.metrics.random_baseline(X, schema, 20, 0).mean
     assert 0.5 * error < result.expected_error < 2.0 * error
@@ -155,7 +156,7 @@ def test_counts_are_kept_where_the_grid_has_no_table():
 def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch):
     X, y, compas = compas_sample(20)
     forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
-    assert treeleak.reconstruct(forest, compas.schema, time_limit=10).posterior is not None
+    assert treeleak.reconstruct(forest, compas.schema, time_limit=AMPLE).posterior is not None
     before = run.posterior_of_assignments
     stopped = []
 
@@ -171,11 +172,11 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
     assert found.status in ("feasible", "likely")
 
 
-def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, float, float]:
+def error_of(n_trees: int, seed: int) -> tuple[float, float, float]:
     """Error, what is expected of it, and that of a guess."""
     X, y, compas = compas_sample(16, seed=seed)
     forest = RandomForestClassifier(n_trees, max_depth=2, random_state=seed).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", time_limit, 0)
+    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
     guess = treeleak.metrics.random_baseline(X, compas.schema, 20, 0).mean
     error = treeleak.metrics.reconstruction_error(found.X, X, compas.schema)
     return error, found.expected_error, guess
@@ -197,7 +198,7 @@ def test_more_trees_err_less_and_no_answer_more_than_a_guess():
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
     X, y, compas = compas_sample(100)
     forest = RandomForestClassifier(10, max_depth=2, random_state=0).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", 15.0, 0)
+    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
     values, labels = found.most_likely
     codes = np.searchsorted(forest.classes_, labels)
     missed = check_rows(to_release(forest), values.to_numpy(), codes, found.draws.counts).misfit
