@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from helpers.once import once
 from helpers.patient import PatientClock
 from treeleak.attacks.known_draws import leaf_boxes
 from treeleak.attacks.posterior import target
+from treeleak.auditing import run
 from treeleak.core import clock
 from treeleak.partition import cells
 
@@ -99,34 +101,51 @@ def few_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
+def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let commands and studies call a function of the test, or a module have another value."""
+
+    def let(name: str, value: Any, module: ModuleType = treeleak) -> None:
+        monkeypatch.setattr(module, name, value)
+
+    return let
+
+
+@pytest.fixture
+def breaks(instead: Callable[..., None]) -> Callable[..., None]:
+    """Let a function of a module end in an error: ``breaks(module, "name", error)``."""
+
+    def let(module: ModuleType, name: str, error: BaseException) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise error
+
+        instead(name, broken, module)
+
+    return let
+
+
+@pytest.fixture
+def unlisted(instead: Callable[..., None]) -> None:
     """No grid is small enough to be listed."""
-    monkeypatch.setattr(cells, "MAX_GRID", 0)
+    instead("MAX_GRID", 0, cells)
 
 
 @pytest.fixture
-def no_table_of_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_table_of_leaves(instead: Callable[..., None]) -> None:
     """No grid is small enough for a table of the leaves of its points."""
-    monkeypatch.setattr(target, "MAX_TABLE", 0)
+    instead("MAX_TABLE", 0, target)
 
 
 @pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+def compared(instead: Callable[..., None]) -> Callable[[bool], None]:
     """Let leaves be few enough to be compared each with each, or too many."""
     most = leaf_boxes.MAX_COMPARED
-    return lambda few: monkeypatch.setattr(leaf_boxes, "MAX_COMPARED", most * few)
+    return lambda few: instead("MAX_COMPARED", most * few, leaf_boxes)
 
 
 @pytest.fixture
-def attack_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+def attack_is(instead: Callable[..., None]) -> Callable[[Callable[..., Any]], None]:
     """Let audits attack by a function of the test."""
-    return lambda attack: monkeypatch.setattr("treeleak.auditing.run.rebuild", attack)
-
-
-@pytest.fixture
-def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let commands and studies call a function of the test: ``instead("audit", function)``."""
-    return lambda name, function: monkeypatch.setattr(treeleak, name, function)
+    return lambda attack: instead("rebuild", attack, run)
 
 
 @pytest.fixture

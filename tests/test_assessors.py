@@ -32,12 +32,6 @@ def test_what_a_part_needs_and_yields_has_a_name(assessor):
     assert set(assessor.needs) <= FOUND | given | {f.name for f in fields(AuditRequest)}
 
 
-@pytest.fixture
-def assess_by(monkeypatch):
-    """Let audits have these parts."""
-    return lambda *parts: monkeypatch.setattr(run, "ASSESSORS", parts)
-
-
 REASONS = {
     why.code: why
     for assessor in run.ASSESSORS
@@ -64,18 +58,18 @@ def test_every_part_that_lists_reasons_itself_declares_some():
 
 
 @pytest.mark.parametrize("why", [static_message("because", "not_declared"), "because"])
-def test_a_reason_that_is_not_declared_is_an_error(why, assess_by):
+def test_a_reason_that_is_not_declared_is_an_error(why, instead):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
     part = Assessor("membership", lambda case: case.without("membership", why))
-    assess_by(*run.ASSESSORS, part)
+    instead("ASSESSORS", (*run.ASSESSORS, part), run)
     with pytest.raises(RuntimeError, match="does not declare"):
         treeleak.audit(model)
-    assess_by(replace(part, reasons=(message_of(why),)))
+    instead("ASSESSORS", (replace(part, reasons=(message_of(why),)),), run)
     assert treeleak.audit(model).not_assessed == (("membership", why),)
 
 
-def test_what_a_part_lacks_is_said_where_it_was_asked_for(assess_by):
+def test_what_a_part_lacks_is_said_where_it_was_asked_for(instead):
     lacking = static_message("there is no measurement", "lacking")
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     model = DecisionTreeClassifier().fit(X, y)
@@ -86,13 +80,13 @@ def test_what_a_part_lacks_is_said_where_it_was_asked_for(assess_by):
         lacking={"measurement": lacking},
         wish="sensitive",
     )
-    assess_by(part)
+    instead("ASSESSORS", (part,), run)
     assert treeleak.audit(model).not_assessed == ()
     asked = treeleak.audit(model, X, y, sensitive=["a"])
     assert asked.not_assessed == (("inference", lacking),)
 
 
-def test_slow_parts_leave_time_to_the_quick_ones_after_them(assess_by):
+def test_slow_parts_leave_time_to_the_quick_ones_after_them(instead):
     ends = {}
 
     def noted(name, slow):
@@ -103,7 +97,7 @@ def test_slow_parts_leave_time_to_the_quick_ones_after_them(assess_by):
         return Assessor(name, assess, slow=slow)
 
     parts = noted("slow", True), noted("quick", False)
-    assess_by(*parts)
+    instead("ASSESSORS", parts, run)
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     for limit, kept in ((20, 2), (2000, 3)):
         treeleak.audit(DecisionTreeClassifier().fit(X, y), time_limit=limit)
@@ -139,16 +133,16 @@ def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
     assert "others may fit" in str(said.messages[0]) or "no others fit" in str(said.messages[0])
 
 
-def test_a_part_cannot_use_what_it_does_not_need(assess_by):
+def test_a_part_cannot_use_what_it_does_not_need(instead):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     part = Assessor("structure", lambda case: case.noting(str(case.truth)))
-    assess_by(part)
+    instead("ASSESSORS", (part,), run)
     with pytest.raises(LookupError, match="does not need"):
         treeleak.audit(DecisionTreeClassifier().fit(X, y))
 
 
 @pytest.mark.parametrize("rules", [False, True], ids=["tree", "rules"])
-def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, assess_by):
+def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, instead):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({f"x{k}": rng.integers(0, 2, 60) for k in range(4)})
     y = rng.choice(["no", "yes"], 60)
@@ -168,7 +162,7 @@ def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, assess_by)
 
         return replace(assessor, assess=assess)
 
-    assess_by(*map(watched, run.ASSESSORS))
+    instead("ASSESSORS", tuple(map(watched, run.ASSESSORS)), run)
     audit = treeleak.audit(model, X, y, schema=schema, time_limit=20)
     assert audit.counts is not None
     assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)

@@ -212,19 +212,12 @@ def test_processes_end_with_their_words(models):
     assert "none.skops" in missing.errors
 
 
-def test_what_was_not_begun_is_given_up(monkeypatch):
-    begun = []
-
-    def run_command(words, threads=None, folder=None):
-        begun.append(words)
-        return Ended(0, "", 0.0)
-
-    monkeypatch.setattr(processes, "run_command", run_command)
+def test_what_was_not_begun_is_given_up(ran):
     with ExitStack() as stack:
-        all_ = processes.run_all([["a"]] * 3, 1, None, stack)
+        all_ = processes.run_all([["--version"]] * 3, 1, None, stack)
         assert next(all_)[1].status == 0
         assert len([*all_]) == 2
-    assert len(begun) == 3
+    assert len(ran) == 3
 
 
 def test_a_cluster_that_is_not_there_is_named(models, tmp_path, monkeypatch):

@@ -215,16 +215,10 @@ def raw_table(n=60):
     return Dataset("mixed", X, (X.number + X.whole > 4).astype(int), schema, "here", "none")
 
 
-@pytest.fixture
-def tables_are(monkeypatch):
-    """Let a function load tables by name."""
-    return lambda load: monkeypatch.setattr(raw, "table", load)
-
-
 @pytest.mark.parametrize("method", ["auto", "reference-cp"])
 @pytest.mark.parametrize("draws", ["none", "known"])
-def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(tables_are, draws, method):
-    tables_are(lambda _: raw_table())
+def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(instead, draws, method):
+    instead("table", lambda _: raw_table(), raw)
     record = raw.run(raw.Case("mixed", draws, 12, 0, 20.0, method=method, n_trees=8))
     assert record["status"] in ("unique", "feasible")
     assert (record["misfit"], record["verified"]) == (0, 1)
@@ -234,12 +228,9 @@ def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(tables_are, d
     json.dumps(record)
 
 
-def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(tables_are, instead):
-    def refuse(*_, **__):
-        raise NotCovered("too much")
-
-    tables_are(lambda _: raw_table())
-    instead("reconstruct", refuse)
+def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(instead, breaks):
+    instead("table", lambda _: raw_table(), raw)
+    breaks(treeleak, "reconstruct", NotCovered("too much"))
     record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
     assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)
 
@@ -272,12 +263,12 @@ def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
     assert {c.time_limit for c in raw.cases(everything, [0], 7.0, None)} == {7.0}
 
 
-def test_tables_that_are_not_there_are_skipped_with_a_reason(tables_are, capsys):
+def test_tables_that_are_not_there_are_skipped_with_a_reason(instead, capsys):
     def table(name):
         if name == "adult":
             raise BadInput("no such file")
 
-    tables_are(table)
+    instead("table", table, raw)
     goals = raw.Goal(), raw.Goal()
     lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
     assert raw.present(lines) == lines[1:]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -155,6 +156,6 @@ def test_classes_and_names():
 
 
 def test_models_in_binary_form_name_the_extra(monkeypatch):
-    monkeypatch.setattr("treeleak.release.readers.catboost_json.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "catboost", None)  # As where it is not installed.
     with pytest.raises(NotCovered, match=r"treeleak\[catboost\]"):
         to_release(MODELS / "catboost-1.2.10" / "logloss.cbm")

@@ -36,6 +36,7 @@ import treeleak
 from helpers.cli import run
 from helpers.documents import valid
 from helpers.examples import examples
+from helpers.patient import AMPLE
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.findings.finding import NO_LEAK
@@ -108,7 +109,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_rebuilt_rows_meet_every_count_by_the_library_itself(name):
     model, X, _ = fitted(name)
-    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    found = treeleak.reconstruct(model, BITS, time_limit=AMPLE)
     assert found.status in ("unique", "feasible")
     assert len(found.X) == len(X)
     assert library_counts(model, found.X[COLUMNS]) == library_counts(model, X)
@@ -119,7 +120,7 @@ def test_a_forest_that_drew_its_rows_is_rebuilt_in_order_with_targets():
     X, y = people(40, 3)
     X["a"] = np.arange(40) % 2
     model = RandomForestRegressor(30, random_state=0).fit(X, y)
-    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    found = treeleak.reconstruct(model, BITS, time_limit=AMPLE)
     assert found.ordered
     same = (found.X[COLUMNS].to_numpy() == X.to_numpy()).all(axis=1)
     assert same.all()
@@ -176,7 +177,7 @@ def test_proofs_without_classes_hold_in_every_table(seed):
     X = pd.DataFrame(rng.integers(0, 2, (n, 2)), columns=names)
     model = RandomForestRegressor(3, random_state=int(rng.integers(99)), max_features=1)
     release = to_release(model.fit(X, rng.normal(size=n)))
-    found = treeleak.reconstruct(release, Schema([Binary(c) for c in names]), time_limit=8)
+    found = treeleak.reconstruct(release, Schema([Binary(c) for c in names]), time_limit=AMPLE)
     assert found.status in ("unique", "feasible", "likely")
     draws = found.draws.counts
     points = np.array(np.meshgrid([0, 1], [0, 1])).reshape(2, -1).T.astype(float)
@@ -209,7 +210,7 @@ def test_audits_of_all_kinds(name, tmp_path):
     model, X, y = fitted(name)
     given_rows = {"X": X} if name == "isolation" else {"X": X, "y": y}
     for beside in ({}, given_rows):
-        audit = treeleak.audit(model, schema=BITS, time_limit=8, **beside)
+        audit = treeleak.audit(model, schema=BITS, time_limit=AMPLE, **beside)
         for edition in ("internal", "releasable"):
             valid(json.loads(audit.to_json(edition=edition)))
         assert audit.reconstruction.n_rows == len(X)
@@ -229,7 +230,7 @@ def test_audits_of_all_kinds(name, tmp_path):
 )
 def test_a_limit_on_targets_closes_the_gate_where_none_were_measured(name, with_targets, why):
     model, X, y = fitted(name)
-    audit = treeleak.audit(model, X, y if with_targets else None, schema=BITS, time_limit=8)
+    audit = treeleak.audit(model, X, y if with_targets else None, schema=BITS, time_limit=AMPLE)
     checks = {c.key: c for c in judge(audit, Policy("p", {"exact_targets": 1.0})).checks}
     assert checks["exact_targets"].state == "not assessed"
     assert checks["exact_targets"].found.startswith(why)
@@ -237,7 +238,7 @@ def test_a_limit_on_targets_closes_the_gate_where_none_were_measured(name, with_
 
 def test_rows_of_a_regression_in_order_have_no_class():
     model, X, y = fitted("forest")
-    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=AMPLE)
     assert audit.measurement.judged.in_order is not None
     page = render_html(audit, "internal")
     assert "the usual values " in page
@@ -303,7 +304,7 @@ def test_classes_that_no_tree_counts_are_not_made_up():
 @pytest.mark.slow
 def test_an_audit_counts_the_targets_that_leaves_store():
     model, X, y = fitted("tree")
-    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=AMPLE)
     told = int(audit.reconstruction.outcomes.notna().sum())
     assert f"Leaves store the targets of {told} of 24 rebuilt rows" in str(
         [f.text for f in audit.findings]
@@ -315,7 +316,7 @@ def test_an_audit_counts_the_targets_that_leaves_store():
 @pytest.mark.slow
 def test_targets_are_measured_beside_their_rows():
     model, X, y = fitted("tree")
-    found = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    found = treeleak.audit(model, X, y, schema=BITS, time_limit=AMPLE)
     told = found.reconstruction.outcomes.notna().mean()
     assert 0 < found.measurement.targets <= told
     assert f"The target of {found.measurement.targets:.0%}"[:-1] in str(
@@ -345,21 +346,21 @@ def test_targets_are_measured_beside_their_rows():
 @pytest.mark.slow
 def test_labels_of_a_boosted_model_follow_from_its_sums_and_are_not_made_up():
     model, X, y = fitted("histogram")
-    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    found = treeleak.reconstruct(model, BITS, time_limit=AMPLE)
     assert found.evidence.startswith("sums of the loss")
     assert found.proved.all()
     assert sorted(found.y) == sorted(y)
     # Of another loss, counts are all there is, and they tell no classes.
     release = to_release(model)
     bare = replace(release, ensemble=replace(release.ensemble, fitting=None))
-    alone = treeleak.reconstruct(bare, BITS, time_limit=8)
+    alone = treeleak.reconstruct(bare, BITS, time_limit=AMPLE)
     assert alone.y is None
     assert alone.label_confidence is None
     assert any("without labels" in note for note in alone.notes)
     assert valid(alone.to_dict(include_rows=True), "reconstruction")["rows"]["labels"] == []
     # Whoever knows the labels gives them, and they stand in the answer.
     known = pd.DataFrame({"label": np.arange(len(X)) % 2})
-    beside = treeleak.reconstruct(model, BITS, time_limit=8, known_columns=known)
+    beside = treeleak.reconstruct(model, BITS, time_limit=AMPLE, known_columns=known)
     assert beside.y.tolist() == known["label"].tolist()
 
 

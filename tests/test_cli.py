@@ -612,21 +612,15 @@ def test_ctrl_c_keeps_the_audit(shallow, tmp_path):
     assert json.loads(report.read_text())["reconstruction"]["interrupted"] is True
 
 
-def test_an_interrupt_elsewhere_is_one_line(folder, instead):
-    def stopped(*_, **__):
-        raise KeyboardInterrupt
-
-    instead("audit", stopped)
+def test_an_interrupt_elsewhere_is_one_line(folder, breaks):
+    breaks(treeleak, "audit", KeyboardInterrupt())
     assert refused("audit", folder / "model.skops", status=130) == "treeleak: interrupted\n"
 
 
-def test_what_nobody_foresaw_is_shown_in_full(folder, monkeypatch, instead, capsys):
+def test_what_nobody_foresaw_is_shown_in_full(folder, monkeypatch, breaks, capsys):
     from treeleak import cli
 
-    def broken(*_, **__):
-        raise ZeroDivisionError("odd")
-
-    instead("audit", broken)
+    breaks(treeleak, "audit", ZeroDivisionError("odd"))
     monkeypatch.setattr(sys, "argv", ["treeleak", "audit", str(folder / "model.skops")])
     with pytest.raises(SystemExit) as exit_:
         cli.main()

@@ -349,12 +349,9 @@ def release() -> Release:
     ],
 )
 def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
-    module: ModuleType, stage: str, part: str, release: Release, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, stage: str, part: str, release: Release, breaks: Callable[..., None]
 ):
-    def late(*_: object, **__: object) -> None:
-        raise TimeUp("the time limit of 60 s was reached")
-
-    monkeypatch.setattr(module, stage, late)
+    breaks(module, stage, TimeUp("the time limit of 60 s was reached"))
     found = treeleak.audit(release)
     assert (part, "the time limit of 60 s was reached") in found.not_assessed
     assert found.inventory
@@ -399,15 +396,11 @@ def data():
 
 
 @pytest.mark.parametrize("at", ["open_model", "prepare_case"])
-def test_reading_that_takes_too_long_is_not_assessed(data, monkeypatch, at):
+def test_reading_that_takes_too_long_is_not_assessed(data, breaks, at):
     X, y = data
     forest = RandomForestClassifier(3, random_state=0)
     vote = VotingClassifier([("a", forest), ("b", ExtraTreesClassifier(3))]).fit(X, y)
-
-    def late(*_):
-        raise TimeUp("late")
-
-    monkeypatch.setattr(run, at, late)
+    breaks(run, at, TimeUp("late"))
     found = treeleak.audit(vote, X, y, time_limit=5)
     assert found.verdict == OPEN
     assert {"inventory", "counts", "reconstruction"} <= dict(found.not_assessed).keys()
@@ -429,13 +422,9 @@ def test_no_part_ends_the_audit_because_its_time_is_up(part):
 
 
 @pytest.mark.usefixtures("short_walks")
-def test_a_measured_error_outlives_the_baselines(data, monkeypatch):
+def test_a_measured_error_outlives_the_baselines(data, breaks):
     X, y = data
-
-    def late(*_, **__):
-        raise TimeUp("late")
-
-    monkeypatch.setattr(compared, "run_baselines", late)
+    breaks(compared, "run_baselines", TimeUp("late"))
     model = RandomForestClassifier(5, bootstrap=False, max_depth=2, random_state=0).fit(X, y)
     found = treeleak.audit(model, X, y, time_limit=30)
     m = found.measurement

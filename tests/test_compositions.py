@@ -29,9 +29,11 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.patient import AMPLE
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.prepare import SEVERAL_COLUMNS
 from treeleak.core.errors import NotCovered
+from treeleak.reconstruction import run
 from treeleak.reconstruction.folds import rows_of_folds, with_fold_rows
 from treeleak.release import AllRows, to_release
 from treeleak.release.draws.seeds import known_draws
@@ -203,7 +205,7 @@ def test_an_answer_of_one_model_comes_where_all_together_give_none(monkeypatch):
     other = to_release(forest(1).fit(X.to_numpy()[::-1], y))
     wrong = replace(two, release=replace(other, feature_names=release.feature_names))
     mixed = replace(release, trees=(*one.release.trees, *wrong.release.trees), parts=(one, wrong))
-    found = treeleak.reconstruct(mixed, time_limit=20)
+    found = treeleak.reconstruct(mixed, time_limit=AMPLE)
     assert found.status in ("unique", "feasible")
     assert any("alone" in note for note in found.notes)
 
@@ -243,11 +245,8 @@ def test_each_class_against_the_rest_is_attacked():
     assert audit.verdict == "leak shown"
 
 
-def test_models_of_folds_without_an_order_are_attacked_one_by_one(monkeypatch):
-    def no_order(*_, **__):
-        raise NotCovered("no order")
-
-    monkeypatch.setattr("treeleak.reconstruction.run.with_fold_rows", no_order)
+def test_models_of_folds_without_an_order_are_attacked_one_by_one(breaks):
+    breaks(run, "with_fold_rows", NotCovered("no order"))
     model = CalibratedClassifierCV(forest(trees=15), cv=3).fit(X, y)
     audit = treeleak.audit(model, time_limit=30)
     assert len(audit.parts) == 3
@@ -257,7 +256,7 @@ def test_models_of_folds_without_an_order_are_attacked_one_by_one(monkeypatch):
 def test_a_vote_of_pipelines_takes_rows_of_the_input():
     one, two = (make_pipeline(StandardScaler(), forest(seed)) for seed in (0, 1))
     audit = treeleak.audit(
-        VotingClassifier([("a", one), ("b", two)]).fit(X, y), X, y, time_limit=20
+        VotingClassifier([("a", one), ("b", two)]).fit(X, y), X, y, time_limit=AMPLE
     )
     assert audit.verdict == "leak shown"
     assert audit.measurement is not None
@@ -265,6 +264,6 @@ def test_a_vote_of_pipelines_takes_rows_of_the_input():
 
 def test_labels_of_several_columns_are_left_out():
     both = np.column_stack([y, X["d"]])
-    audit = treeleak.audit(OneVsRestClassifier(forest()).fit(X, both), X, both, time_limit=20)
+    audit = treeleak.audit(OneVsRestClassifier(forest()).fit(X, both), X, both, time_limit=AMPLE)
     assert audit.verdict == "leak shown"
     assert SEVERAL_COLUMNS in audit.notes

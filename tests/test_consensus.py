@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from helpers.grids import FEW, cuts_for
 from helpers.releases import random_tree
-from treeleak.attacks import consensus
-from treeleak.attacks.consensus import align, aligned_shares, cheapest, expected_distance
+from treeleak.attacks.consensus import (
+    _ALL_AT_ONCE,
+    MAX_ALIGNED,
+    align,
+    aligned_shares,
+    cheapest,
+    expected_distance,
+)
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release.release import Release
@@ -173,22 +179,21 @@ def test_the_middle_errs_less_than_any_sample():
     assert np.mean(np.array(found) <= samples_best) > 0.9
 
 
-@pytest.mark.parametrize("limits", [None, (20, 50), (20, 10**9)])
-def test_many_rows_are_neither_lost_nor_doubled(monkeypatch, limits):
-    if limits is not None:
-        monkeypatch.setattr(consensus, "_ALL_AT_ONCE", limits[0])
-        monkeypatch.setattr(consensus, "MAX_ALIGNED", limits[1])
+@pytest.mark.parametrize(
+    "n", [_ALL_AT_ONCE - 1, 300, pytest.param(MAX_ALIGNED + 100, marks=pytest.mark.slow)]
+)
+def test_many_rows_are_neither_lost_nor_doubled(n):
     rng = np.random.default_rng(1)
     values, prior = space(MIXED, rng)
-    truth = some_atoms(values, 300, rng)
+    truth = some_atoms(values, n, rng)
     samples = [blurred(values, truth, rng, 0.05) for _ in range(4)]
-    group = np.array([0] * 140 + [1] * 160)
+    group = np.arange(n) // (n // 2 + 10)
     for own in (None, group):
         share, aligned = aligned_shares(values, samples, prior, own)
         for table, sample in zip(aligned, samples, strict=True):
             assert as_set(table) == as_set(sample)
             if own is not None:
-                assert as_set(table[:140]) == as_set(sample[:140])
+                assert as_set(table[group == 0]) == as_set(sample[group == 0])
     same = [rng.permutation(truth) for _ in range(3)]
     share, aligned = aligned_shares(values, same, prior)
     np.testing.assert_array_equal(aligned[0], aligned[1])

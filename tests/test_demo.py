@@ -137,7 +137,7 @@ def test_the_report_is_the_releasable_one(made):
     ],
 )
 def test_the_report_is_opened_where_somebody_can_see_it(
-    tmp_path, monkeypatch, options, terminal, display, opened
+    tmp_path, monkeypatch, instead, options, terminal, display, opened
 ):
     pages = []
 
@@ -145,10 +145,10 @@ def test_the_report_is_opened_where_somebody_can_see_it(
         pages.append(address)
         raise webbrowser.Error("no browser")
 
-    monkeypatch.setattr("webbrowser.open", browse)
+    instead("open", browse, webbrowser)
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setattr("treeleak.demo.run", lambda folder, progress: iter(()))
+    instead("run", lambda folder, progress: iter(()), demo)
     stdout = SimpleNamespace(isatty=lambda: terminal)
     system = SimpleNamespace(stdout=stdout, stderr=sys.stderr, platform="linux")
     monkeypatch.setattr("treeleak.cli.files.sys", system)

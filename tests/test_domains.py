@@ -385,12 +385,9 @@ def test_rows_at_hand_lie_where_they_may():
     assert (proved_of(another, domains, values).proved == (late.proved & same)).all()
 
 
-def test_time_that_ends_early_leaves_rows(unlisted, monkeypatch):
-    def out_of_time(*_):
-        raise OutOfTime
-
+def test_time_that_ends_early_leaves_rows(unlisted, breaks):
     X, y = people(40, 7)
-    monkeypatch.setattr(known_draws_run, "listed", out_of_time)
+    breaks(known_draws_run, "listed", OutOfTime())
     found = treeleak.reconstruct(MODELS["bootstrap"].fit(X, y), SCHEMA, time_limit=30)
     assert found.status == "unknown"
     assert len(found.X) == 40

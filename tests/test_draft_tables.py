@@ -51,20 +51,14 @@ def tiny(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let a function answer what would be asked of a server."""
-    return lambda answer: monkeypatch.setattr(urllib.request, "urlopen", answer)
-
-
-@pytest.fixture
-def offline(server: Callable[..., None]) -> list[str]:
+def offline(instead: Callable[..., None]) -> list[str]:
     tried: list[str] = []
 
     def refuse(url: str, timeout: float) -> None:
         tried.append(url)
         raise OSError("no network")
 
-    server(refuse)
+    instead("urlopen", refuse, urllib.request)
     return tried
 
 
@@ -104,22 +98,22 @@ def test_draft_table_as_the_papers_use_it(name):
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", DRAFT)
-def test_a_table_is_downloaded_once_and_held_against_its_checksum(name, tmp_path, server):
+def test_a_table_is_downloaded_once_and_held_against_its_checksum(name, tmp_path, instead):
     whole, asked = shared(name), []
 
     def answer(url, timeout):
         asked.append(url)
         return (SHARED / f"draft_{name}.csv").open("rb")
 
-    server(answer)
+    instead("urlopen", answer, urllib.request)
     for _ in range(2):
         pd.testing.assert_frame_equal(load_draft(name, tmp_path).X, whole.X)
     assert len(asked) == 1
     assert asked[0].endswith(f"/data/{name}.csv")
 
 
-def test_another_file_than_the_published_one_is_refused(tmp_path, server):
-    server(lambda url, timeout: io.BytesIO(b"a,b"))
+def test_another_file_than_the_published_one_is_refused(tmp_path, instead):
+    instead("urlopen", lambda url, timeout: io.BytesIO(b"a,b"), urllib.request)
     with pytest.raises(BadInput, match="its SHA-256 is"):
         load_draft("adult", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,6 @@ from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
-from treeleak.release.draws import recompute
 from treeleak.release.draws import seeds as draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
@@ -398,10 +397,12 @@ def test_a_tree_that_drew_another_number_is_named():
         known_draws(replace(release, trees=trees))
 
 
-def test_a_table_beyond_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(recompute, "MAX_ENTRIES", 30 * 60 - 1)
-    with pytest.raises(NotCovered, match="1800 in all, are too many"):
-        known_draws(forest(forest_seed=1234)[0])
+def test_a_table_beyond_memory_is_refused():
+    release, _ = forest(forest_seed=1234)
+    release = with_sampling(replace(release, n_rows=2_000_000), n_draws=2_000_000)
+    trees = (stump(2_000_000, None),) * 1_074
+    with pytest.raises(NotCovered, match=r"2\.148e\+09 in all, are too many"):
+        known_draws(replace(release, trees=trees))
 
 
 def test_a_negative_number_of_seeds():

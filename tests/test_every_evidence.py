@@ -157,6 +157,9 @@ def test_the_same_seed_gives_the_same_rows_whoever_watches_and_draws_on_nothing_
     assert np.array_equal(np.random.random(3), expected)  # noqa: NPY002
     pd.testing.assert_frame_equal(one.X, again.X)
     pd.testing.assert_frame_equal(one.confidence, again.confidence)
+    assert (one.y is None) == (again.y is None)
+    assert one.y is None or one.y.equals(again.y)
+    assert one.expected_error == again.expected_error
     assert one.status == again.status
     assert (one.proved is None) == (again.proved is None)
     assert one.proved is None or one.proved.equals(again.proved)

@@ -430,7 +430,7 @@ def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     assert again.verdict == "not assessed"
 
 
-def times_of(monkeypatch, takes):
+def times_of(instead, takes):
     """Let the n-th attack take so many seconds; note what each may take, and what was left."""
     told, ends = [], iter(takes)
 
@@ -441,13 +441,13 @@ def times_of(monkeypatch, takes):
         clock.parent.started -= next(ends)
         return treeleak.audit(model, **options, time_limit=0.2)
 
-    monkeypatch.setattr(hardening_run, "audit", audit)
+    instead("audit", audit, hardening_run)
     return told
 
 
 @pytest.mark.slow
-def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, monkeypatch):
-    told = times_of(monkeypatch, [0] * 9)
+def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, instead):
+    told = times_of(instead, [0] * 9)
     clock = Clock(10_000.0)
     steps = "seeds,counts,inner"
     treeleak.harden(binary[0] / "model.skops", tmp_path / "o", steps, time_limit=clock)
@@ -457,8 +457,8 @@ def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_path, monkeypatch):
-    told = times_of(monkeypatch, [7_600, 0])
+def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_path, instead):
+    told = times_of(instead, [7_600, 0])
     steps, source = "seeds,counts,inner", binary[0] / "model.skops"
     found = treeleak.harden(source, tmp_path / "o", steps, time_limit=Clock(10_000.0))
     first, *passed, last = found.states
@@ -478,7 +478,7 @@ def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_pat
     assert "seeds: not assessed: the time limit of 10000 s was reached" in said
     assert "not run again" not in said
     # Nothing of what is written depends on time.
-    times_of(monkeypatch, [0] * 9)
+    times_of(instead, [0] * 9)
     treeleak.harden(source, tmp_path / "again", steps, time_limit=Clock(10_000.0))
     assert (tmp_path / "o").read_bytes() == (tmp_path / "again").read_bytes()
 

@@ -15,13 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cli import run
+from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.hardening import ways
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
-
-AMPLE = 600
-"""Seconds, far more than the attacks on small trees take."""
 
 
 def table(n=40):
@@ -56,8 +54,8 @@ def saved(pipe, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def few_ways(monkeypatch, few_guesses):
-    monkeypatch.setattr(ways, "LEAVES", (5,))
+def few_ways(instead, few_guesses):
+    instead("LEAVES", (5,), ways)
 
 
 @pytest.mark.parametrize("as_file", [False, True])

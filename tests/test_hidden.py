@@ -37,7 +37,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import to_release
-from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import AtMost, Binary, Implies, Linear, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import KnownParts, SideInformation
 
@@ -291,10 +291,14 @@ def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):
         check(attacked(case, distinct), case, distinct)
 
 
-def test_a_rule_of_too_many_values_is_refused(monkeypatch):
-    monkeypatch.setattr(targets, "MAX_TABLE", 16)
+def test_a_rule_of_too_many_values_is_refused():
+    rng, names = np.random.default_rng(0), list("abcde")
+    schema = Schema([Ordinal(c, 0, 59) for c in names], [Linear(dict.fromkeys(names, 1), high=250)])
+    X, y = rng.integers(0, 50, (12, 5)).astype(float), rng.integers(2, size=12)
+    trees = [random_tree(rng, cuts_for(schema, names), 8) for _ in range(3)]
+    b = bootstrap_draws(3, 12, rng)
     with pytest.raises(NotCovered, match=r"a rule of kind .* on a grid of .* points, with"):
-        attacked(ruled_case(0))
+        attacked(Drawn(drawn(trees, names, X, y, 2, b), schema, b, X, y, False))
 
 
 @pytest.fixture(scope="module")
@@ -311,9 +315,9 @@ def thirty_columns():
 
 
 @pytest.mark.slow
-def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, monkeypatch):
+def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, instead):
     X, y, schema, model = thirty_columns
-    monkeypatch.setattr(hidden, "affordable", lambda *_: replace(SHORT, cooling=10))
+    instead("affordable", lambda *_: replace(SHORT, cooling=10), hidden)
     answer = reconstruct(model, schema, bootstrap="hidden", time_limit=60)
     assert answer.numbers["grid_points"] > 2**63
     assert answer.status == "likely"

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import treeleak
 from experiments.benchmarks import known_raw, known_raw_tables
 from treeleak.core.errors import TimeUp
 
@@ -76,11 +77,8 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
 
 
-def test_a_run_without_an_answer_says_why_and_meets_no_floor(instead, capsys):
-    def refuse(*_, **__):
-        raise TimeUp("too late")
-
-    instead("reconstruct", refuse)
+def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
+    breaks(treeleak, "reconstruct", TimeUp("too late"))
     case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=2)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **known_raw.run(case)}
     json.dumps(kept)

@@ -15,6 +15,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, needs, rows_of_A
 from helpers.cli import run
+from helpers.patient import AMPLE
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafValueEvidence
@@ -63,7 +64,7 @@ def cells(release, X, y):
 def test_values_alone_give_the_rows_back(kind, seed):
     X, y = people(seed=seed)
     release = stripped(model_of(kind).fit(X, y))
-    found = treeleak.reconstruct(release, bits(release), time_limit=60)
+    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
     assert found.status == "feasible"
     assert found.evidence.startswith(LeafValueEvidence.kind)
     assert FROM_STEPS in found.notes
@@ -84,7 +85,7 @@ _UNUSED = pytest.mark.xfail(
 def test_shares_are_in_doubt_where_leaves_do_not_tie_rows_together(seed, tied):
     X, y = people(seed=seed)
     release = stripped(model_of("histogram").fit(X, y))
-    found = treeleak.reconstruct(release, time_limit=30)
+    found = treeleak.reconstruct(release, time_limit=AMPLE)
     assert (cells(release, found.X, found.y) == cells(release, X, y)) == tied
     sure = found.confidence.to_numpy().max()
     assert sure > 0.9 if tied else sure <= 0.5
@@ -93,7 +94,7 @@ def test_shares_are_in_doubt_where_leaves_do_not_tie_rows_together(seed, tied):
 def test_how_many_rows_there_were_follows_from_regularisation():
     X, y = people(60, seed=3)
     release = stripped(model_of("regularised").fit(pd.concat([X, X]), np.tile(y, 2)))
-    found = treeleak.reconstruct(release, bits(release), time_limit=60)
+    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
     assert len(found.X) == 120
 
 
@@ -106,7 +107,7 @@ def test_values_of_no_rows_are_not_explained():
     tree = replace(release.trees[7], statistics=Statistics((moved,)))
     release = replace(release, trees=(*release.trees[:7], tree))
     with pytest.raises(NotCovered, match="explain its leaf values"):
-        treeleak.reconstruct(release, bits(release), time_limit=60)
+        treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
 
 
 def test_a_learning_rate_that_nothing_says_is_found():
@@ -114,7 +115,9 @@ def test_a_learning_rate_that_nothing_says_is_found():
     release = stripped(model_of("regularised", 6).fit(X, y))
     fitting = replace(release.ensemble.fitting, assumed=True)
     ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
-    found = treeleak.reconstruct(replace(release, ensemble=ensemble), bits(release), time_limit=60)
+    found = treeleak.reconstruct(
+        replace(release, ensemble=ensemble), bits(release), time_limit=AMPLE
+    )
     assert ASSUMED(rate="0.1", l2="1") in found.notes
     assert cells(release, found.X, found.y) == cells(release, X, y)
 

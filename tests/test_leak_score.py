@@ -62,12 +62,12 @@ def test_trees_without_a_test_give_nothing_away():
 
 
 @pytest.mark.parametrize("status", ["unknown", "infeasible"])
-def test_without_an_answer_nothing_is_said(status, monkeypatch):
+def test_without_an_answer_nothing_is_said(status, instead):
     X, y = table()
     tree = DecisionTreeClassifier(random_state=0).fit(X, y)
     answered = treeleak.reconstruct(tree)
     other = replace(answered, status=status)
-    monkeypatch.setattr(search_score, "reconstruct", lambda *_, **__: other)
+    instead("reconstruct", lambda *_, **__: other, search_score)
     assert math.isnan(leak_score(tree))
 
 

@@ -125,16 +125,10 @@ def test_the_budget_is_split_exactly():
     assert fitted(*table(9), epsilon=0.1).epsilon_spent_ == 0.1
 
 
-@pytest.fixture
-def source_is(monkeypatch):
-    """Let noise come from a source of the test."""
-    return lambda make: monkeypatch.setattr(module.secrets, "SystemRandom", make)
-
-
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
-def test_counts_without_rows_are_noise_of_the_stated_law(source_is, mechanism: str):
+def test_counts_without_rows_are_noise_of_the_stated_law(instead, mechanism: str):
     # The secure source, replaced by one that gives the same numbers each time.
-    source_is(lambda: random.Random(11))
+    instead("SystemRandom", lambda: random.Random(11), module.secrets)
     X, y = table(0)
     forest = DPForestClassifier(
         200, 4, 100, schema=SCHEMA, classes=["ill", "well"], mechanism=mechanism
@@ -147,14 +141,14 @@ def test_counts_without_rows_are_noise_of_the_stated_law(source_is, mechanism: s
     fits(draws.astype(int).tolist(), forest.noise_)
 
 
-def test_without_a_seed_the_secure_source_is_the_only_one(source_is):
+def test_without_a_seed_the_secure_source_is_the_only_one(instead):
     made = []
 
     class Source(random.SystemRandom):
         def __init__(self) -> None:
             made.append(self)
 
-    source_is(Source)
+    instead("SystemRandom", Source, module.secrets)
     np.random.seed(0)  # noqa: NPY002
     random.seed(0)
     before = pickle.dumps((np.random.get_state(), random.getstate()))  # noqa: NPY002

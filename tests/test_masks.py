@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from helpers.grids import columns_of_any_kind
 from helpers.older import sklearn_since
 from helpers.releases import bare_release, leaves_of, rows_at
 from treeleak.core.errors import NotCovered
-from treeleak.partition import Geometry, masks
+from treeleak.partition import Geometry
 from treeleak.partition.masks import Masks
 from treeleak.release import to_release
 from treeleak.release.release import Release
@@ -145,18 +145,13 @@ def test_known_columns_that_became_one_attribute():
     check(geometry, some_atoms(geometry, 200, 1))
 
 
-def test_more_than_the_memory_is_refused(monkeypatch):
-    X, y, schema = continuous(60)
-    release = to_release(RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y))
-    geometry = Geometry.of(release, schema.for_model(release.feature_names))
-    words = Masks.of(geometry).open.size
-    for most, ends in (
-        (words, contextlib.nullcontext()),
-        (words - 1, pytest.raises(NotCovered, match="intervals and values times")),
-    ):
-        monkeypatch.setattr(masks, "MAX_MASKS", most)
-        with ends:
-            assert Masks.of(geometry).open.size == words
+def test_more_than_the_memory_is_refused():
+    """Sizes are enough to tell, before anything is laid out."""
+    of = SimpleNamespace(radix=np.array([2**14]), leaf_start=np.arange(2**14 + 1))
+    with pytest.raises(NotCovered, match="16,385 intervals and values times 16,384 leaves"):
+        Masks.of(SimpleNamespace(radix=of.radix + 1, leaf_start=of.leaf_start))
+    with pytest.raises(AttributeError, match="compiled"):  # As many as there is room for.
+        Masks.of(of)
 
 
 def test_a_tree_that_is_one_leaf():

@@ -13,6 +13,7 @@ import pytest
 
 import treeleak
 from experiments.benchmarks.mutation_seeds import releases
+from treeleak.auditing import run
 from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require
 from treeleak.metrics.matching import pair_costs
@@ -56,15 +57,10 @@ def test_how_a_model_was_fitted_takes_no_table_of_all_nodes_by_all_nodes():
         tracemalloc.stop()
 
 
-def test_a_part_that_needs_too_much_is_not_assessed(
-    monkeypatch: pytest.MonkeyPatch, attack_is: Callable[..., None]
-):
-    def hungry(*_: object, **__: object) -> None:
-        raise MemoryError
-
+def test_a_part_that_needs_too_much_is_not_assessed(breaks: Callable[..., None]):
     release = release_from_dict(json.loads(releases()[1]))
-    monkeypatch.setattr(counts, "count_leaves", hungry)
-    attack_is(hungry)
+    breaks(counts, "count_leaves", MemoryError())
+    breaks(run, "rebuild", MemoryError())
     found = treeleak.audit(release)
     why = "this needs more than 4 GB of memory"
     assert dict(found.not_assessed) == {"counts": why, "reconstruction": why}

@@ -14,6 +14,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
+from helpers.patient import AMPLE
 from treeleak.attacks.exact.worlds import likely_points, most_in_common
 from treeleak.attacks.posterior import bayes_estimate as middles
 from treeleak.attacks.samples import Samples
@@ -65,13 +66,13 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
         X, y = table(60, seed)
         if bootstrap == "hidden":
             forest = shallow(X, y, seed)
-            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, seed)
+            result = treeleak.reconstruct(forest, SCHEMA, "hidden", AMPLE, seed)
         else:
             with pytest.warns(PrivacyWarning):
                 forest = DPForestClassifier(
                     1, 2, 50.0, schema=SCHEMA, classes=[0, 1], random_state=seed
                 ).fit(X, y)
-            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=5.0, seed=seed)
+            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=AMPLE, seed=seed)
         errors.append(reconstruction_error(result.X, X, SCHEMA))
         guesses.append(random_baseline(X, SCHEMA, 10, seed).mean)
         # One value for all rows, in every column that is not tested, would leave eight at most.
@@ -86,7 +87,7 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
 def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)
-    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
+    found = treeleak.reconstruct(forest, SCHEMA, "hidden", AMPLE, 0)
     far = middles.expected_distance
     asked = []
 
@@ -95,7 +96,7 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
         return asked[-1] if len(asked) == 1 else np.inf
 
     monkeypatch.setattr(middles, "expected_distance", second_is_far)
-    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
+    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", AMPLE, 0)
     assert len(asked) == 2
     assert len(plain.X.drop_duplicates()) < len(found.X.drop_duplicates())
     assert plain.expected_error > found.expected_error

@@ -424,15 +424,13 @@ def test_values_are_right_as_often_as_is_said(rebuilt):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["RowConstraints", "_within_leaves"])
+@pytest.mark.parametrize(
+    ("module", "name"), [(RowConstraints, "of_known"), (walking, "_within_leaves")]
+)
 @pytest.mark.parametrize("error", [GridTooLarge("too many masks"), TimeUp("the time is up")])
-def test_where_rows_cannot_walk_they_stay(name, error, monkeypatch):
-    def fails(*_):
-        raise error
-
+def test_where_rows_cannot_walk_they_stay(module, name, error, breaks):
     X, _, model = six_columns(0)
-    broken = SimpleNamespace(of_known=fails) if name == "RowConstraints" else fails
-    monkeypatch.setattr(walking, name, broken)
+    breaks(module, name, error)
     found = treeleak.reconstruct(model, schema_of(X), seed=0, time_limit=20)
     assert found.status == "feasible"
     assert found.misfit == 0

@@ -128,7 +128,10 @@ def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around
     X = pd.DataFrame({"level": rng.integers(4, size=150)})
     y = (rng.random(150) < 0.2 + 0.15 * X["level"]).astype(int)
     forest = RandomForestClassifier(10, random_state=23).fit(X, y)
-    found = treeleak.reconstruct(forest, time_limit=0.5, seed=0)
+    for limit in (0.5, 5, 50):  # A slower machine has rows later; they always miss counts.
+        found = treeleak.reconstruct(forest, time_limit=limit, seed=0)
+        if found.confidence is not None:
+            break
     assert found.status == "unknown"
     assert found.midpoints_met == 1.0
     assert found.confidence["level"].isna().all()

@@ -55,9 +55,9 @@ QUICK = replace(noisy._PLAN, chains=4, cooling=10, between=10, samples=15, sweep
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(instead):
     """Shorter walks: enough for a dozen rows."""
-    monkeypatch.setattr(noisy, "_PLAN", QUICK)
+    instead("_PLAN", QUICK, noisy)
 
 
 def noisy_case(schema, n_rows, seed, noise, n_trees=3, depth=3, n_classes=2, sampling=None):
@@ -548,10 +548,6 @@ def test_a_private_forest_end_to_end(quick, mechanism):
     check_answer(found, MIXED, ROWS)
     assert found.evidence == "noisy counts"
     assert found.row_count.between == (ROWS, ROWS)
-    again = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS)
-    pd.testing.assert_frame_equal(found.X, again.X)
-    pd.testing.assert_series_equal(found.y, again.y)
-    assert found.expected_error == again.expected_error
     _, _, forest = trained(epsilon=8.0, mechanism=mechanism)
     guessed = reconstruct(forest, MIXED, time_limit=30)
     check_answer(guessed, MIXED, guessed.row_count.n)

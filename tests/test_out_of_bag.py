@@ -18,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
+from helpers.patient import AMPLE
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -105,8 +106,8 @@ def test_no_true_leaf_is_ruled_out_and_many_others_are(numbers):
 def test_the_array_proves_rows_that_counts_leave_open():
     X, y = table(60, 1)
     release = to_release(forest(n_estimators=15, max_depth=None).fit(X, y))
-    used = treeleak.reconstruct(release, time_limit=30)
-    alone = treeleak.reconstruct(replace(release, out_of_bag=()), time_limit=30)
+    used = treeleak.reconstruct(release, time_limit=AMPLE)
+    alone = treeleak.reconstruct(replace(release, out_of_bag=()), time_limit=AMPLE)
     true = (used.X[list(X)].to_numpy() == X.to_numpy()).all(axis=1)
     assert USED in used.notes
     assert USED not in alone.notes
@@ -118,7 +119,7 @@ def test_the_array_proves_rows_that_counts_leave_open():
 def test_raw_rows_meet_their_means():
     X, y = table(60, 2, numbers=True)
     release = to_release(forest(n_estimators=25, max_depth=None).fit(X, y))
-    found = treeleak.reconstruct(release, time_limit=60)
+    found = treeleak.reconstruct(release, time_limit=AMPLE)
     assert found.status in ("unique", "feasible")
     rows = found.X[list(X)].to_numpy(np.float32)
     met = release.out_of_bag[0].met(release.trees, rows, found.draws.counts)

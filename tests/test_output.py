@@ -46,19 +46,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def to_disk(monkeypatch):
-    """Let a function write to the disk what a file holds."""
-    return lambda sync: monkeypatch.setattr(os, "fsync", sync)
-
-
-@pytest.fixture
-def full(to_disk):
+def full(instead):
     """A disk that is full by the time that a file should be on it."""
 
     def sync(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    to_disk(sync)
+    instead("fsync", sync, os)
 
 
 # ------------------------------------------------------------------------------- whole or nothing
@@ -96,11 +90,11 @@ def test_what_does_not_fit_leaves_the_old_file_alone(tmp_path_factory, room, con
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError, SystemExit])
-def test_whatever_stops_it_leaves_no_part(tmp_path, to_disk, stop):
+def test_whatever_stops_it_leaves_no_part(tmp_path, instead, stop):
     def stopped(*_):
         raise stop
 
-    to_disk(stopped)
+    instead("fsync", stopped, os)
     with pytest.raises(stop):
         write_file(tmp_path / "rows.json", b"new")
     assert os.listdir(tmp_path) == []
@@ -236,11 +230,12 @@ def test_nothing_else_that_studies_share_writes_files():
 # --------------------------------------------------------------------------------- told to end
 
 
-def test_a_private_folder_is_gone_whatever_happens(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_private_folder_is_gone_whatever_happens():
+    made = []
 
     def use():
         with private_folder() as own:
+            made.append(own)
             assert stat.S_IMODE(own.stat().st_mode) == 0o700
             (own / "deep").mkdir()
             (own / "deep" / "model.skops").write_text("secret")
@@ -248,7 +243,8 @@ def test_a_private_folder_is_gone_whatever_happens(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         use()
-    assert os.listdir(tmp_path) == []
+    (own,) = made
+    assert not own.exists()
 
 
 # Loads the package once. Of each job that it is told, it runs the command in copies of itself and

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.patient import AMPLE
 from helpers.releases import counted, leaves_of, tree_of
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
 from treeleak.attacks.samples import Samples
@@ -24,7 +25,7 @@ from treeleak.verification.counts import check_drawable
 
 def rebuilt(X, y, schema, n_trees=4, **options):
     forest = RandomForestClassifier(n_trees, random_state=0).fit(X, y)
-    result = reconstruct(forest, schema, "hidden", 20, **options)
+    result = reconstruct(forest, schema, "hidden", AMPLE, **options)
     assert result.status == "likely"
     return result
 
@@ -70,7 +71,7 @@ def coarse():
     X = pd.DataFrame({"age": [0, 1, 2, 3, 4, 5] * 2, "sex": [0, 0, 1, 1] * 3, "free": 0})
     y = ((X["age"] > 2) ^ (X["sex"] == 1)).astype(int)
     forest = RandomForestClassifier(6, max_depth=2, max_features=None, random_state=1).fit(X, y)
-    result = reconstruct(forest, Schema(ORDINAL), "hidden", 20)
+    result = reconstruct(forest, Schema(ORDINAL), "hidden", AMPLE)
     assert result.free_columns == ("free",)
     return result
 
@@ -195,7 +196,7 @@ def test_known_rows_are_members_in_what_no_tree_tests_as_well():
     rows = X.iloc[:3].assign(label=y)
     schema = Schema.from_columns(X.columns)
     tested = RandomForestClassifier(30, random_state=0).fit(X.assign(free=0), y)
-    result = reconstruct(tested, schema, "hidden", 20, known_rows=rows)
+    result = reconstruct(tested, schema, "hidden", AMPLE, known_rows=rows)
     assert result.free_columns == ("free",)
     for share in (None, 0.5):
         assert (result.membership(rows, share) == 1).all()

@@ -34,7 +34,7 @@ from treeleak.release import (
     write_rules,
 )
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree, regions
+from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.uncertainty.regions import FirstMatch
 
 J48 = Path(__file__).parent / "models" / "j48"
@@ -699,10 +699,7 @@ def test_rules_that_take_nothing_or_all():
     assert captured(sizes, (none,), [{0: low}]) == [0, 0]
 
 
-def test_stops_where_rules_overlap_in_too_many_ways(monkeypatch):
+def test_stops_where_rules_overlap_in_too_many_ways():
     sizes, box, rules = binary_list(np.random.default_rng(0), 60, 120)
     with pytest.raises(NotCovered, match="not counted: 120 rules overlap"):
         captured(sizes, box, rules)
-    monkeypatch.setattr(regions, "MOST_STEPS", 10)
-    with pytest.raises(NotCovered, match="not counted: 20 rules overlap"):
-        captured(sizes, box, rules[:20])

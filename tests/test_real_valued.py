@@ -22,6 +22,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from helpers.examples import shared
+from helpers.patient import AMPLE
 from treeleak.attacks.loss_sums import run as attack
 from treeleak.attacks.loss_sums import search
 from treeleak.core.clock import Clock
@@ -55,7 +56,7 @@ def checked(library, seed):
         return "too many"
     true = histogram(partition, rows_of_A(release, X), y)
     assert (every == true).all(axis=(1, 2)).any(), "brute force lost the truth"
-    found = treeleak.reconstruct(release, schema, time_limit=30)
+    found = treeleak.reconstruct(release, schema, time_limit=AMPLE)
     assert found.evidence.startswith("sums of the loss")
     if found.status == "unknown":
         # Least squares end at a point of real numbers, of which rounding made no table.
@@ -115,7 +116,7 @@ def model_of(name, n=24, seed=0, columns=4):
 @pytest.mark.parametrize("name", ["boosting", "histogram"])
 def test_rows_and_classes_come_back(name):
     model, X, y = model_of(name)
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
     assert found.status in ("unique", "feasible")
     release = to_release(model)
     mine, true = (
@@ -133,7 +134,7 @@ def test_classes_that_numbers_of_rows_leave_open_show_in_the_last_digits(monkeyp
     y = (X["a"] + X["b"] + rng.random(100) > 1.4).astype(int)
     model = HistGradientBoostingClassifier(max_iter=40).fit(X, y)
     release = to_release(model)
-    found = treeleak.reconstruct(release, bits(release), time_limit=30)
+    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
     evidence, partition = cells_of(release, bits(release))
     assert isinstance(evidence, LossSums)
     mine, true = (
@@ -147,7 +148,7 @@ def test_classes_that_numbers_of_rows_leave_open_show_in_the_last_digits(monkeyp
         return replace(digits(evidence, leaf, m, number), sums=np.full(len(number), np.nan))
 
     monkeypatch.setattr(search, "digits", none)
-    without = treeleak.reconstruct(release, bits(release), time_limit=30)
+    without = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
     assert not without.proved.all()
 
 
@@ -189,10 +190,10 @@ def test_an_answer_that_was_tampered_with_is_not_handed_over(what, monkeypatch):
     monkeypatch.setattr(answering, "attack_for", attack_for)
     if what == "row":
         with pytest.raises(RuntimeError, match="bug in treeleak"):
-            treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+            treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
         return
     # Sums are real numbers, which a file may have made up: no fault of ours, but no answer either.
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
     assert found.status == "unknown"
     assert any("a second check" in note for note in found.notes)
     assert not found.proved.any()
@@ -205,7 +206,7 @@ def test_with_side_information_counts_alone_are_used(given):
     beside = {given: table[["a"]] if given == "known_columns" else table.head(5)}
     if given == "population":
         beside[given] = X
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9, **beside)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE, **beside)
     assert COUNTS_ALONE in found.notes
     assert not found.evidence.startswith("sums of the loss")
     assert found.misfit == 0
@@ -213,7 +214,7 @@ def test_with_side_information_counts_alone_are_used(given):
 
 def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(unlisted):
     model, _, y = model_of("histogram")
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=9)
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
     assert found.numbers["trees_settled"] == 8
     assert sorted(found.y) == sorted(y)
     assert found.misfit == 0
@@ -228,7 +229,7 @@ def test_leaves_that_hold_rows_in_no_cell_contradict_each_other(first, second):
     release = to_release(model.fit(X, X.a))
     one, _ = release.trees
     trees = tuple(one.with_counts(totals=np.array([12, *own])) for own in (first, second))
-    found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=9)
+    found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=AMPLE)
     assert found.status == "infeasible"
     assert "leave no place for them" in str(found.contradiction)
 

@@ -297,11 +297,13 @@ def test_a_class_that_no_row_has():
     check_against_brute_force(result, release, schema)
 
 
-def test_a_schema_without_room_for_the_counts_is_a_contradiction():
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_a_schema_without_room_for_the_counts_is_a_contradiction(bootstrap):
     X, y = small(10, 3)
-    model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
+    model = RandomForestClassifier(5, bootstrap=bootstrap, random_state=0).fit(X, y)
     result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
     assert result.status == "infeasible"
+    assert result.X is None
     assert re.match(r"tree \d+, node \d+: ", result.contradiction)
 
 
@@ -607,15 +609,6 @@ def test_one_forest_and_three_ways_to_read_it():
     with pytest.raises(NotCovered, match="did not draw their rows by a bootstrap"):
         reconstruct(plain, schema, "known")
     assert reconstruct(plain, schema).draws is None
-
-
-def test_counts_that_no_drawn_rows_meet_are_a_contradiction():
-    X, y = small(10, 3)
-    model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
-    assert result.status == "infeasible"
-    assert result.X is None
-    assert re.match(r"tree \d+, node \d+: ", result.contradiction)
 
 
 # Files of several versions, all trained on the same rows.

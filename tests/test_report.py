@@ -33,7 +33,7 @@ from treeleak.core.text import percent, plain
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.page import WRAP, draw
-from treeleak.report.sheet import sheet_of
+from treeleak.report.sheet import most_exposed, sheet_of
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -327,11 +327,9 @@ def test_a_notebook_shows_the_beginning_and_keeps_its_own_style(found):
     assert all(s.strip().startswith(".treeleak-piece") for s in selectors)
 
 
-def test_as_many_rows_as_there_is_room_for(found, monkeypatch):
-    everything = sheet_of(found, "internal").sections
-    monkeypatch.setattr("treeleak.report.sheet.ROOM", 4_000)
-    some = sheet_of(found, "internal").sections
-    blocks = [next(s for s in all_ if s.key == "rows").blocks for all_ in (everything, some)]
+def test_as_many_rows_as_there_is_room_for(found):
+    (section,) = (s for s in sheet_of(found, "internal").sections if s.key == "rows")
+    blocks = [section.blocks, most_exposed(found, room=4_000).blocks]
     assert blocks[0][-1].rows == 40
     assert 0 < blocks[1][-1].rows < 40
     assert "of 40 rows" in blocks[1][1].text

@@ -17,6 +17,7 @@ import treeleak
 from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.hurried import walk_little
+from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
@@ -41,8 +42,6 @@ def few_ways():
         yield
 
 
-ENOUGH = 600
-"""Seconds, far more than all attacks here take: how busy the machine is decides nothing."""
 FOREST = {"n_estimators": 4, "criterion": "entropy", "bootstrap": False}
 
 
@@ -50,7 +49,7 @@ FOREST = {"n_estimators": 4, "criterion": "entropy", "bootstrap": False}
 def compared(data):
     X, y, schema = data
     model = RandomForestClassifier(**FOREST, random_state=1).fit(X, y)
-    return retrain(model, X, y, schema=schema, time_limit=ENOUGH)
+    return retrain(model, X, y, schema=schema, time_limit=AMPLE)
 
 
 @pytest.mark.slow
@@ -73,7 +72,7 @@ def test_leaks_are_those_of_an_audit(compared, data):
     X, y, schema = data
     now = compared.alternatives[0]
     model = RandomForestClassifier(**FOREST, random_state=0).fit(X, y)
-    audit = treeleak.audit(model, X, y, schema=schema, time_limit=ENOUGH)
+    audit = treeleak.audit(model, X, y, schema=schema, time_limit=AMPLE)
     assert (now.verdict, now.status) == (audit.verdict, audit.reconstruction.status)
     assert now.error == audit.measurement.error
     assert now.exact_rows == audit.measurement.exact_rows
@@ -113,7 +112,7 @@ def test_an_attack_without_an_answer_recommends_nothing(compared):
 @pytest.mark.slow
 def test_without_a_schema_noise_is_not_assessed(data):
     X, y, _ = data
-    result = retrain(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=ENOUGH)
+    result = retrain(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=AMPLE)
     assert all(a.epsilon is None for a in result.alternatives)
     assert "--schema" in result.not_assessed[0]
     assert not any("trees" in a.what for a in result.alternatives)
@@ -136,14 +135,8 @@ def test_settings_are_read_from_a_file_and_from_inside_others(data, tmp_path):
         assert found == [{}, {"min_samples_leaf": 10}]
 
 
-@pytest.fixture
-def audit_is(monkeypatch):
-    """Let models be audited by a function of the test."""
-    return lambda audit: monkeypatch.setattr(module, "audit", audit)
-
-
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_was_done(data, audit_is):
+def test_an_interrupt_keeps_what_was_done(data, instead):
     X, y, schema = data
     model = RandomForestClassifier(**FOREST, random_state=1).fit(X, y)
     calls = []
@@ -154,14 +147,14 @@ def test_an_interrupt_keeps_what_was_done(data, audit_is):
             raise KeyboardInterrupt
         return treeleak.audit(*arguments, **options)
 
-    audit_is(audit)
-    result = retrain(model, X, y, schema=schema, time_limit=ENOUGH)
+    instead("audit", audit, module)
+    result = retrain(model, X, y, schema=schema, time_limit=AMPLE)
     assert len(result.alternatives) == 2
     assert "interrupted" in result.not_assessed[-1]
 
 
 @pytest.mark.slow
-def test_ways_to_train_share_the_time_and_say_where_it_ended(data, audit_is):
+def test_ways_to_train_share_the_time_and_say_where_it_ended(data, instead):
     X, y, _ = data
     model = DecisionTreeClassifier(max_depth=3).fit(X, y)
     clock, told = Clock(10_000.0), []
@@ -171,7 +164,7 @@ def test_ways_to_train_share_the_time_and_say_where_it_ended(data, audit_is):
         clock.started -= (0, 20_000)[len(told) - 1]
         return treeleak.audit(*arguments, **options | {"time_limit": 0.2})
 
-    audit_is(audit)
+    instead("audit", audit, module)
     result = retrain(model, X, y, time_limit=clock)
     assert told == pytest.approx([10_000 / 3, 10_000 / 2], rel=0.01)
     assert len(result.alternatives) == 2
@@ -193,10 +186,10 @@ def test_what_cannot_be_trained_again_is_refused(data):
 
 
 @pytest.mark.slow
-def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch):
+def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch, instead):
     X, y, schema = data
     keep(tmp_path, DecisionTreeClassifier(max_depth=4).fit(X, y), X, y, schema)
-    monkeypatch.setattr(ways, "EPSILONS", (1.0,))
+    instead("EPSILONS", (1.0,), ways)
     monkeypatch.chdir(tmp_path)
     rows = ["--train", "train.csv", "--label", "label", "--schema", "schema.toml"]
     command = ["harden", "model.skops", "--out", "hard.skops", "--force", "--json", "h.json"]

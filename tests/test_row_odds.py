@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
 import treeleak
+from helpers.patient import AMPLE
 from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.tree_prior import TreePrior
@@ -27,7 +28,7 @@ def forest_of(X, y, schema, **told):
     forest = DPForestClassifier(schema=schema, random_state=0, **told)
     with pytest.warns(PrivacyWarning):
         forest.fit(X, y)
-    return treeleak.reconstruct(forest, schema, n_rows=len(X), time_limit=10)
+    return treeleak.reconstruct(forest, schema, n_rows=len(X), time_limit=AMPLE)
 
 
 @pytest.fixture(scope="module")

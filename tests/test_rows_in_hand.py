@@ -43,21 +43,25 @@ def warm(n_trees: int = 5) -> RandomForestClassifier:
 def test_a_step_that_takes_too_long_costs_no_rows(
     module, name, n_trees, evaluations, status, monkeypatch
 ):
-    entered = []
+    entered, ended = [], []
 
     def slow(*_, **__):
         entered.append(name)
-        work(60)
+        work(300)
+        ended.append(name)
 
     model = warm(n_trees)
     monkeypatch.setattr(search, "_FIRST", evaluations)
     monkeypatch.setattr(module, name, slow)
-    found = treeleak.reconstruct(model, time_limit=1)
+    for limit in (1, 5, 25, 125):  # A slower machine gets there later.
+        found = treeleak.reconstruct(model, time_limit=limit)
+        if entered:
+            break
     assert entered
+    assert not ended
     assert found.status == status
     assert found.X.shape == (60, 8)
     assert (found.misfit > 0) == (status == "unknown")
-    assert found.seconds < 10
 
 
 @pytest.mark.slow

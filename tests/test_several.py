@@ -14,13 +14,13 @@ from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, shared
 from helpers.in_order import check_form
+from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import posterior_of_assignments, run
 from treeleak.attacks.known_draws.posterior_of_assignments import KnownLikelihood
-from treeleak.attacks.posterior import target as grounds
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.core.clock import Clock
@@ -118,7 +118,7 @@ def shallow() -> tuple[RandomForestClassifier, pd.DataFrame, treeleak.Schema]:
 @few_are_enough
 def test_the_answer_says_how_far_it_errs(shallow) -> None:
     forest, X, schema = shallow
-    result = treeleak.reconstruct(forest, schema, "known", 40.0, 0)
+    result = treeleak.reconstruct(forest, schema, "known", AMPLE, 0)
     error = treeleak.metrics.reconstruction_error(result.X, X, schema)
     assert error < 0.8 * treeleak.metrics.random_baseline(X, schema, 20, 0).mean
     assert 0.5 * error < result.expected_error < 2.0 * error
@@ -129,11 +129,10 @@ def test_the_answer_says_how_far_it_errs(shallow) -> None:
     assert check_rows(to_release(forest), values.to_numpy(), codes, result.draws.counts).ok
 
 
-def test_counts_are_kept_where_the_grid_has_no_table(monkeypatch):
+def test_counts_are_kept_where_the_grid_has_no_table():
     """Many values of a number make no difference to how a walk keeps its counts."""
-    monkeypatch.setattr(grounds, "MAX_TABLE", 100)
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 17, (40, 3)), columns=list("abc"))
+    X = pd.DataFrame(rng.integers(0, 17, (40, 6)), columns=list("abcdef"))
     schema = treeleak.Schema([treeleak.Numeric(c, 0, 16) for c in X])
     forest = RandomForestClassifier(30, max_depth=5, random_state=0).fit(X, rng.integers(0, 2, 40))
     release = to_release(forest)
@@ -143,6 +142,7 @@ def test_counts_are_kept_where_the_grid_has_no_table(monkeypatch):
     values = values_of(geometry.parts, 2)
     assert any(own[-1] + 1 < len(own) for own in values.bins)
     target = PosteriorTarget.of(geometry, values, likelihood, 40, None, Clock(60.0))
+    assert len(target.grid.table) == 0
     chain = Chain.started(target, None, 0)
     for sweeps in (1.0, 10.0):
         chain, info = chain.walked(sweeps, Clock(60.0))
@@ -156,7 +156,7 @@ def test_counts_are_kept_where_the_grid_has_no_table(monkeypatch):
 def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch):
     X, y, compas = compas_sample(20)
     forest = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
-    assert treeleak.reconstruct(forest, compas.schema, time_limit=10).posterior is not None
+    assert treeleak.reconstruct(forest, compas.schema, time_limit=AMPLE).posterior is not None
     before = run.posterior_of_assignments
     stopped = []
 
@@ -172,11 +172,11 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
     assert found.status in ("feasible", "likely")
 
 
-def error_of(n_trees: int, seed: int, time_limit: float = 15.0) -> tuple[float, float, float]:
+def error_of(n_trees: int, seed: int) -> tuple[float, float, float]:
     """Error, what is expected of it, and that of a guess."""
     X, y, compas = compas_sample(16, seed=seed)
     forest = RandomForestClassifier(n_trees, max_depth=2, random_state=seed).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", time_limit, 0)
+    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
     guess = treeleak.metrics.random_baseline(X, compas.schema, 20, 0).mean
     error = treeleak.metrics.reconstruction_error(found.X, X, compas.schema)
     return error, found.expected_error, guess
@@ -198,7 +198,7 @@ def test_more_trees_err_less_and_no_answer_more_than_a_guess():
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
     X, y, compas = compas_sample(100)
     forest = RandomForestClassifier(10, max_depth=2, random_state=0).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", 15.0, 0)
+    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
     values, labels = found.most_likely
     codes = np.searchsorted(forest.classes_, labels)
     missed = check_rows(to_release(forest), values.to_numpy(), codes, found.draws.counts).misfit

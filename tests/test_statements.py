@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ from treeleak.evidence.linear_constraints import Equal, LinearConstraints, Noisy
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.sampling import Disjoint
+from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
 from treeleak.schema import Binary, Schema
 
@@ -253,18 +254,23 @@ def test_every_kind_is_registered_and_has_all_members():
         assert inspect.signature(kind.fitting).parameters.keys() == {"assumed"}
 
 
-def test_a_new_kind_takes_one_registration(monkeypatch):
+@dataclass(frozen=True)
+class Odd(Sampling):
+    kind: ClassVar[str] = "odd"
+
+
+def test_a_new_kind_takes_one_registration():
     release = Truth(Schema([Binary("a")]), 0).counted()
-    apart = replace(release, sampling=Disjoint())
-    with pytest.raises(NotCovered, match="counts given as 'rows' with sampling 'disjoint'"):
+    apart = replace(release, sampling=Odd())
+    with pytest.raises(NotCovered, match="counts given as 'rows' with sampling 'odd'"):
         evidence_for(apart)
 
     class Apart(ExactCounts):
         @classmethod
         def fitting(cls, assumed):
-            return cls if assumed.sampling == "disjoint" else None
+            return cls if assumed.sampling == "odd" else None
 
-    monkeypatch.setattr(evidence, "_KINDS", [*evidence._KINDS])
     evidence.register(Apart)
     assert evidence_for(apart) is Apart
     assert evidence_for(release) is ExactCounts
+    evidence._KINDS.remove(Apart)

@@ -32,7 +32,7 @@ from experiments import (  # fmt: skip
 from experiments.__main__ import app
 from experiments.catalogue import BENCHMARKS
 from experiments.standing import runs_of
-from experiments.store import key_of
+from experiments.store import _MOST_TEXT, key_of
 from experiments.studies import draft_partial, draft_runs
 from experiments.studies.published import read_published
 from helpers.examples import examples
@@ -194,12 +194,10 @@ GOOD = b'["toy", {}, 1, {}, 0.5]\n'
         (lzma.compress(GOOD + b'["toy", {"a": ' + b"[" * 700 + b"]" * 700 + b'}, 1, {}, 0.5]'),
          "recursion"),
         (lzma.compress(b"[" * 10**5), "recursion"),
-        (lzma.compress(b" " * 10**6), "more than 1,000 bytes"),
+        (lzma.compress(b" " * (_MOST_TEXT + 1)), f"more than {_MOST_TEXT:,} bytes"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, monkeypatch):
-    if "more than" in why:
-        monkeypatch.setattr("experiments.store._MOST_TEXT", 1000)
+def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path):
     store = Store(tmp_path / "runs.sqlite")
     with pytest.raises(BadInput, match=r"runs\.xz: No such file"):
         store.read(tmp_path / "runs.xz")
@@ -448,13 +446,10 @@ def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_st
     assert "later" not in ended.stdout
 
 
-def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(monkeypatch, instead):
-    def late(*_, **__):
-        raise TimeUp("the time limit of 1 s was reached")
-
-    instead("reconstruct", late)
+def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(instead, breaks):
+    breaks(treeleak, "reconstruct", TimeUp("the time limit of 1 s was reached"))
     for where in (draft_runs, draft_partial):
-        monkeypatch.setattr(where, "draft", lambda _: treeleak.datasets.load_compas())
+        instead("draft", lambda _: treeleak.datasets.load_compas(), where)
     record = draft_runs.attack(
         {"dataset": "compas", "n_trees": 2, "depth": 2, "bootstrap": "none", "seed": 0,
          "n_rows": 20, "method": "auto", "time_limit": 1.0}

@@ -1,6 +1,7 @@
 """Studies of boosted models: their grids, what a run measures, and what is shown of runs."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,10 +19,10 @@ SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(instead):
     """COMPAS as the package brings it, which is not downloaded."""
     own = treeleak.datasets.load_compas()
-    monkeypatch.setattr(boosted_models, "table", lambda _: own)
+    instead("table", lambda _: own, boosted_models)
 
 
 def point(**changed):
@@ -41,10 +42,8 @@ def test_a_stopped_study_is_a_fair_part():
 
 
 def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypatch, capsys):
-    def only_sklearn(name):
-        return name == "sklearn" or None
-
-    monkeypatch.setattr("experiments.attempt.find_spec", only_sklearn)
+    for library in ("xgboost", "lightgbm", "catboost"):  # As where they are not installed.
+        monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(boosted, "have_tables", lambda: None)
     monkeypatch.setattr(boosted_raw, "TABLES", dict.fromkeys(boosted_raw.SIZES, lambda: None))
     assert {p["model"] for p in boosted_raw.quick_grid()} == {"HistGB"}

@@ -1,6 +1,7 @@
 """DRAFT-DP's experiments: what a run does, and what tables say of runs."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,7 +62,13 @@ def answer(**given):
     return SimpleNamespace(**{**own, **given})
 
 
-def run_noisy(monkeypatch, result, run=attack, **given):
+@pytest.fixture
+def run_noisy(instead):
+    """Run an experiment on a small table, whose attack answers as the test says."""
+    return partial(_run_noisy, instead)
+
+
+def _run_noisy(instead, result, run=attack, **given):
     asked = {}
 
     def reconstruct(model, schema, **told):
@@ -70,35 +77,34 @@ def run_noisy(monkeypatch, result, run=attack, **given):
             raise result
         return result
 
-    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
-    monkeypatch.setattr(
-        dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
-    )
-    monkeypatch.setattr(dp_runs.treeleak, "reconstruct", reconstruct)
+    release = forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
+    instead("draft", lambda _: small_table(), dp_runs)
+    instead("paper_forest", lambda _: release, dp_runs)
+    instead("reconstruct", reconstruct)
     small = {"dataset": "small", "n_trees": 1, "depth": 1, "epsilon": 1.0}
     return run(point(**small, **given)), asked
 
 
-def test_rows_too_many_or_too_few_are_scored_as_in_the_paper(monkeypatch):
+def test_rows_too_many_or_too_few_are_scored_as_in_the_paper(run_noisy):
     data = small_table()
     counted = SimpleNamespace(n=2, between=(1, 4))
     short = answer(X=data.X[:2], y=data.y[:2], row_count=counted)
-    record, asked = run_noisy(monkeypatch, short, n_rows=4, told_n=False)
+    record, asked = run_noisy(short, n_rows=4, told_n=False)
     assert "n_rows" not in asked
     assert (record["n"], record["between"]) == (2, [1, 4])
     # Rows 010 and 110, twice each, against 010, 110, 101 and 001: 2 values of 3 wrong in two rows.
     assert record["error"] == pytest.approx(4 / 12)
-    record, asked = run_noisy(monkeypatch, answer(), n_rows=6)
+    record, asked = run_noisy(answer(), n_rows=6)
     assert asked["n_rows"] == 6
     assert record["error"] == 0
     assert record["log_likelihood"] == record["log_likelihood_true"]
 
 
-def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(monkeypatch):
+def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(run_noisy):
     data = small_table()
     without = answer(X=1 - data.X[:4])
     result = answer(X=data.X[:4], y=data.y[:4], without_population=without)
-    record, asked = run_noisy(monkeypatch, result, n_rows=4, population=2, known=1)
+    record, asked = run_noisy(result, n_rows=4, population=2, known=1)
     assert sorted(asked["population"].index) == [4, 5]
     assert asked["population"].columns.tolist() == ["a", "b", "c", "label"]
     pd.testing.assert_frame_equal(
@@ -109,16 +115,16 @@ def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(
     )
 
 
-def test_a_run_without_an_answer_has_all_that_is_measured(monkeypatch):
+def test_a_run_without_an_answer_has_all_that_is_measured(run_noisy):
     lost = answer(X=None, y=None, status="unknown")
-    record, _ = run_noisy(monkeypatch, lost, attack_closely, n_rows=4)
+    record, _ = run_noisy(lost, attack_closely, n_rows=4)
     assert {record[name] for name in (*dp_runs.ROW_BY_ROW, "error")} == {None}
     assert 0 <= record["train"] <= 1
 
 
 @pytest.mark.parametrize("result", [answer(X=None, y=None, status="unknown"), NotCovered("no")])
-def test_without_an_answer_there_is_no_error(monkeypatch, result):
-    record, _ = run_noisy(monkeypatch, result, n_rows=4)
+def test_without_an_answer_there_is_no_error(run_noisy, result):
+    record, _ = run_noisy(result, n_rows=4)
     assert record["error"] is None
     assert record["status"] in ("unknown", "refused")
     json.dumps(record)

@@ -58,9 +58,9 @@ def test_a_network_learns_what_inputs_say_and_draws_nothing_else():
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, instead):
     monkeypatch.setenv("TREELEAK_DATA", str(shared_file("draft_compas.csv").parent))
-    monkeypatch.setattr(reconstructor, "train", lambda x, y, rng: train(x, y, rng, (128, 64)))
+    instead("train", lambda x, y, rng: train(x, y, rng, (128, 64)), reconstructor)
     return {"dataset": "compas", "seed": 0, "mechanism": "draft-dp", "n_targets": 30, "n_trees": 10,
             "depth": 5}  # fmt: skip
 

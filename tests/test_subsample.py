@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
 from helpers.examples import examples
+from helpers.patient import AMPLE
 from helpers.releases import assert_same
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.core.errors import BadInput, NotCovered
@@ -192,13 +193,13 @@ BINARY = Schema([Binary(f"x{k}") for k in range(6)])
 @pytest.mark.slow
 def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
     model, X = drew_some
-    found = treeleak.reconstruct(model, BINARY, bootstrap="hidden", n_rows=60, time_limit=20)
+    found = treeleak.reconstruct(model, BINARY, bootstrap="hidden", n_rows=60, time_limit=AMPLE)
     assert (found.status, found.evidence) == ("likely", "hidden draws without replacement")
     true = pd.DataFrame(X, columns=list(found.X))
     assert reconstruction_error(found.X, true, BINARY) < 0.05
     seedless = replace(to_release(model).sampling, forest_seed=None)
     silent = replace(to_release(model), sampling=seedless)
-    again = treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=20)
+    again = treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=AMPLE)
     assert any("takes the draws as hidden: the seed of the model" in note for note in again.notes)
     pd.testing.assert_frame_equal(again.X, found.X)
 
@@ -209,8 +210,8 @@ def test_boosted_models_that_do_not_speak_of_draws_draw_without_replacement(drew
     trees = tuple(tree.with_counts(ROWS) for tree in release.trees)
     silent = replace(release, trees=trees, sampling=UnknownSampling("nobody says"))
     with pytest.raises(NotCovered, match=r"nobody says.*hidden"):
-        treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=20)
-    found = treeleak.reconstruct(silent, BINARY, bootstrap="hidden", n_rows=60, time_limit=20)
+        treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=AMPLE)
+    found = treeleak.reconstruct(silent, BINARY, bootstrap="hidden", n_rows=60, time_limit=AMPLE)
     assert found.evidence == "hidden draws without replacement"
 
 

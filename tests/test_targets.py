@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
+from helpers.patient import AMPLE
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.targets import narrowed, solve
 from treeleak.core.clock import Clock
@@ -174,7 +175,7 @@ def test_rebuilt_rows_come_with_targets_and_their_ends():
     y = X @ rng.normal(size=6) + 0.3 * rng.normal(size=41)
     schema = Schema([Binary(f"x{i}") for i in range(6)])
     model = HistGradientBoostingRegressor(min_samples_leaf=1, learning_rate=0.5).fit(X, y)
-    found = treeleak.reconstruct(model, schema, time_limit=20)
+    found = treeleak.reconstruct(model, schema, time_limit=AMPLE)
     assert found.status == "unique"
     right = dict(zip(map(tuple, X[1:-1].tolist()), y[1:-1], strict=True))
     twice = tuple(X[0])
@@ -203,8 +204,8 @@ def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
     model = HistGradientBoostingRegressor(min_samples_leaf=leaf, max_iter=60).fit(X, y)
     schema, release = Schema([Binary(f"x{i}") for i in range(6)]), to_release(model)
     alone = replace(release, ensemble=replace(release.ensemble, fitting=None))
-    by_counts = treeleak.reconstruct(alone, schema, time_limit=20)
-    found = treeleak.reconstruct(release, schema, time_limit=20)
+    by_counts = treeleak.reconstruct(alone, schema, time_limit=AMPLE)
+    found = treeleak.reconstruct(release, schema, time_limit=AMPLE)
 
     def right(answer):
         rows = Counter(map(tuple, answer.X.to_numpy().tolist()))

@@ -38,6 +38,7 @@ import treeleak
 from helpers.cli import run
 from helpers.examples import examples
 from helpers.older import made, sklearn_since
+from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
 from treeleak.release.infer_schema import infer_schema, notes_from_file
@@ -533,8 +534,8 @@ def forest(X, y, n_estimators=20, **options):
 def test_rows_are_rebuilt_in_the_units_of_the_user(options):
     X, y = people()
     model = forest(X, y, **options)
-    plain = treeleak.reconstruct(model, time_limit=20)
-    found = treeleak.reconstruct(model, time_limit=20, space="input")
+    plain = treeleak.reconstruct(model, time_limit=AMPLE)
+    found = treeleak.reconstruct(model, time_limit=AMPLE, space="input")
     assert (plain.space, found.space) == ("model", "input")
     assert list(found.X.columns) == ["job", "age"]
     assert found.confidence.columns.equals(found.X.columns)
@@ -571,7 +572,7 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
     release = to_release(model)
     rows = transformed(model, X, release)
     known = rows.iloc[:3].assign(label=y[:3].to_numpy())
-    found = treeleak.reconstruct(model, time_limit=20, space="input", known_rows=known)
+    found = treeleak.reconstruct(model, time_limit=AMPLE, space="input", known_rows=known)
     assert found.known.columns.tolist() == ["job", "age"]
     assert found.given.all(axis=1).sum() == 3
     given = found.X[found.given.all(axis=1)]
@@ -579,7 +580,7 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
         zip(X["job"][:3], X["age"][:3], strict=True)
     )
     part = rows[["job__job_cook", "age__age"]]
-    found = treeleak.reconstruct(model, time_limit=20, space="input", known_columns=part)
+    found = treeleak.reconstruct(model, time_limit=AMPLE, space="input", known_columns=part)
     assert found.known["age"].all()
     assert not found.known["job"].any()
     population = treeleak.reconstruct(model, time_limit=5, space="input", population=rows)

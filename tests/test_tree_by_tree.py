@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
+from helpers.patient import AMPLE
 from treeleak.attacks.loss_sums import search as searching
 from treeleak.attacks.loss_sums import tree_by_tree
 from treeleak.attacks.loss_sums.kernels import compile_all
@@ -89,7 +90,7 @@ def test_cells_keep_the_classes_that_sums_told():
         # Whatever happens elsewhere: this cell's classes are others.
         assert system.residual(other)[[k, (k + len(known.cells)) % len(m)]].all()
 
-    found = treeleak.reconstruct(release, bits(release), time_limit=30)
+    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
     assert found.status in ("unique", "feasible")
     mine, true = (
         Counter(map(tuple, np.column_stack([rows_of_A(release, rows), label]).tolist()))

@@ -11,6 +11,8 @@ import time
 
 from treeleak.core import clock
 
+AMPLE = 600.0
+"""Seconds that no attack on a small model takes: its work ends it, on a slow machine, too."""
 SLOWEST = 1 / 6
 """Of wall time: what waits for something that never comes must end, too."""
 

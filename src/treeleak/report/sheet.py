@@ -218,8 +218,11 @@ LONGEST_PLACE = 400
 """Letters that say where a leaf lies."""
 
 
-def most_exposed(audit: Audit) -> Section | None:
-    """List the rebuilt rows, the most exposed first, with the leaves that expose them."""
+def most_exposed(audit: Audit, room: int = ROOM) -> Section | None:
+    """List the rebuilt rows, the most exposed first, with the leaves that expose them.
+
+    ``room``: letters that they may take.
+    """
     rebuilt, exposure = audit.reconstruction, audit.exposure
     if rebuilt is None or rebuilt.X is None or exposure is None or rebuilt.X.empty:
         return None
@@ -246,7 +249,7 @@ def most_exposed(audit: Audit) -> Section | None:
         facts = [f"{row + 1:,}", number, "–" if wrong is None else f"{wrong:,}",
                  "–" if sure is None else percent(sure), "yes" if proved else "no"]  # fmt: skip
         size += sum(len(f) + 3 for f in facts) + 2 * sum(len(str(c)) for c in (*shown, *differs))
-        if size + sum(len(name) + len(where) for name, where in leaves) > ROOM:
+        if size + sum(len(name) + len(where) for name, where in leaves) > room:
             break
         rows.append([facts, shown, differs, named])
     heads = ["Rebuilt row", "Training row", "Wrong values", "Least sure value", "Proved"]
