@@ -28,8 +28,7 @@ from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
 import treeleak
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import CONSOLE, floor, options, show
 from treeleak.cli import app
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
@@ -707,38 +706,29 @@ def run(
     return found
 
 
-def report(title: str, found: list[Outcome], clean: bool) -> None:
-    table = new_table(title, "way, exit, verdict, seconds, state", "way, verdict, state")
-    for one in found:
-        state = "OPEN" if one.open else "crashed" if one.crashed else "closed"
-        if clean:
-            state = "passes" if one.open else "DOES NOT PASS"
-        table.add_row(one.way, str(one.status), one.verdict, f"{one.seconds:.1f}", state)
-    CONSOLE.print(table)
+def report(title: str, found: list[Outcome], clean: bool) -> bool:
+    """Print what came of ways; ways must be closed, and clean models pass."""
+    return show(title, [
+        {"way": one.way, "exit": one.status, "verdict": one.verdict, "seconds": one.seconds,
+         "met": not one.crashed and one.open == clean}
+        for one in found
+    ])  # fmt: skip
 
 
-def main(args: Sequence[str]) -> None:
+def main(args: Sequence[str]) -> int:
     from experiments.benchmarks.gate_measures import MEASURES
     from experiments.benchmarks.gate_parts import PARTS
 
-    parser = Options("gate", __doc__, kept=False)
-    parser.add_argument("--only", default="", help="ways whose names hold this text")
-    parser.add_argument("--rows", type=int, default=60)
-    parser.add_argument("--time-limit", type=float, default=20.0, help="of each attack")
-    given = parser.parse_args(args)
+    given = options("gate", __doc__, args, only="", rows=60, time_limit=20.0)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
-        ways = {**WAYS, **PARTS, **MEASURES}
-        lies = run(ways, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
-        clean = run(
-            CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only, given.time_limit
+        lies, clean = (
+            run(ways, replace(lab, folder=Path(folder) / name), given.only, given.time_limit)
+            for name, ways in (("ways", WAYS | PARTS | MEASURES), ("clean", CLEAN))
         )
-    report("Ways to open the gate", lies, clean=False)
-    report("Clean models", clean, clean=True)
+    met = report("Ways to open the gate", lies, clean=False)
+    met &= report("Clean models", clean, clean=True)
     n_open, crashed = sum(o.open for o in lies), sum(o.crashed for o in lies)
-    passed = sum(o.open for o in clean)
-    CONSOLE.print(
-        f"{n_open} of {len(lies)} ways are open, {crashed} crash (floor: 0): "
-        f"{verdict(n_open + crashed == 0)}"
-    )
-    CONSOLE.print(f"{passed} of {len(clean)} clean models pass: {verdict(passed == len(clean))}")
+    floor(f"{n_open} of {len(lies)} ways are open, {crashed} crash (floor: 0)",
+          not n_open + crashed)  # fmt: skip
+    return int(not met)

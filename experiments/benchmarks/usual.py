@@ -7,12 +7,10 @@ of its own, and prints the verdict, how long it took, the most memory, and what 
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import resource
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -28,12 +26,23 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.claims import coded
+from experiments.benchmarks.frame import (
+    Lost,
+    floor,
+    in_processes,
+    options,
+    peak_mb,
+    progress,
+    show,
+)
 from treeleak.auditing.findings.finding import OPEN
 
 TABLES = ("adult", "german_credit", "compas")
 GRACE = 5.0
 """Seconds beyond the limit that an audit may take."""
-MEMORY = 4e9
+MEMORY = 4.0
+"""Gigabytes."""
 
 Forest = E.RandomForestClassifier
 
@@ -111,12 +120,6 @@ def table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
     return X.loc[rows].reset_index(drop=True), y.loc[rows].reset_index(drop=True)
 
 
-def coded(X: pd.DataFrame) -> pd.DataFrame:
-    """Write categories as codes."""
-    texts = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
-    return X.assign(**{c: X[c].astype("category").cat.codes for c in texts})
-
-
 def encoder(X: pd.DataFrame) -> ColumnTransformer:
     """Scale numbers and encode categories, as pipelines do."""
     numbers = [c for c in X if pd.api.types.is_numeric_dtype(X[c])]
@@ -127,61 +130,54 @@ def encoder(X: pd.DataFrame) -> ColumnTransformer:
     )
 
 
-def audited(name: str, args: argparse.Namespace, out: Any) -> None:
-    """Train a model, audit it, and send what came of it."""
+@dataclass(frozen=True)
+class Case:
+    """One audit."""
+
+    model: str
+    table: str
+    rows: int
+    limit: float
+    seed: int
+
+
+def audited(case: Case) -> dict[str, Any]:
+    """Train a model, and audit it with its rows."""
     warnings.simplefilter("ignore")
-    X, y = table(args.table, args.rows, args.seed)
-    if name in RAW:
-        model, rows = make_pipeline(encoder(X), RAW[name]()).fit(X, y), X
+    X, y = table(case.table, case.rows, case.seed)
+    if case.model in RAW:
+        model, rows = make_pipeline(encoder(X), RAW[case.model]()).fit(X, y), X
     else:
-        model = {**CODED, **_boosted()}[name]()
-        rows = coded(X)
+        model, rows = (CODED | _boosted())[case.model](), coded(X)
         model.fit(rows, y)
     started = time.perf_counter()
-    found = treeleak.audit(model, rows, y, time_limit=args.limit, seed=args.seed)
-    seconds = time.perf_counter() - started
+    found = treeleak.audit(model, rows, y, time_limit=case.limit, seed=case.seed)
+    seconds, gb = time.perf_counter() - started, peak_mb() / 1000
     decided = [f.part for f in found.findings if f.verdict == found.verdict]
-    auc = None if found.shadows is None else found.shadows.sizes[-1].auc.value
-    out.send({
+    return {
         "verdict": found.verdict.partition(" by")[0], "by": ", ".join(dict.fromkeys(decided)),
-        "decided": found.verdict != OPEN, "seconds": seconds, "auc": auc,
-        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "open": sorted({part for part, _ in found.not_assessed} - {"population"}),
-    })  # fmt: skip
+        "seconds": seconds, "GB": gb,
+        "AUC": None if found.shadows is None else found.shadows.sizes[-1].auc.value,
+        "open": ", ".join(sorted({part for part, _ in found.not_assessed} - {"population"})),
+        "decided": found.verdict != OPEN,
+        "met": found.verdict != OPEN and seconds <= case.limit + GRACE and gb <= MEMORY,
+    }  # fmt: skip
 
 
 def main(args: Sequence[str]) -> int:
     """Print a line per model, and how many were decided in time."""
-    parser = argparse.ArgumentParser(prog="python -m experiments run usual")
-    parser.add_argument("--table", choices=TABLES, default="adult")
-    parser.add_argument("--rows", type=int, default=300)
-    parser.add_argument("--limit", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--models", nargs="*", default=None)
-    chosen = parser.parse_args(args)
-    names = chosen.models or [*RAW, *CODED, *_boosted()]
-    context = multiprocessing.get_context("spawn")
-    decided = late = 0
-    for name in names:
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=audited, args=(name, chosen, send))
-        process.start()
-        send.close()
-        try:
-            found = receive.recv()
-        except EOFError:
-            found = {"verdict": "crashed", "decided": False, "seconds": 0.0, "bytes": 0.0,
-                     "auc": None, "by": "", "open": []}  # fmt: skip
-        process.join()
-        decided += found["decided"]
-        over = found["seconds"] > chosen.limit + GRACE or found["bytes"] > MEMORY
-        late += over
-        auc = "" if found["auc"] is None else f"{found['auc']:.2f}"
-        print(
-            f"{name:27} {found['verdict']:15} by {found['by']:27} {found['seconds']:6.1f} s "
-            f"{found['bytes'] / 1e9:4.1f} GB  AUC {auc:4}  open: {', '.join(found['open'])}"
-            f"{'  LATE' * over}",
-            flush=True,
-        )
-    print(f"{chosen.table}, {chosen.rows} rows: {decided} of {len(names)} decided, {late} late")
-    return int(decided < len(names))
+    names = [*RAW, *CODED, *_boosted()]
+    given = options(
+        "usual", __doc__, args, table=TABLES, rows=300, limit=60.0, seed=3, models=names
+    )
+    todo = [Case(m, given.table, given.rows, given.limit, given.seed) for m in given.models]
+    lines = []
+    for case, found in in_processes(audited, todo, apart=True):
+        if isinstance(found, Lost):
+            found = {"verdict": found.why, "decided": False, "met": False}
+        lines.append({"model": case.model} | found)
+        progress(case.model)
+    met = show(f"{given.table}, {given.rows} rows", lines)
+    decided = sum(line["decided"] for line in lines)
+    floor(f"{decided} of {len(lines)} decided, {sum(not o['met'] for o in lines)} missed", met)
+    return int(not met)
