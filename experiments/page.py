@@ -22,17 +22,12 @@ from treeleak.core.output import write_file
 _INTRODUCTION = """\
 # The papers' experiments
 
-`python -m experiments page` makes this page from stored runs; no figure is typed by hand. It counts
-lines of tables, which are CSV files beside it. *Ahead* and *BEHIND* compare with the figures that a
-paper prints; *agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that
-are *only drawn* have nothing to compare: their papers print no figures, or there is no paper.
-Studies *not run* lack half of their runs or more.
-
-Each study is one table or figure of a paper, or treeleak's own: `python -m experiments run NAME`
-runs what is missing. Published figures are the means printed in the papers; runs that the papers
-count as unanswered are in no mean of theirs. Runs have a results version, which is raised when
-answers change. In the tables, the column *why* has the reason of a line that is behind or differs;
-[tables.csv]({folder}/tables.csv) has the title of each table, and what a reader should know of it.
+`python -m experiments page` makes this page from stored runs. It counts lines of tables, which are CSV files beside it.
+*Ahead* and *BEHIND* compare with the figures that a paper prints (means; its unanswered runs are in none); *agrees* and
+*DIFFERS* say whether what a paper reports is so here, too. Studies that are *only drawn* have nothing to compare. Studies
+*not run* lack half of their runs or more. `python -m experiments run NAME` runs what is missing. In the tables, the column
+*why* has the reason of a line that is behind or differs; [tables.csv]({folder}/tables.csv) has the title of each table, and
+what a reader should know of it.
 """
 
 
@@ -87,9 +82,7 @@ def _section(own: Standing, page: Path, files: Sequence[Path]) -> str:
     counts = [f"{n} {v}" for v in (AGREES, AHEAD, BEHIND, DIFFERS) if (n := own.lines(v))]
     paths = {p: os.path.relpath(p, page.parent) for p in files}
     links = [f"[{p.name}]({at})" for p, at in paths.items() if p.suffix == ".csv"]
-    told = (
-        f"{own.study.paper}, {own.study.what}; tables beside it have most of its points as numbers"
-    )
+    told = f"{own.study.paper}, {own.study.what}"
     pictures = [f"\n![{told}]({at})\n" for p, at in paths.items() if p.suffix == ".svg"]
     return (
         f"### {own.study.name}\n\n{own.study.what}. {own.done:,} of {own.total:,} runs, "

@@ -70,9 +70,9 @@ def options(
     kept : bool
         Whether its runs are kept.
     **more
-        Options by their default: False for a flag, a type (or a list of one) for no default, a range
-        for ``first-last``, a list for several values (of these, if they are words), a tuple for one of
-        several words, of which the first is the default.
+        Options by their default: False for a flag, a type (or a list of one) for no default, a
+        range for ``first-last``, a list for several values (of these, if they are words), a tuple
+        for one of several words, of which the first is the default.
     """
     out = argparse.ArgumentParser(f"python -m experiments run {name}", description=doc,
                                   formatter_class=_Format)  # fmt: skip
