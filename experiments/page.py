@@ -22,12 +22,13 @@ from treeleak.core.output import write_file
 _INTRODUCTION = """\
 # The papers' experiments
 
-`python -m experiments page` makes this page from stored runs. It counts lines of tables, which are CSV files beside it.
-*Ahead* and *BEHIND* compare with the figures that a paper prints (means; its unanswered runs are in none); *agrees* and
-*DIFFERS* say whether what a paper reports is so here, too. Studies that are *only drawn* have nothing to compare. Studies
-*not run* lack half of their runs or more. `python -m experiments run NAME` runs what is missing. In the tables, the column
-*why* has the reason of a line that is behind or differs; [tables.csv]({folder}/tables.csv) has the title of each table, and
-what a reader should know of it.
+`python -m experiments page` makes this page from stored runs. It counts lines of tables, which
+are CSV files beside it. *Ahead* and *BEHIND* compare with the figures that a paper prints (means;
+its unanswered runs are in none); *agrees* and *DIFFERS* say whether what a paper reports is so
+here, too. Studies that are *only drawn* have nothing to compare. Studies *not run* lack half of
+their runs or more. `python -m experiments run NAME` runs what is missing. In the tables, the
+column *why* has the reason of a line that is behind or differs; [tables.csv]({folder}/tables.csv)
+has the title of each table, and what a reader should know of it.
 """
 
 
@@ -82,7 +83,9 @@ def _section(own: Standing, page: Path, files: Sequence[Path]) -> str:
     counts = [f"{n} {v}" for v in (AGREES, AHEAD, BEHIND, DIFFERS) if (n := own.lines(v))]
     paths = {p: os.path.relpath(p, page.parent) for p in files}
     links = [f"[{p.name}]({at})" for p, at in paths.items() if p.suffix == ".csv"]
-    told = f"{own.study.paper}, {own.study.what}"
+    told = (
+        f"{own.study.paper}, {own.study.what}; tables beside it have most of its points as numbers"
+    )
     pictures = [f"\n![{told}]({at})\n" for p, at in paths.items() if p.suffix == ".svg"]
     return (
         f"### {own.study.name}\n\n{own.study.what}. {own.done:,} of {own.total:,} runs, "

@@ -530,7 +530,7 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     text = (tmp_path / "r.md").read_text()
     assert "### toy\n\nsquares. 19 of 20 runs, results version 1." in text
     assert (
-        "![none, squares](r/toy-figure.svg)"
+        "![none, squares; tables beside it have most of its points as numbers](r/toy-figure.svg)"
         in text
     )
     (csv,) = (path for path in (tmp_path / "r").glob("*.csv") if path.name != "tables.csv")

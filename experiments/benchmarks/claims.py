@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ import pandas as pd
 import treeleak
 from experiments.benchmarks.frame import floor, options, show
 from experiments.benchmarks.random_settings import trained
+from experiments.libraries import unfitted
 from treeleak.claims.check import Checked, check_claims
 from treeleak.claims.find import Claims, find_claims
 from treeleak.core.errors import TreeleakError
@@ -33,7 +34,7 @@ PEOPLE = {"lightgbm": 45, "lightgbm, 500 rounds": 324}
 def main(argv: Sequence[str] = ()) -> int:
     given = options(
         "claims", __doc__, argv, parts=("random", "adult"), seeds=range(240), rows=5_000,
-        models=list(MODELS),
+        models=list(_SETTINGS),
     )  # fmt: skip
     met = "random" not in given.parts or random_models(given.seeds)
     return int(not met or ("adult" in given.parts and not adult(given.rows, given.models)))
@@ -85,33 +86,15 @@ def checked_of(found: Claims, release: Release, X: pd.DataFrame, y: Any) -> Chec
     return check_claims(found, rows.to_numpy(dtype=float), labels, draws)
 
 
-def _lightgbm(**given: Any) -> Any:
-    import lightgbm
-
-    return lightgbm.LGBMClassifier(verbose=-1, n_jobs=2, **given)
-
-
-def _catboost() -> Any:
-    import catboost
-
-    return catboost.CatBoostClassifier(verbose=0, allow_writing_files=False, thread_count=2)
-
-
-def _sklearn(name: str, **given: Any) -> Any:
-    from sklearn import ensemble, tree
-
-    return getattr(tree if name.startswith("Decision") else ensemble, name)(random_state=0, **given)
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "lightgbm": _lightgbm,
-    "lightgbm, 500 rounds": lambda: _lightgbm(n_estimators=500, learning_rate=0.05),
-    "catboost": _catboost,
-    "one tree": lambda: _sklearn("DecisionTreeClassifier"),
-    "forest": lambda: _sklearn("RandomForestClassifier", n_jobs=2),
-    "forest, all rows": lambda: _sklearn("RandomForestClassifier", bootstrap=False, n_jobs=2),
-    "extra trees": lambda: _sklearn("ExtraTreesClassifier", n_jobs=2),
-    "histogram boosting": lambda: _sklearn("HistGradientBoostingClassifier"),
+_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lightgbm": ("LGBMClassifier", {}),
+    "lightgbm, 500 rounds": ("LGBMClassifier", {"n_estimators": 500, "learning_rate": 0.05}),
+    "catboost": ("CatBoostClassifier", {}),
+    "one tree": ("DecisionTreeClassifier", {}),
+    "forest": ("RandomForestClassifier", {"n_jobs": 2}),
+    "forest, all rows": ("RandomForestClassifier", {"bootstrap": False, "n_jobs": 2}),
+    "extra trees": ("ExtraTreesClassifier", {"n_jobs": 2}),
+    "histogram boosting": ("HistGradientBoostingClassifier", {}),
 }
 
 
@@ -135,7 +118,8 @@ def adult(n: int, names: Sequence[str]) -> bool:
     X, y, others = raw_adult(n)
     lines = []
     for name in names:
-        release = to_release(MODELS[name]().fit(X, y))
+        kind, settings = _SETTINGS[name]
+        release = to_release(unfitted(kind, **settings).fit(X, y))
         find_claims(release, visits=1)  # Compiles what it needs.
         started = time.perf_counter()
         found = find_claims(release)

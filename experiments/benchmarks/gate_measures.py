@@ -14,17 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import catboost
-import lightgbm
 import numpy as np
 import pandas as pd
-import xgboost
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -38,6 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from experiments.benchmarks.gate import LABEL, STRICT, Attempt, Doc, Lab, Way, ways
+from experiments.libraries import unfitted
 
 MEASURES: dict[str, Way] = {}
 measured = partial(ways, into=MEASURES)
@@ -52,37 +45,19 @@ def plain(X: pd.DataFrame) -> pd.DataFrame:
     return X.rename(columns=lambda c: re.sub(r"[^\w-]", "_", c))
 
 
-def full() -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(random_state=0)
-
-
-def forest(**options: Any) -> RandomForestClassifier:
-    return RandomForestClassifier(20, random_state=0, **options)
-
-
-def extra(**options: Any) -> ExtraTreesClassifier:
-    return ExtraTreesClassifier(20, random_state=0, **options)
-
-
-def _xgboost(**options: Any) -> Any:
-    settings = {"n_estimators": 30, "max_depth": 8, "min_child_weight": 0, "reg_lambda": 0.0}
-    return xgboost.XGBClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
-
-
-def _lightgbm(**options: Any) -> Any:
-    settings = {"n_estimators": 30, "min_child_samples": 1, "min_child_weight": 0, "verbose": -1}
-    return lightgbm.LGBMClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
-
-
-def _catboost(**options: Any) -> Any:
-    settings = {"iterations": 30, "depth": 8, "verbose": False, "allow_writing_files": False}
-    return catboost.CatBoostClassifier(**{**settings, "thread_count": 1, **options})
-
-
-def _histogram(**options: Any) -> Any:
-    return HistGradientBoostingClassifier(
-        max_iter=30, min_samples_leaf=1, random_state=0, early_stopping=False, **options
-    )
+forest = partial(unfitted, "RandomForestClassifier", n_estimators=20)
+extra = partial(unfitted, "ExtraTreesClassifier", n_estimators=20)
+_xgboost = partial(
+    unfitted, "XGBClassifier", n_estimators=30, max_depth=8, min_child_weight=0, reg_lambda=0.0
+)
+_lightgbm = partial(
+    unfitted, "LGBMClassifier", n_estimators=30, min_child_samples=1, min_child_weight=0
+)
+_catboost = partial(unfitted, "CatBoostClassifier", iterations=30, depth=8)
+_histogram = partial(
+    unfitted, "HistGradientBoostingClassifier", max_iter=30, min_samples_leaf=1,
+    early_stopping=False,
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------- codings of the columns
@@ -136,7 +111,7 @@ MODELS: Mapping[str, Callable[[], Any]] = {
     "forest": lambda: forest(bootstrap=False),
     "seeded forest": forest,
     "extra trees": extra,
-    "tree": full,
+    "tree": partial(unfitted, "DecisionTreeClassifier"),
     "histogram": _histogram,
     "XGBoost": _xgboost,
     "LightGBM": _lightgbm,

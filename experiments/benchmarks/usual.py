@@ -36,6 +36,7 @@ from experiments.benchmarks.frame import (
     progress,
     show,
 )
+from experiments.libraries import unfitted
 from treeleak.auditing.findings.finding import OPEN
 
 TABLES = ("adult", "german_credit", "compas")
@@ -45,35 +46,6 @@ MEMORY = 4.0
 """Gigabytes."""
 
 Forest = E.RandomForestClassifier
-
-
-def _boosted() -> dict[str, Callable[[], Any]]:
-    import catboost
-    import lightgbm
-    import xgboost
-
-    def xgb(**settings: Any) -> Any:
-        return xgboost.XGBClassifier(**settings)
-
-    def lgb(**settings: Any) -> Any:
-        return lightgbm.LGBMClassifier(verbose=-1, **settings)
-
-    return {
-        "XGBoost default": xgb,
-        "XGBoost tuned": lambda: xgb(
-            n_estimators=300, max_depth=6, learning_rate=0.05, subsample=0.8,
-            colsample_bytree=0.8, reg_alpha=0.1,
-        ),
-        "XGBoost weighted": lambda: xgb(n_estimators=200, max_depth=4, scale_pos_weight=3),
-        "LightGBM default": lgb,
-        "LightGBM tuned": lambda: lgb(
-            n_estimators=400, learning_rate=0.03, subsample=0.8, subsample_freq=1,
-            colsample_bytree=0.8, reg_alpha=0.1, min_child_samples=30,
-        ),
-        "CatBoost default": lambda: catboost.CatBoostClassifier(
-            verbose=0, allow_writing_files=False
-        ),
-    }  # fmt: skip
 
 
 RAW: dict[str, Callable[[], Any]] = {
@@ -109,6 +81,24 @@ CODED: dict[str, Callable[[], Any]] = {
     "forest of regressions": lambda: E.RandomForestRegressor(random_state=0),
 }  # fmt: skip
 """On columns whose categories are codes."""
+
+BOOSTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "XGBoost default": ("XGBClassifier", {}),
+    "XGBoost tuned": ("XGBClassifier", {
+        "n_estimators": 300, "max_depth": 6, "learning_rate": 0.05, "subsample": 0.8,
+        "colsample_bytree": 0.8, "reg_alpha": 0.1,
+    }),
+    "XGBoost weighted": (
+        "XGBClassifier", {"n_estimators": 200, "max_depth": 4, "scale_pos_weight": 3}
+    ),
+    "LightGBM default": ("LGBMClassifier", {}),
+    "LightGBM tuned": ("LGBMClassifier", {
+        "n_estimators": 400, "learning_rate": 0.03, "subsample": 0.8, "subsample_freq": 1,
+        "colsample_bytree": 0.8, "reg_alpha": 0.1, "min_child_samples": 30,
+    }),
+    "CatBoost default": ("CatBoostClassifier", {}),
+}  # fmt: skip
+"""The same, of boosting libraries: class and settings."""
 
 
 def table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
@@ -148,7 +138,9 @@ def audited(case: Case) -> dict[str, Any]:
     if case.model in RAW:
         model, rows = make_pipeline(encoder(X), RAW[case.model]()).fit(X, y), X
     else:
-        model, rows = (CODED | _boosted())[case.model](), coded(X)
+        kind, settings = BOOSTED.get(case.model, ("", {}))
+        model = unfitted(kind, **settings) if kind else CODED[case.model]()
+        rows = coded(X)
         model.fit(rows, y)
     started = time.perf_counter()
     found = treeleak.audit(model, rows, y, time_limit=case.limit, seed=case.seed)
@@ -166,7 +158,7 @@ def audited(case: Case) -> dict[str, Any]:
 
 def main(args: Sequence[str]) -> int:
     """Print a line per model, and how many were decided in time."""
-    names = [*RAW, *CODED, *_boosted()]
+    names = [*RAW, *CODED, *BOOSTED]
     given = options(
         "usual", __doc__, args, table=TABLES, rows=300, limit=60.0, seed=3, models=names
     )
