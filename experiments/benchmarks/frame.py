@@ -153,7 +153,7 @@ def in_processes(
                 if pipe in ready:
                     try:
                         found = pipe.recv()
-                    except EOFError:
+                    except (EOFError, OSError):
                         found = Lost("crash")
                 del busy[pipe]
                 if apart or isinstance(found, Lost):
