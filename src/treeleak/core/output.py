@@ -36,7 +36,13 @@ def write_file(
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _refuse_special(target)
+        # Refuse to put a file in the place of a device, a pipe or a folder.
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(target.stat().st_mode):
+                raise BadInput(
+                    f"{target}: is not an ordinary file, so treeleak cannot replace it: "
+                    "name another"
+                )
         with unfinished(target.with_name(f".treeleak-{os.urandom(8).hex()}.part")) as draft:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             with open(os.open(draft, flags, _mode(target, private)), "wb") as file:
@@ -46,19 +52,26 @@ def write_file(
             if overwrite:
                 draft.replace(target)
             else:
-                _take_free_name(draft, target)
+                # Give a draft its name unless that was taken in the meantime.
+                try:
+                    # Unlike a rename, a link cannot take a name that is taken.
+                    os.link(draft, target)
+                except FileExistsError:
+                    raise
+                except OSError:
+                    # Some file systems know no links.
+                    if os.path.lexists(target):
+                        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+                    draft.replace(target)
     except OSError as error:
         raise BadInput(f"{target}: {cause(error)}") from error
-    _sync_folder(target.parent)
-
-
-def _refuse_special(path: Path) -> None:
-    """Refuse to put a file in the place of a device, a pipe or a folder."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(
-                f"{path}: is not an ordinary file, so treeleak cannot replace it: name another"
-            )
+    # Make the new name last through a power cut; what stands on the disk is whole either way.
+    with suppress(OSError):
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _mode(path: Path, private: bool) -> int:
@@ -68,30 +81,6 @@ def _mode(path: Path, private: bool) -> int:
         found = path.lstat().st_mode
         mode &= 0o777 if stat.S_ISLNK(found) else found
     return mode
-
-
-def _take_free_name(draft: Path, path: Path) -> None:
-    """Give a draft its name unless that was taken in the meantime."""
-    try:
-        # Unlike a rename, a link cannot take a name that is taken.
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # Some file systems know no links.
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
-        draft.replace(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut; what stands on the disk is whole either way."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read_text(

@@ -146,7 +146,19 @@ def draw(chart: Chart, key: str) -> Markup:
     ``chart``: Stack or Bars. ``key``: for its ids; nothing else on the page may have it.
     """
     if isinstance(chart, Stack):
-        height, body = _stack(chart)
+        # One bar in parts, and below a line for each: a mark, its name, its figure.
+        out, left = [], 0.0
+        for k, part in enumerate(chart.parts):
+            out.append(_rect(f"tone-{part.tone} part-{k}", left, _width(part.share), 0, 28))
+            left += 100 * part.share
+        y = 28 + GAP
+        for k, part in enumerate(chart.parts):
+            lines = _lines(part.label)
+            out.append(_mark(part.tone, k, y + 2))
+            out += _label(lines, y + 12, x=20)
+            out.append(_at_end(part.text, y + 12))
+            y += LINE + 2 + BELOW * (len(lines) - 1)
+        height, body = y, Markup("").join(out)
     else:
         height, body = _bars(chart)
     return Markup(
@@ -193,22 +205,6 @@ def _shown(chart: Bars) -> tuple[Bar, ...]:
 
 def _width(share: float) -> float:
     return round(max(100 * min(share, 1.0), _LEAST if share > 0 else 0.0), 2)
-
-
-def _stack(chart: Stack) -> tuple[int, Markup]:
-    """One bar in parts, and below a line for each: a mark, its name, its figure."""
-    out, left = [], 0.0
-    for k, part in enumerate(chart.parts):
-        out.append(_rect(f"tone-{part.tone} part-{k}", left, _width(part.share), 0, 28))
-        left += 100 * part.share
-    y = 28 + GAP
-    for k, part in enumerate(chart.parts):
-        lines = _lines(part.label)
-        out.append(_mark(part.tone, k, y + 2))
-        out += _label(lines, y + 12, x=20)
-        out.append(_at_end(part.text, y + 12))
-        y += LINE + 2 + BELOW * (len(lines) - 1)
-    return y, Markup("").join(out)
 
 
 def _bars(chart: Bars) -> tuple[int, Markup]:

@@ -46,7 +46,12 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
         console.print(Panel(Text(document["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
             console.print(_ruling(audit.ruling, document["ruling"], facts.severe(document)))
-        console.print(_source(document["provenance"]), style="dim")
+        provenance = document["provenance"]
+        lines = [provenance["origin"] or "model of unknown origin"]
+        if provenance["file"] is not None:
+            lines.insert(0, f"{provenance['file']} (sha256 {(provenance['sha256'] or '')[:16]})")
+        lines += [f"{what}: {value}" for what, value, _ in record.of_use(provenance)]
+        console.print(Group(*(Text(line, overflow="fold") for line in lines)), style="dim")
         for title, body in _parts(audit, document, include_rows):
             part(console, title, body)
 
@@ -91,14 +96,6 @@ def _ruling(ruling: Ruling, document: Doc, severe: bool) -> Panel:
     ]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)
-
-
-def _source(provenance: Doc) -> Group:
-    lines = [provenance["origin"] or "model of unknown origin"]
-    if provenance["file"] is not None:
-        lines.insert(0, f"{provenance['file']} (sha256 {(provenance['sha256'] or '')[:16]})")
-    lines += [f"{what}: {value}" for what, value, _ in record.of_use(provenance)]
-    return Group(*(Text(line, overflow="fold") for line in lines))
 
 
 def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:

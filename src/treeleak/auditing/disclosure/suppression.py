@@ -26,7 +26,11 @@ def choose_publishable(
     it is of. ``apart``, shape (n_people,): who stands apart from the others, where their errors
     would be told. ``few``: columns whose very name speaks of few rows: 0 and 1 by category.
     """
-    hidden = set(few) | _of_few(behind, columns, threshold)
+    # Columns in which few differ from the rest, or of which few were not given.
+    # A share of nearly all rows tells how many the others are.
+    sizes = np.column_stack([behind.others.sum(axis=0), behind.free])
+    small = np.flatnonzero(((sizes > 0) & (sizes < threshold)).any(axis=1))
+    hidden = set(few) | ({columns[k] for k in small.tolist()})
     publishable = np.array([g not in hidden for g in groups], dtype=bool)
     group_sets = behind.groups[:, publishable]
     sides = np.zeros((len(group_sets), 0), dtype=bool)
@@ -49,14 +53,6 @@ def choose_publishable(
         ),
         named=frozenset(columns),
     )
-
-
-def _of_few(behind: Behind, columns: Sequence[str], threshold: int) -> set[str]:
-    """Columns in which few differ from the rest, or of which few were not given."""
-    # A share of nearly all rows tells how many the others are.
-    sizes = np.column_stack([behind.others.sum(axis=0), behind.free])
-    small = np.flatnonzero(((sizes > 0) & (sizes < threshold)).any(axis=1))
-    return {columns[k] for k in small.tolist()}
 
 
 def _nested(

@@ -376,7 +376,14 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     if isinstance(value, Mapping):
         if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
             return [(part, _unknown(value, context))], inside
-        return _dictionary(part)
+        # Values by their keys: plain ones are known together or not at all.
+        at = part.path
+        inside = [
+            replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
+            for k, v in part.value.items()
+        ]
+        odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
+        return [(part, UNKNOWN)] if odd else [], inside
     if isinstance(value, np.ndarray) and value.dtype.names:
         inside = [
             replace(
@@ -406,17 +413,6 @@ def _rows_in_names(value: Any, context: Context) -> bool:
 
 def _names_rows(owner: StoredObject, name: str) -> bool:
     return any(r.rows and r.names != "*" for r in _rules_of(owner.name, name))
-
-
-def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
-    """Values by their keys: plain ones are known together or not at all."""
-    at = part.path
-    inside = [
-        replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
-        for k, v in part.value.items()
-    ]
-    odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
-    return [(part, UNKNOWN)] if odd else [], inside
 
 
 def _files(part: _Part) -> list[_Part]:

@@ -91,7 +91,22 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
     known = re.fullmatch(r"scikit-learn .* (forest|bagging)", sampling.rule)
     if sampling.rule and not known:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
-    n_draws, n_rows, weights = _n_draws(release, sampling), release.n_rows, sampling.row_weights
+    # Find the number of draws per tree, on which all that the release says must agree.
+    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
+    for t, tree in enumerate(release.trees):
+        total = None
+        if release.counts_are == "draws" and tree.counts is not None:
+            total = tree.counts[0].sum()
+        elif release.counts_are in ("draws", "none") and tree.totals is not None:
+            total = tree.totals[0]
+        if total is not None:
+            sources.setdefault(int(total), f"tree {t}")
+    if not sources:
+        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
+    if len(sources) > 1:
+        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
+        raise NotCovered(f"the numbers of draws differ: {first}, {second}")
+    n_draws, n_rows, weights = next(iter(sources)), release.n_rows, sampling.row_weights
     if n_rows is None and weights is not None:
         n_rows = len(weights)
     elif n_rows is None and sampling.rows_between is not None:
@@ -118,25 +133,6 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
             key = before.tobytes(), apart, cdf.tobytes()
             out.setdefault(key, Rule(n_rows or 0, n_draws, before, apart, cdf))
     return list(out.values())
-
-
-def _n_draws(release: Release, sampling: Bootstrap) -> int:
-    """Find the number of draws per tree, on which all that the release says must agree."""
-    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
-    for t, tree in enumerate(release.trees):
-        total = None
-        if release.counts_are == "draws" and tree.counts is not None:
-            total = tree.counts[0].sum()
-        elif release.counts_are in ("draws", "none") and tree.totals is not None:
-            total = tree.totals[0]
-        if total is not None:
-            sources.setdefault(int(total), f"tree {t}")
-    if not sources:
-        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
-    if len(sources) > 1:
-        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
-        raise NotCovered(f"the numbers of draws differ: {first}, {second}")
-    return next(iter(sources))
 
 
 def _columns(n_columns: int, n_drawn: int, replaced: bool) -> tuple[IntArray, bool]:
