@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import treeleak
 from helpers.grids import cuts_for, shuffled, some_rows
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
-from treeleak.auditing.assessors.leaf_words import LeafWords
+from treeleak.auditing.assessors.counts import LeafWords
 from treeleak.core.errors import BadSchema
 from treeleak.release import to_release
 from treeleak.release.categories import CategorySets

@@ -25,7 +25,7 @@ from experiments.benchmarks.mutation_seeds import releases
 from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
-from treeleak.auditing.assessors import compared, counts, exposure, singled_out
+from treeleak.auditing.assessors import compared, counts, exposure, isolation
 from treeleak.auditing.case import Case
 from treeleak.auditing.findings.finding import OPEN
 from treeleak.auditing.result import AuditResults
@@ -344,7 +344,7 @@ def release() -> Release:
     [
         (counts, "count_leaves", "counts"),
         (run, "rebuild", "reconstruction"),
-        (singled_out, "proved_alone", "reconstruction"),
+        (isolation, "proved_alone", "reconstruction"),
         (exposure, "Exposure", "exposure"),
     ],
 )

@@ -23,7 +23,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.auditing.assessors.shadow_models import MATERIAL
+from treeleak.auditing.assessors.membership import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
 from treeleak.auditing.findings.verdict import of_auc
 from treeleak.core.errors import NotCovered

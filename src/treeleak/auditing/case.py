@@ -55,6 +55,11 @@ class AuditRequest:
         return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
 
     @property
+    def parts_provided(self) -> bool:
+        """Whether rows or columns of the training rows were given as known."""
+        return any(self.beside[name] is not None for name in ("known_rows", "known_columns"))
+
+    @property
     def other_people(self) -> Any:
         """Control rows, or the population's; None if neither were given."""
         population = self.beside["population"]
@@ -92,11 +97,6 @@ class Case:
     """Rows of the population, in the model's columns, that may be compared."""
     control_is_training: bool = False
     """Whether such rows were given, and are the training rows over again."""
-    alone: int = 0
-    """Rows that are proved, and proved to share their place with no other."""
-    alone_and_rare: int | None = None
-    """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
-    says how likely a place is."""
     guesses: tuple[Reconstruction, ...] = ()
     """From the shape of the trees alone."""
     not_covered: str = ""

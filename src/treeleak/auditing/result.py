@@ -16,16 +16,14 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Article29
-from treeleak.auditing.assessors.budget import Budget
-from treeleak.auditing.assessors.ceiling import Ceiling
+from treeleak.auditing.assessors.budget import Budget, Ceiling
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
-from treeleak.auditing.assessors.membership import Membership
+from treeleak.auditing.assessors.membership import Membership, Shadows
 from treeleak.auditing.assessors.parts import AttackedPart
-from treeleak.auditing.assessors.shadow_models import Shadows
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.disclosure.releasable import Suppression, releasable
@@ -53,10 +51,9 @@ if TYPE_CHECKING:
 
 AUDIT_VERSION = 2
 
-_FIGURES = (
+_PARTS = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "exposure", "article29", "membership", "shadows", "isolation",
-    "ceiling",
+    "ruling", "exposure", "article29", "membership", "shadows", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
     "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
@@ -137,6 +134,11 @@ class AuditResults:
     """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
     ceiling: Ceiling | None = None
     """What no attack can exceed; None without control rows or a schema."""
+    alone: int = 0
+    """Rows that are proved, and proved to share their place with no other."""
+    alone_and_rare: int | None = None
+    """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
+    says how likely a place is."""
     not_assessed: tuple[tuple[str, str], ...] = ()
     """Part and reason."""
     mismatch: str | None = None
@@ -319,8 +321,8 @@ class Audit(AuditResults):
         """
         document = self.document(edition)
         lines = [("verdict", "verdict", self.verdict)]
-        for part in _FIGURES:
-            content = document[part] or {}
+        for part in _PARTS:
+            content = (part != "ruling" and document[part]) or {}
             figures = (
                 content
                 if isinstance(content, list)
@@ -368,9 +370,13 @@ class Audit(AuditResults):
     def _document(self, reader: Audience | None) -> dict[str, Any]:
         internal = reader is None
         rebuilt = self.reconstruction
-        exposed = _described(self.exposure)
-        if internal and exposed is not None and self.exposure is not None:
-            exposed["rows"] = self.exposure.rows_to_dict()
+        special = {
+            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
+            "variants": [v.to_dict() for v in self.variants],
+        }
+        parts = {n: special[n] if n in special else _described(getattr(self, n)) for n in _PARTS}
+        if internal and self.exposure is not None:
+            parts["exposure"]["rows"] = self.exposure.rows_to_dict()
         return {
             "format": "treeleak-audit",
             "version": AUDIT_VERSION,
@@ -379,20 +385,7 @@ class Audit(AuditResults):
             "headline": self._headline(reader),
             "findings": [f.to_dict(reader) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
-            "counts": _described(self.counts),
-            "structure": _described(self.structure),
-            "budget": _described(self.budget),
-            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
-            "uncertainty": _described(self.uncertainty),
-            "measurement": _described(self.measurement),
-            "variants": [v.to_dict() for v in self.variants],
-            "ruling": _described(self.ruling),
-            "exposure": exposed,
-            "article29": _described(self.article29),
-            "membership": _described(self.membership),
-            "shadows": _described(self.shadows),
-            "isolation": _described(self.isolation),
-            "ceiling": _described(self.ceiling),
+            **parts,
             "frameworks": frameworks(self, reader),
             "mismatch": self.mismatch,
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
@@ -481,6 +474,5 @@ def _check_edition(edition: str) -> None:
         raise BadInput(f"edition must be one of {', '.join(get_args(Edition))}, not {edition!r}")
 
 
-def _described(part: Any) -> dict[str, Any] | None:
-    document: dict[str, Any] | None = None if part is None else part.to_dict()
-    return document
+def _described(part: Any) -> Any:
+    return part.to_dict() if hasattr(part, "to_dict") else None

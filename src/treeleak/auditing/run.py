@@ -14,15 +14,13 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
     article29,
-    ceiling,
+    budget,
     comparison,
     counts,
     exposure,
     isolation,
     membership,
     parts,
-    shadow_models,
-    singled_out,
     structure,
     uncertainty,
 )
@@ -201,11 +199,9 @@ def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit
 
 
 def _ended(case: Case, **about: Any) -> Audit:
-    found = case.found
-    if found.release is not None:
-        about["origin"] = found.release.origin
-    alone = (case.alone, case.alone_and_rare)
-    return _conclude(found, case.request, alone=alone, **about)
+    if case.found.release is not None:
+        about["origin"] = case.found.release.origin
+    return _conclude(case.found, case.request, **about)
 
 
 def _conclude(
@@ -215,22 +211,17 @@ def _conclude(
     file: str | None,
     sha256: str | None,
     origin: str,
-    alone: tuple[int, int | None] = (0, None),
 ) -> Audit:
-    findings = find(found, *alone)
+    findings = find(found)
     verdict = overall(findings)
+    seconds = time.perf_counter() - started
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),
         provenance=Provenance(
-            file,
-            sha256,
-            origin,
-            request.seed,
-            time.perf_counter() - started,
-            threat_model=threat_model(request),
+            file, sha256, origin, request.seed, seconds, threat_model=threat_model(request)
         ),
     )
 
@@ -303,20 +294,20 @@ ASSESSORS = (
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
     Assessor("isolation", isolation.find, ("isolation",)),
     Assessor(
-        "shadows", shadow_models.assess, ("shadows",), ("X", "release"),
-        reasons=shadow_models.REASONS,
+        "shadows", membership.assess_shadows, ("shadows",), ("X", "release"),
+        reasons=membership.SHADOW_REASONS,
     ),
     Assessor(
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
-    Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
+    Assessor("reconstruction", isolation.assess_alone, needs=("reconstruction",)),
     Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("isolation", isolation.check, ("isolation",), ("truth", "isolation")),
-    Assessor("ceiling", ceiling.assess, ("ceiling",)),
+    Assessor("ceiling", budget.assess_ceiling, ("ceiling",)),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
     Assessor(

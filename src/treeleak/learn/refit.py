@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, rows_at
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
@@ -133,7 +132,7 @@ class Refit:
         try:
             with _quiet():
                 model = self.make(seed)
-                model.fit(_taken(X, chosen), y[chosen])
+                model.fit(rows_at(X, chosen), y[chosen])
                 if self.like is not None and not _resembles(to_release(model), self.like):
                     raise NotCovered(UNLIKE)
                 return _scores(model, X, y)
@@ -301,10 +300,6 @@ def _quiet() -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
-
-
-def _taken(X: Any, chosen: NDArray[np.intp]) -> Any:
-    return X.iloc[chosen] if isinstance(X, (pd.DataFrame, pd.Series)) else np.asarray(X)[chosen]
 
 
 def _scores(model: Any, X: Any, y: NDArray[Any]) -> FloatArray:

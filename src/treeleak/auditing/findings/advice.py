@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from treeleak.auditing.assessors.decision_rule import test_of
+from treeleak.auditing.assessors.comparison import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.pace import more_time_helps
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE

@@ -11,8 +11,7 @@ import numpy as np
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.assessors.compared import Compared
-from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.decision_rule import (
+from treeleak.auditing.assessors.comparison import (
     LEVEL,
     MATERIAL,
     Decision,
@@ -20,6 +19,7 @@ from treeleak.auditing.assessors.decision_rule import (
     strongest,
     test_of,
 )
+from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement, came_back
 from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
@@ -48,7 +48,7 @@ def of_rows(
 
     Leak shown if the rows are unique (under the schema), and not all of them alike to ten others;
     if they prove a row that shares its place with no other row; or if, measured against the
-    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.decision_rule`). Rows
+    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.comparison`). Rows
     that were given do not count.
 
     Possible leak if they are nearer than baselines without the counts of leaves, but
