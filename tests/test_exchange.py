@@ -25,7 +25,6 @@ from helpers.examples import examples
 from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
-from treeleak.release.categories import CategorySets
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
     ROUNDINGS,
@@ -52,7 +51,7 @@ from treeleak.release.sampling import (
     UnknownSampling,
 )
 from treeleak.release.statistics import COUNTS, DISTINCT, QUANTITIES, NodeStatistic, Statistics
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(

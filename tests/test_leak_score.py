@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.metrics import leak_score, search_score
+from treeleak.metrics import leak_score, scores
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -67,7 +67,7 @@ def test_without_an_answer_nothing_is_said(status, monkeypatch):
     tree = DecisionTreeClassifier(random_state=0).fit(X, y)
     answered = treeleak.reconstruct(tree)
     other = replace(answered, status=status)
-    monkeypatch.setattr(search_score, "reconstruct", lambda *_, **__: other)
+    monkeypatch.setattr(scores, "reconstruct", lambda *_, **__: other)
     assert math.isnan(leak_score(tree))
 
 

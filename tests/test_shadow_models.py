@@ -29,8 +29,7 @@ from treeleak.auditing.findings.verdict import of_auc
 from treeleak.core.errors import NotCovered
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
-from treeleak.metrics.membership import Bounded
-from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
+from treeleak.metrics.membership import Bounded, ShadowScore, at_full_size, halves, scored
 from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.registry import ModelFile
 

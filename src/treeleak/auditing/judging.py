@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
-from treeleak.auditing.inventory.part_families import parts_of_family
-from treeleak.auditing.inventory.vocabulary import known_place
+from treeleak.auditing.inventory.vocabulary import known_place, parts_of_family
 from treeleak.auditing.limits import (
     LIMITS,
     NOT_THESE,

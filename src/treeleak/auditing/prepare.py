@@ -35,7 +35,7 @@ from treeleak.release import (
     to_release,
 )
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
-from treeleak.release.draws.held_back import fitted_rows
+from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.pipeline.through import put_through

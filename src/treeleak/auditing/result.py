@@ -26,8 +26,7 @@ from treeleak.auditing.assessors.membership import Membership, Shadows
 from treeleak.auditing.assessors.parts import AttackedPart
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
-from treeleak.auditing.disclosure.releasable import Suppression, releasable
-from treeleak.auditing.disclosure.suppression import choose_publishable
+from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry

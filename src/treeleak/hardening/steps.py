@@ -25,13 +25,7 @@ from treeleak.hardening.archive import NONE, Archive, Place, TreeArrays, walk
 from treeleak.hardening.files.document import NOTHING, Step
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
 from treeleak.release.readers.skops_archive import read_with_sources
-from treeleak.release.readers.skops_layout import (
-    SCHEMA,
-    Node,
-    is_mark,
-    laid_out,
-    odd_text,
-)
+from treeleak.release.readers.skops_layout import SCHEMA, Node, is_mark, laid_out, odd_text
 from treeleak.release.stored import StoredObject
 
 # Of what these hold, predictions need what names them below and nothing else; that predictions

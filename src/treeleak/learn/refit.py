@@ -21,7 +21,7 @@ from treeleak.core.arrays import FloatArray, rows_at
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.metrics.shadow_models import confidence_of
+from treeleak.metrics.membership import confidence_of
 from treeleak.release import Release, StoredObject, to_release
 
 TREES: Mapping[str, str] = {

@@ -3,6 +3,10 @@
 In the order of what they know: the schema; the trees without their counts; the people, as a
 population, but none of them alone. Only rows clearly nearer than the strongest of them tell of
 single people.
+
+The baseline from the shape of the trees alone, without any count, has mild assumptions of its own
+(rows resemble each other, flags are more often 0 than 1), so it beats a uniform guess even where
+the counts say nothing. That much the model did not tell.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from treeleak.auditing.assessors.people import groups_of, labels_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
-from treeleak.metrics.search_score import PROBABLE
+from treeleak.metrics.scores import PROBABLE
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 

@@ -28,14 +28,12 @@ from treeleak.metrics.membership import (
     Bounded,
     Calibration,
     Caught,
+    ShadowScore,
     advantage,
+    at_full_size,
     auc,
     calibration,
     caught,
-)
-from treeleak.metrics.shadow_models import (
-    ShadowScore,
-    at_full_size,
     halves,
     scored,
 )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.comparison import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
-from treeleak.auditing.assessors.pace import more_time_helps
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE
-from treeleak.auditing.findings.score_words import in_short
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, in_short, more_time_helps
 from treeleak.core.message import ANYBODY
 from treeleak.core.private import dataclass
 from treeleak.core.text import percent

@@ -21,9 +21,18 @@ from treeleak.auditing.assessors.comparison import (
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
-from treeleak.auditing.findings.score_words import in_full, in_short
+from treeleak.auditing.findings.finding import (
+    LEAK,
+    NO_LEAK,
+    OPEN,
+    POSSIBLE,
+    Finding,
+    in_full,
+    in_short,
+    more_time_helps,
+    time_needed,
+    time_words,
+)
 from treeleak.core.message import FigureWithSupport, Message
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.scores import FEWEST_PEOPLE, Scores

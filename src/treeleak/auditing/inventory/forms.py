@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory.drawn import follows_law, is_drawn, is_random
 from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import (
     checked_by_reader,
+    follows_law,
+    is_drawn,
     is_model_tree,
+    is_random,
     n_classes_of,
     n_columns,
     n_nodes,

@@ -17,10 +17,10 @@ import numpy as np
 from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Context
-from treeleak.auditing.inventory.drawn import hides_bits
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
+from treeleak.auditing.inventory.owners import hides_bits
 from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
@@ -31,8 +31,7 @@ from treeleak.auditing.inventory.rules import (
     UNKNOWN,
 )
 from treeleak.auditing.inventory.shapes import Accounted
-from treeleak.auditing.inventory.stored_rows import Table
-from treeleak.auditing.inventory.values_of_people import Held, values_of_people
+from treeleak.auditing.inventory.stored_rows import Held, Table, values_of_people
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Mark

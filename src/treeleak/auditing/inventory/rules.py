@@ -6,7 +6,7 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, searches, value_summaries
+from treeleak.auditing.inventory import conditions, forms, numbers, searches
 from treeleak.auditing.inventory import forms_of_boosting as boosting
 from treeleak.auditing.inventory.owners import path_lengths
 from treeleak.auditing.inventory.rule import Rule
@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
     Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
          "Each lies between two values of training rows, mostly half-way.",
          owner="Tree release TreePredictor", change="values", form=forms.tests,
-         of_columns=value_summaries.of_thresholds),
+         of_columns=numbers.all_thresholds),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "Noise on counts does not protect it: training must draw it without looking at "
@@ -276,7 +276,7 @@ RULES: tuple[Rule, ...] = (
              "tree tests it. For columns with more values than bins, they are some of these. "
              "Two of them enclose each value that only one person has.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
-         describe=numbers.of_borders, of_columns=value_summaries.of_borders),
+         describe=numbers.of_borders, of_columns=numbers.all_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

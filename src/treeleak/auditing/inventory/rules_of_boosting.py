@@ -6,7 +6,7 @@ against their shapes, or their lines, before (:mod:`.layouts`).
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, value_summaries
+from treeleak.auditing.inventory import conditions, forms, numbers
 from treeleak.auditing.inventory import forms_of_boosting as boosting
 from treeleak.auditing.inventory.rule import Rule
 
@@ -50,11 +50,11 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "Predictions need them. With tree_method=hist a threshold is the value of a "
              "training row. A leaf's value is computed from its rows alone.",
          owner="XGBoostTree", change="values",
-         of_columns=value_summaries.of_thresholds),
+         of_columns=numbers.all_thresholds),
     Rule("threshold border", "leaks", "thresholds",
          "Each lies between two values of training rows.",
          owner="LightGBMTree CatBoostSplits", change="values",
-         of_columns=value_summaries.of_thresholds),
+         of_columns=numbers.all_thresholds),
     Rule("borders", "leaks", "borders between values of each column",
          "Each is the middle of two neighbouring values of the training rows.",
          owner="CatBoostColumn", when=conditions.filled, change="values"),
@@ -74,7 +74,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "These are values of single rows, in all their digits. For columns of categories, "
              "they are all categories of the rows.",
          owner="Booster", change="values", form=boosting.ranges, describe=numbers.of_ranges,
-         of_columns=value_summaries.of_ranges),
+         of_columns=numbers.all_ranges),
     Rule("pandas_categorical", "harmless", "categories, of which there are none", "Says nothing.",
          owner="Booster", when=boosting.no_categories),
     Rule("pandas_categorical values enc cat_features_hash", "leaks",

@@ -60,7 +60,6 @@ from treeleak.release.adapters.lightgbm_fitting import (
     without_estimates,
 )
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble
@@ -70,7 +69,7 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
 from treeleak.release.statistics import DRAWS, GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 ESTIMATORS = ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")
 # LightGBM takes numbers up to this for zero.

@@ -14,8 +14,17 @@ import numpy as np
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.release.checked_json import read_json
-from treeleak.release.containers.bundle import BUNDLE, DESCRIPTION, Bundle, Description, StoredTable
-from treeleak.release.containers.layouts import Layout, layout_of, least_count, matches
+from treeleak.release.containers.bundle import (
+    BUNDLE,
+    DESCRIPTION,
+    Bundle,
+    Description,
+    Layout,
+    StoredTable,
+    layout_of,
+    least_count,
+    matches,
+)
 from treeleak.release.containers.members import Member, is_archive, members_of
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.ohdsi import with_names

@@ -14,7 +14,6 @@ from treeleak.core.declared import EXACT_WHOLE
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats import release as declared
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
@@ -27,7 +26,7 @@ from treeleak.release.statistics import (
     Quantity,
     Statistics,
 )
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 BY_CLASS = " by class"
 
