@@ -36,12 +36,12 @@ from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.isolation import singled_out
 from treeleak.auditing.assessors.measurement import measure
+from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.core.text import hundredths, percent
 from treeleak.metrics import Significance

@@ -26,9 +26,8 @@ from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
 from treeleak.auditing.assessors import compared, counts, exposure, isolation
-from treeleak.auditing.case import Case
+from treeleak.auditing.case import AuditResults, Case
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.core.parallel import THREADS, Pool, run_all

@@ -14,7 +14,8 @@ from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.judging import Check, Ruling, judge
 from treeleak.auditing.policy import Policy, read_policy
-from treeleak.auditing.result import Audit, Provenance
+from treeleak.auditing.record import Provenance
+from treeleak.auditing.result import Audit
 from treeleak.auditing.run import audit
 from treeleak.formats.literals import Edition, Verdict
 

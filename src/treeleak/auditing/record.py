@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from treeleak.auditing.serialisable import Serialisable
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
 from treeleak.core.text import listed
+from treeleak.reconstruction import versions
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import AuditRequest
@@ -88,3 +91,35 @@ def threat_model(request: AuditRequest) -> str:
         "its result."
     )
     return f"An adversary who holds the model (white box){beside}{lacks}.{measured}"
+
+
+@dataclass(frozen=True)
+class Provenance(Serialisable):
+    """Where an audit came from.
+
+    Attributes
+    ----------
+    file, sha256 : str or None
+        Of the model, where it was a file.
+    origin : str
+        Library, version and class that made the model, as far as known.
+    seed : int
+    seconds : float
+    time : str
+        When it ended: date and time in UTC.
+    threat_model : str
+        Whom the attacks stand for, in one sentence.
+    inputs : mapping of str to InputFile
+        The files that were read beside that of the model, by what they are.
+    versions : mapping of str to str
+    """
+
+    file: str | None
+    sha256: str | None
+    origin: str
+    seed: int
+    seconds: float
+    time: str = field(default_factory=now)
+    threat_model: str = ""
+    inputs: Mapping[str, InputFile] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)

@@ -25,12 +25,12 @@ from treeleak.auditing.assessors import (
     uncertainty,
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.case import Assessor, AuditRequest, Case
+from treeleak.auditing.case import Assessor, AuditRequest, AuditResults, Case
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.prepare import errors_name_file, open_model, prepare_case
-from treeleak.auditing.record import threat_model
-from treeleak.auditing.result import Audit, AuditResults, Provenance
+from treeleak.auditing.record import Provenance, threat_model
+from treeleak.auditing.result import Audit
 from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp

@@ -39,8 +39,7 @@ from treeleak.verification.training_rows import (
 )
 
 if TYPE_CHECKING:
-    from treeleak.auditing.case import Case
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults, Case
 
 
 LEVEL = 0.005

@@ -15,7 +15,7 @@ from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults
 
 HARDEN = (
     "Remove from the file what predictions do not need: counts, impurities or gains, seeds, "

@@ -24,7 +24,7 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults
 
 
 MOST_PARTS = 3
