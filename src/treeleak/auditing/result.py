@@ -207,7 +207,9 @@ class Audit(AuditResults):
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
             "variants": [v.to_dict() for v in self.variants],
         }
-        parts = {n: special[n] if n in special else _described(getattr(self, n)) for n in _PARTS}
+        parts: dict[str, Any] = {
+            n: special[n] if n in special else _described(getattr(self, n)) for n in _PARTS
+        }
         if internal and self.exposure is not None:
             parts["exposure"]["rows"] = self.exposure.rows_to_dict()
         return {

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.inventory import unknown_places
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput

@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.conditions import Context, Rule
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules import (
     COLUMN_TABLE,
     DESCRIPTION,

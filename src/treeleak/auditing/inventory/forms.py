@@ -140,11 +140,6 @@ def is_scalar(value: Any, most: int = MAX_TEXT) -> bool:
 # ------------------------------------------------------------------------------------- forms
 
 
-def anything(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Whatever it is: it is called a leak already, or its file's reader has checked it."""
-    return True
-
-
 def _flat(value: Any, most: float, longest: int, code: bool = False) -> list[Any] | None:
     """Numbers and texts that a value holds; None if there are too many, or anything else."""
     held = pieces(value)

@@ -16,12 +16,11 @@ import numpy as np
 
 from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
-from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.conditions import Change, Context, Rule
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.rule import Change, Rule
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
     RULES,

@@ -22,16 +22,6 @@ MOST_ROUNDS = 100_000
 """Scores of one metric: more rounds than anybody trains."""
 
 
-def nothing(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
-    """Say nothing beside the rule."""
-    return ""
-
-
-def nothing_more(context: Any) -> str:  # noqa: ARG001
-    """Say nothing of the columns."""
-    return ""
-
-
 def of_borders(value: Any, owner: StoredObject) -> str:
     """Count the values of columns whose borders are midpoints of all of them."""
     listed = list(value.values()) if isinstance(value, Mapping) else value

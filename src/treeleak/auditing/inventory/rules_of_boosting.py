@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from treeleak.auditing.inventory import conditions, forms, numbers
 from treeleak.auditing.inventory import forms_of_boosting as boosting
-from treeleak.auditing.inventory.rule import Rule
+from treeleak.auditing.inventory.conditions import Rule
 
 _TREES = "XGBoostTree LightGBMTree CatBoostTree"
 _BOOSTERS = "Booster CatBoost CatBoostClassifier CatBoostRegressor CatBoostRanker"
@@ -65,11 +65,12 @@ OF_BOOSTING: tuple[Rule, ...] = (
          owner="XGBoostTree"),
     Rule("has_nans", "leaks", "columns with missing values",
          "It shows the columns in which training rows had no value.",
-         owner="CatBoostColumn", when=conditions.true),
+         owner="CatBoostColumn", when=lambda v, _: v is True),
     Rule("has_nans nan_value_treatment", "harmless", "where missing values go",
          "This is the rule of a test for them.", owner="CatBoostColumn"),
     Rule("feature_infos", "harmless", "values of each column, removed", "Says nothing.",
-         owner="Booster", when=conditions.none_stated, form=boosting.ranges),
+         owner="Booster", form=boosting.ranges,
+         when=lambda v, _: isinstance(v, str) and set(v.split()) <= {"none"}),
     Rule("feature_infos", "leaks", "smallest and largest value of each column",
          "These are values of single rows, in all their digits. For columns of categories, "
              "they are all categories of the rows.",

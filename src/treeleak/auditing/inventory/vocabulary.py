@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
+from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.known_classes import class_names
-from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import RULES, STORED, SUSPICIOUS, UNKNOWN
 from treeleak.release.registry import known_classes
 
