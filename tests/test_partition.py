@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
 from helpers.brute_force import as_multiset, equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
@@ -25,6 +26,7 @@ from treeleak.partition import (
     reachable_leaves,
 )
 from treeleak.partition.atoms import atoms_of
+from treeleak.release import to_release
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import Tree
@@ -250,6 +252,25 @@ def test_a_missing_value_goes_where_the_node_sends_it():
     partition = everything(Geometry.of(release, schema))
     assert partition.n_cells == 3
     check_against_brute_force(Geometry.of(release, schema))
+
+
+def test_the_table_of_tests_grows_with_the_values_and_not_with_their_square():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.permutation(1000), rng.integers(0, 2, 1000)]).astype(float)
+    model = RandomForestClassifier(20, random_state=0).fit(X, rng.integers(0, 2, 1000))
+    release = to_release(model)
+    a, b = release.feature_names
+    geometry = Geometry.of(release, Schema([Numeric(a, 0, 1000), Binary(b)]))
+    assert geometry.radix[0] > 900
+    assert len(geometry.compiled[-1]) <= 2 * geometry.radix.sum()
+    atoms = np.column_stack([rng.integers(0, r, 300) for r in geometry.radix])
+    rows = np.column_stack(
+        [p.representatives[a, 0] for p, a in zip(geometry.parts, atoms.T, strict=True)]
+    )
+    leaves = geometry.trace_atoms(atoms)
+    expected = model.apply(rows)
+    for t, tree in enumerate(geometry.release.trees):
+        assert (tree.leaves[leaves[:, t] - geometry.leaf_start[t]] == expected[:, t]).all()
 
 
 def test_a_rule_on_a_numeric_column_is_refused_by_name():

@@ -285,24 +285,40 @@ def _compile(
     key = (feature * max(len(values) + len(sets), 1) + rank) * 2 + missing
     tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
     owner = {int(f): (a, i) for a, p in enumerate(parts) for i, f in enumerate(p.columns)}
+    atoms = {f: parts[a].representatives[:, i].astype(release.float_type)
+             for f, (a, i) in owner.items()}  # fmt: skip
     rows: list[NDArray[np.uint8]] = []
-    start = np.zeros(len(tests) + 1, dtype=np.int64)
+    start = np.zeros(len(tests), dtype=np.int64)
+    steps: dict[int, int] = {}
+    length = 0
     for k, node in enumerate(example):
-        a, i = owner[int(feature[node])]
-        x = parts[a].representatives[:, i].astype(release.float_type)
-        test = int(rank[node])
+        f, test = int(feature[node]), int(rank[node])
+        x, a = atoms[f], owner[f][0]
         ordered = test < len(values)
         # NumPy 1 would round a scalar to the type of the values first.
         goes = x <= values[test : test + 1] if ordered else np.isin(x, sets[test - len(values)])
         left = np.where(np.isnan(x), missing[node], goes)
-        rows.append(left.astype(np.uint8))
-        start[k + 1] = start[k] + len(left)
+        lower = int(left.sum())
+        if not left[:lower].all():
+            start[k], added = length, left
+        elif a not in steps:
+            # Of tests that send the lower atoms left, each is a part of one step down: a table of
+            # each would be as long as the square of their number.
+            steps[a] = length + len(x)
+            start[k], added = steps[a] - lower, np.repeat([1, 0], len(x))
+        else:
+            start[k] = steps[a] - lower
+            continue
+        rows.append(added.astype(np.uint8))
+        length += len(added)
+    if length >= 2**31:
+        raise GridTooLarge(f"the tests of all values take a table of {length:,} entries")
 
     attribute = np.full(root[-1], -1, dtype=np.int32)
     owners = np.array([owner[f][0] for f in range(release.n_features)], dtype=np.int32)
     attribute[inner] = owners[feature]
     table = np.zeros(root[-1], dtype=np.int32)
-    table[inner] = start[:-1][test_of.ravel()]
+    table[inner] = start[test_of.ravel()]
     offset = np.repeat(root[:-1], sizes)
     left = (joined("left", np.int64) + offset).astype(np.int32)
     right = (joined("right", np.int64) + offset).astype(np.int32)

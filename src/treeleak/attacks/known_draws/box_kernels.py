@@ -87,8 +87,14 @@ def node_sides(
         if a < 0:
             continue
         if place[a] >= 0:
-            for k in range(radix[a] - missing[a]):
-                cut[v] += goes_left[table[v] + k] != 0
+            low, high = 0, radix[a] - missing[a]
+            while low < high:
+                middle = (low + high) >> 1
+                if goes_left[table[v] + middle] != 0:
+                    low = middle + 1
+                else:
+                    high = middle
+            cut[v] = low
             gone_left[v] = missing[a] != 0 and goes_left[table[v] + radix[a] - 1] != 0
         else:
             begin = set_start[-1 - place[a]]

@@ -179,8 +179,8 @@ def _attribute_places(geometry: Geometry) -> tuple[IntArray, IntArray]:
     place, n_ordered, n_sets = np.zeros_like(missing), 0, 0
     for a, size in enumerate(geometry.radix):
         tests = np.unique(table[attribute == a])
-        left = goes_left[tests[:, None] + np.arange(size - missing[a])].astype(np.int8)
-        if (np.diff(left, axis=1) <= 0).all():
+        at = np.arange(size - missing[a])
+        if all((np.diff(goes_left[first + at].astype(np.int8)) <= 0).all() for first in tests):
             place[a], n_ordered = n_ordered, n_ordered + 1
         else:
             n_sets += 1

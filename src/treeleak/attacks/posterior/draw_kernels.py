@@ -309,13 +309,13 @@ def _gains(
                 at = grid.test[v] + (low if tested == a else atom[tested])
                 here = grid.left[v] if grid.goes_left[at] else grid.right[v]
                 if tested == a:
-                    x = min(grid.until[at], high)
+                    x = min(low + grid.until[at], high)
                     end = x
                     while x < high:
                         at = grid.test[v] + x
                         stack[top, 0] = grid.left[v] if grid.goes_left[at] else grid.right[v]
                         stack[top, 1] = x
-                        x = min(grid.until[at], high)
+                        x = min(x + grid.until[at], high)
                         stack[top, 2] = x
                         top += 1
                     high = end

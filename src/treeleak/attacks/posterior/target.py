@@ -212,19 +212,11 @@ def _of_rule(rule: Rule, geometry: Geometry) -> tuple[BoolArray, IntArray]:
 
 
 def _until(geometry: Geometry) -> NDArray[np.int32]:
-    """Per test and atom, the next atom of the attribute that goes another way, or their number."""
-    _, attribute, test, _, _, goes_left = geometry.compiled
-    tests, example = np.unique(test[attribute >= 0], return_index=True)
-    radix = geometry.radix[attribute[attribute >= 0][example]]
-    first = np.repeat(tests, radix)
-    # Tests follow each other without a break.
-    turns = np.flatnonzero(
-        np.diff(goes_left[: len(first)], prepend=2) | (np.arange(len(first)) == first)
-    )
-    after = np.append(turns, len(first))[
-        np.searchsorted(turns, np.arange(len(first)), side="right")
-    ]
-    return np.asarray(after - first, dtype=np.int32)
+    """Per test and atom, how many atoms on the next one goes another way; maybe past the last."""
+    goes_left = geometry.compiled[-1]
+    at = np.arange(len(goes_left))
+    turns = np.append(1 + np.flatnonzero(np.diff(goes_left)), len(goes_left))
+    return np.asarray(turns[np.searchsorted(turns, at, side="right")] - at, dtype=np.int32)
 
 
 def start_weights(
