@@ -20,8 +20,7 @@ from treeleak.auditing.case import AuditResults
 from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
-from treeleak.auditing.record import READERS, REVIEW, Provenance, hashed
-from treeleak.auditing.serialisable import figures_of
+from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Audience, FigureWithSupport, message_of

@@ -20,7 +20,7 @@ import pandas as pd
 
 from treeleak.attacks.posterior.prior_only import SILENT
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered

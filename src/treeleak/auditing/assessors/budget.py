@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.bound import bound_of
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass

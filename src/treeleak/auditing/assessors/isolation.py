@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.claims.boxes import Boxes
 from treeleak.claims.check import check_claims, pinned
 from treeleak.claims.find import Claims, find_claims, is_beyond_luck

@@ -27,7 +27,7 @@ from treeleak.auditing.assessors.compared import (
     equal_rows,
 )
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Individual, Significance, exact_row_share, same_size

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.comparison import THE_SAME, too_like
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray, rows_at
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp

@@ -24,13 +24,14 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
     whole_sums,
 )
-from treeleak.release.adapters.xgboost.fitting import fitting_of, one_start
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
     Model,
+    fitting_of,
     found_in,
     number_of,
+    one_start,
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
