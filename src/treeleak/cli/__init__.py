@@ -10,5 +10,5 @@ __all__ = ["app", "main"]
 
 # Help lists them by name, whatever module they are in.
 app.registered_commands.sort(
-    key=lambda known: known.name or getattr(known.callback, "__name__", "")
+    key=lambda known: str(known.name or getattr(known.callback, "__name__", ""))
 )
