@@ -301,7 +301,9 @@ ASSESSORS = (
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
-    Assessor("reconstruction", isolation.assess_alone, needs=("reconstruction",)),
+    Assessor(
+        "reconstruction", isolation.assess_alone, ("alone", "alone_and_rare"), ("reconstruction",)
+    ),
     Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
