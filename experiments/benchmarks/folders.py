@@ -23,9 +23,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from experiments.benchmarks.frame import CONSOLE, options, show
 from experiments.benchmarks.ohdsi_bundles import write_bundle
-from treeleak.auditing.case import AuditRequest, Case
+from treeleak.auditing.case import AuditRequest, AuditResults, Case
 from treeleak.auditing.prepare import open_model, prepare_case
-from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 
 Make = Callable[[Path, RandomForestClassifier, pd.DataFrame], Path | None]

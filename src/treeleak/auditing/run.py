@@ -14,7 +14,7 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
     article29,
-    ceiling,
+    budget,
     comparison,
     counts,
     exposure,
@@ -22,17 +22,16 @@ from treeleak.auditing.assessors import (
     membership,
     parts,
     shadow_models,
-    singled_out,
     structure,
     uncertainty,
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.case import Assessor, AuditRequest, Case
+from treeleak.auditing.case import Assessor, AuditRequest, AuditResults, Case
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.prepare import errors_name_file, open_model, prepare_case
-from treeleak.auditing.record import threat_model
-from treeleak.auditing.result import Audit, AuditResults, Provenance
+from treeleak.auditing.record import Provenance, threat_model
+from treeleak.auditing.result import Audit
 from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
@@ -212,11 +211,9 @@ def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit
 
 
 def _ended(case: Case, **about: Any) -> Audit:
-    found = case.found
-    if found.release is not None:
-        about["origin"] = found.release.origin
-    alone = (case.alone, case.alone_and_rare)
-    return _conclude(found, case.request, alone=alone, **about)
+    if case.found.release is not None:
+        about["origin"] = case.found.release.origin
+    return _conclude(case.found, case.request, **about)
 
 
 def _conclude(
@@ -226,22 +223,17 @@ def _conclude(
     file: str | None,
     sha256: str | None,
     origin: str,
-    alone: tuple[int, int | None] = (0, None),
 ) -> Audit:
-    findings = find(found, *alone)
+    findings = find(found)
     verdict = overall(findings)
+    seconds = time.perf_counter() - started
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),
         provenance=Provenance(
-            file,
-            sha256,
-            origin,
-            request.seed,
-            time.perf_counter() - started,
-            threat_model=threat_model(request),
+            file, sha256, origin, request.seed, seconds, threat_model=threat_model(request)
         ),
     )
 
@@ -321,13 +313,15 @@ ASSESSORS = (
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
-    Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
+    Assessor(
+        "reconstruction", isolation.assess_alone, ("alone", "alone_and_rare"), ("reconstruction",)
+    ),
     Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("isolation", isolation.check, ("isolation",), ("truth", "isolation")),
-    Assessor("ceiling", ceiling.assess, ("ceiling",)),
+    Assessor("ceiling", budget.assess_ceiling, ("ceiling",)),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
     Assessor(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from treeleak.auditing.assessors.baselines import WORDS
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE
-from treeleak.auditing.findings.score_words import by_chance
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, by_chance
 from treeleak.core.text import percent
 from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.comparison import too_like
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, rows_at
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
@@ -119,7 +119,7 @@ def assess(case: Case) -> Case:
     except NotCovered as error:
         why = message_of(error)
     X, y = case.provided if case.live is not None else (request.X, request.y)
-    if any(request.beside[name] is not None for name in ("known_rows", "known_columns")):
+    if request.parts_provided:
         return case.without("shadows", GIVEN)
     if y is None or np.ndim(y) != 1 or len(y) != len(X):
         return case.without("shadows", NO_LABELS)

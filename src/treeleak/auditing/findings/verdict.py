@@ -25,14 +25,14 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults
 
 
 MOST_PARTS = 3
 """Parts that one finding names."""
 
 
-def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> tuple[Finding, ...]:
+def find(found: AuditResults) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -53,8 +53,6 @@ def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> 
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other. ``rare``:
-    those of them whose place is too small for luck; None where that is not known.
     Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
@@ -75,8 +73,8 @@ def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> 
         if found.narrower:
             outside.append(wording.NARROWER())
         findings += of_rows(
-            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
-            found.rows_provided, rare,
+            rebuilt, found.measurement, found.alone, found.proofs_hold, unfinished, outside,
+            found.rows_provided, found.alone_and_rare,
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [
