@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.metrics import leak_score
+from treeleak.metrics import leak_score, scores
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
