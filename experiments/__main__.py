@@ -11,10 +11,10 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from experiments import catalogue
-from experiments.benchmarks.tables import CONSOLE
+from experiments.benchmarks.frame import show as show_lines
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.expected import expected_and_true, shown
+from experiments.expected import NEAR, expected_and_true
 from experiments.headline import rewrite
 from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
@@ -187,7 +187,9 @@ def expected_(out: Folder = FOLDER) -> None:
     table = expected_and_true(_made(out))
     if table.empty:
         raise BadInput(f"{out}: no run has an expected and a true error")
-    CONSOLE.print(shown(table))
+    near = (table.ratio - 1.0).abs() <= NEAR
+    title = f"expected and true error, by kind of evidence; floor: within {NEAR:.0%}"
+    show_lines(title, table.assign(met=near))
 
 
 @app.command("settings")

@@ -12,9 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-from rich.table import Table
 
-from experiments.benchmarks.tables import new_table, verdict
 from experiments.store import Run, Store
 
 NEAR = 0.15
@@ -77,19 +75,3 @@ def expected_and_true(store: Store) -> pd.DataFrame:
     sums = groups[["expected", "error"]].sum()
     out["ratio"] = sums.expected / sums.error.where(sums.error > 0)
     return out.assign(expected=sums.expected / out.open, error=sums.error / out.open)
-
-
-def shown(table: pd.DataFrame) -> Table:
-    """Write the lines for the terminal, with a verdict on each."""
-    out: Table = new_table(
-        "expected and true error, by kind of evidence",
-        "evidence, results version, runs, not all right, expected, error, ratio, within 15 %",
-        left="evidence, within 15 %",
-    )
-    for line in table.to_dict("records"):
-        out.add_row(
-            line["evidence"], str(line["version"]), f"{line['runs']:,}", f"{line['open']:,}",
-            *(f"{line[name]:.4f}" for name in ("expected", "error")), f"{line['ratio']:.3f}",
-            verdict(abs(line["ratio"] - 1.0) <= NEAR),
-        )  # fmt: skip
-    return out

@@ -76,20 +76,6 @@ def unlimited_forests(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=names, dtype=object)
 
 
-def shallow_forests(runs: pd.DataFrame) -> pd.DataFrame:
-    """DRAFT's table 2, no bootstrap, by depth."""
-    ours, theirs = _of_table_2(runs)
-    lines = []
-    for depth in ("2", "3", "4", "5"):
-        line = [depth]
-        for dataset in DATASETS:
-            own, paper = ours[dataset, depth], theirs[dataset, depth]
-            said = [f"{s['error']:.3f}, {_seconds(s['seconds'])} s" for s in (own, paper)]
-            line += [said[0], said[1] + _answered(paper["unanswered"])]
-        lines.append(line)
-    return pd.DataFrame(lines, columns=_BY_DEPTH, dtype=object)
-
-
 def hidden_forests(runs: pd.DataFrame) -> pd.DataFrame:
     """DRAFT's table 2, bootstrap samples that nobody knows, by depth."""
     ours, theirs = _of_table_2(runs, "hidden")
@@ -211,7 +197,6 @@ TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = Mappi
         "known-program": ("default-forests", known_program),
         "large-forests": ("default-forests", large_forests),
         "unlimited-forests": ("draft-table-2", unlimited_forests),
-        "shallow-forests": ("draft-table-2", shallow_forests),
         "hidden-forests": ("draft-table-2", hidden_forests),
         "boosted-models": ("boosted-models", boosted_models),
         "boosted-results": ("boosted-models", boosted_results),

@@ -22,17 +22,13 @@ from treeleak.core.output import write_file
 _INTRODUCTION = """\
 # The papers' experiments
 
-`python -m experiments page` makes this page from stored runs; no figure is typed by hand. It counts
-lines of tables, which are CSV files beside it. *Ahead* and *BEHIND* compare with the figures that a
-paper prints; *agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that
-are *only drawn* have nothing to compare: their papers print no figures, or there is no paper.
-Studies *not run* lack half of their runs or more.
-
-Each study is one table or figure of a paper, or treeleak's own: `python -m experiments run NAME`
-runs what is missing. Published figures are the means printed in the papers; runs that the papers
-count as unanswered are in no mean of theirs. Runs have a results version, which is raised when
-answers change. In the tables, the column *why* has the reason of a line that is behind or differs;
-[tables.csv]({folder}/tables.csv) has the title of each table, and what a reader should know of it.
+`python -m experiments page` makes this page from stored runs. It counts lines of tables, which
+are CSV files beside it. *Ahead* and *BEHIND* compare with the figures that a paper prints (means;
+its unanswered runs are in none); *agrees* and *DIFFERS* say whether what a paper reports is so
+here, too. Studies that are *only drawn* have nothing to compare. Studies *not run* lack half of
+their runs or more. `python -m experiments run NAME` runs what is missing. In the tables, the
+column *why* has the reason of a line that is behind or differs; [tables.csv]({folder}/tables.csv)
+has the title of each table, and what a reader should know of it.
 """
 
 

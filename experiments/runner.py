@@ -14,7 +14,7 @@ import pandas as pd
 from experiments.results_version import VERSION
 from experiments.store import Run, Store, key_of
 from experiments.study import Parameters, Study
-from treeleak.batch.processes import on_cluster
+from treeleak.batch.index import on_cluster
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import versions
 

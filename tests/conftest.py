@@ -57,7 +57,7 @@ def yardsticks_of_the_same_rows() -> Iterator[None]:
         ):
             function = getattr(importlib.import_module(where), name)
             patched.setattr(f"{where}.{name}", once(function))
-        patched.setattr("treeleak.auditing.assessors.shape.reconstruct", _guess_from_shape())
+        patched.setattr("treeleak.auditing.assessors.baselines.reconstruct", _guess_from_shape())
         yield
 
 

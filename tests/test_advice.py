@@ -24,6 +24,7 @@ from experiments.store import Store
 from helpers.cli import run
 from helpers.tables import compas_sample
 from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import (
     HARDEN,
     HARDENING,
@@ -33,7 +34,6 @@ from treeleak.auditing.findings.advice import (
     advise,
 )
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK
-from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening.before_training import stored_figures
 from treeleak.release import to_release

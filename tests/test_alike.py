@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.loss_sums.layers import Groups
-from treeleak.attacks.loss_sums.merge_equal_states import _NEARLY, equal_states, joined
+from treeleak.attacks.loss_sums.layers import _NEARLY, Groups, equal_states, joined
 
 RANGES = st.tuples(st.integers(-5, 5), st.integers(-3, 3), st.integers(0, 3))
 

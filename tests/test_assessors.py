@@ -12,9 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.releases import one_rule_each
 from treeleak.auditing import run
-from treeleak.auditing.case import Assessor, AuditRequest
+from treeleak.auditing.case import Assessor, AuditRequest, AuditResults
 from treeleak.auditing.findings.rows_finding import of_rows
-from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
 

@@ -33,14 +33,14 @@ from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
 from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.assessors.isolation import singled_out
 from treeleak.auditing.assessors.measurement import measure
-from treeleak.auditing.assessors.singled_out import singled_out
+from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.core.text import hundredths, percent
 from treeleak.metrics import Significance
@@ -481,7 +481,7 @@ def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
     measured = None if error is None else replace(MEASURED, error=error)
     evidence = "hidden draws" if status == "likely" else rebuilt.evidence
     said = replace(rebuilt, status=status, evidence=evidence)
-    findings = find(AuditResults(reconstruction=said, measurement=measured), alone)
+    findings = find(AuditResults(reconstruction=said, measurement=measured, alone=alone))
     assert overall(findings) == expected
     assert "safe " not in " ".join(f.text for f in findings)
 

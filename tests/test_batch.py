@@ -13,10 +13,10 @@ import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.cli import run
-from treeleak.batch import index, processes
-from treeleak.batch.processes import Ended
+from treeleak.batch import index
+from treeleak.batch.index import Ended
 from treeleak.core.errors import BadInput
-from treeleak.report.index_page import render_index
+from treeleak.report.page import render_index
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -48,7 +48,7 @@ def ran(monkeypatch):
             done = run(*words)
         return Ended(done.exit_code, done.stderr, 0.1)
 
-    monkeypatch.setattr(processes, "run_command", run_command)
+    monkeypatch.setattr(index, "run_command", run_command)
     return said
 
 
@@ -207,14 +207,14 @@ def test_the_page_says_names_as_text(tmp_path):
 
 @pytest.mark.slow
 def test_processes_end_with_their_words(models):
-    missing = processes.run_command(["audit", str(models / "none.skops")])
+    missing = index.run_command(["audit", str(models / "none.skops")])
     assert missing.status == 2
     assert "none.skops" in missing.errors
 
 
 def test_what_was_not_begun_is_given_up(ran):
     with ExitStack() as stack:
-        all_ = processes.run_all([["--version"]] * 3, 1, None, stack)
+        all_ = index.run_all([["--version"]] * 3, 1, None, stack)
         assert next(all_)[1].status == 0
         assert len([*all_]) == 2
     assert len(ran) == 3
@@ -223,4 +223,4 @@ def test_what_was_not_begun_is_given_up(ran):
 def test_a_cluster_that_is_not_there_is_named(models, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with ExitStack() as stack, pytest.raises(BadInput, match="Dask"):
-        [*processes.run_all([["audit"]], 1, "tcp://127.0.0.1:1", stack)]
+        [*index.run_all([["audit"]], 1, "tcp://127.0.0.1:1", stack)]

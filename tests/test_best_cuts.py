@@ -29,7 +29,7 @@ from treeleak.attacks.loss_sums.values_in_boxes import (
 )
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
-from treeleak.partition.boxes import leaf_boxes
+from treeleak.partition.masks import leaf_boxes
 from treeleak.release import to_release
 from treeleak.schema import Binary, Ordinal, Schema
 

@@ -23,7 +23,7 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafValueEvidence, evidence_for
-from treeleak.hardening.files import cbm
+from treeleak.hardening.files import catboost
 from treeleak.hardening.files.document import json_bytes
 from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, to_release
@@ -270,7 +270,7 @@ def test_a_cbm_file_that_points_outside_of_itself_is_refused(tmp_path):
         struct.pack_into("<I", bad, at, 0x7FFFFFF0)
         (tmp_path / "bad.cbm").write_bytes(bad)
         try:
-            cbm.Cbm.read(tmp_path / "bad.cbm")
+            catboost.Cbm.read(tmp_path / "bad.cbm")
         except BadModel:
             refused += 1
     assert refused > 5

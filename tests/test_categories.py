@@ -12,15 +12,14 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import treeleak
 from helpers.grids import cuts_for, shuffled, some_rows
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
-from treeleak.auditing.assessors.leaf_words import LeafWords
+from treeleak.auditing.assessors.counts import LeafWords
 from treeleak.core.errors import BadSchema
 from treeleak.release import to_release
-from treeleak.release.categories import CategorySets
 from treeleak.release.check_schema import match_levels
 from treeleak.release.infer_schema import infer_schema, suggest_schema
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Categorical, Ordinal, Schema
 from treeleak.side_information.earlier_release import distinguished
 

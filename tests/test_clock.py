@@ -25,10 +25,9 @@ from experiments.benchmarks.mutation_seeds import releases
 from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
-from treeleak.auditing.assessors import compared, counts, exposure, singled_out
-from treeleak.auditing.case import Case
+from treeleak.auditing.assessors import compared, counts, exposure, isolation
+from treeleak.auditing.case import AuditResults, Case
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -344,7 +343,7 @@ def release() -> Release:
     [
         (counts, "count_leaves", "counts"),
         (run, "rebuild", "reconstruction"),
-        (singled_out, "proved_alone", "reconstruction"),
+        (isolation, "proved_alone", "reconstruction"),
         (exposure, "Exposure", "exposure"),
     ],
 )

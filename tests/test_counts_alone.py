@@ -7,8 +7,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from helpers.examples import seeds
 from treeleak.attacks.answer import Rows
+from treeleak.attacks.consensus import distance_from_worlds
 from treeleak.attacks.loss_sums.counts_alone import by_counts
-from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.clock import Clock
 from treeleak.evidence import evidence_for
 from treeleak.metrics import reconstruction_error

@@ -473,7 +473,7 @@ def test_probabilities_of_intervals_are_the_shares_that_are_right():
 
 SMALL = 9
 """Rows up to which all places in a tree are tried."""
-ONE_ROW, ONE_TREE = {"join", "probe", "refine"}, {"count_trees", "match_trees"}
+ONE_ROW, ONE_TREE = {"join", "probe", "refine"}, {"count_trees"}
 
 
 def opened(domains: Domains, bits: np.ndarray) -> np.ndarray:
@@ -572,11 +572,6 @@ def test_every_leaf_that_goes_was_impossible_for_one_row_or_in_one_tree(each_wit
         went += checked(case, distinct=bool(seed % 2), thinned=seed)
     assert went["count_trees"] > 0
     assert went["join" if each_with_each else "refine"] > 0
-
-
-def test_what_a_matching_takes_away_was_impossible():
-    case, _ = some_model(1063, most_rows=9)
-    assert checked(case, distinct=True)["match_trees"] > 0
 
 
 def grown(seed: int, n: int, n_trees: int) -> Drawn:

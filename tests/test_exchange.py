@@ -26,7 +26,6 @@ from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, to_release
 from treeleak.release.bounds import MOST_JSON_LISTS, MOST_JSON_VALUES
-from treeleak.release.categories import CategorySets
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
     ROUNDINGS,
@@ -53,7 +52,7 @@ from treeleak.release.sampling import (
     UnknownSampling,
 )
 from treeleak.release.statistics import COUNTS, DISTINCT, QUANTITIES, NodeStatistic, Statistics
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(

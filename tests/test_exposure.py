@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.documents import valid
 from helpers.tables import compas_sample
-from treeleak.auditing.assessors.leaf_words import LeafWords
+from treeleak.auditing.assessors.counts import LeafWords
 from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.core.errors import BadInput
 from treeleak.core.message import ELSEWHERE

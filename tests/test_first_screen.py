@@ -33,10 +33,8 @@ def audited():
 def made(audited, exact, located, targets, verdict):
     """The audit with other figures and another verdict, and findings that follow from them."""
     m = replace(audited.measurement, exact_rows=exact, located_rows=located, targets=targets)
-    found = replace(audited, measurement=m)
-    findings = tuple(
-        replace(f, verdict=verdict if f.verdict else None) for f in find(found, singled_out=3)
-    )
+    found = replace(audited, measurement=m, alone=3, alone_and_rare=None)
+    findings = tuple(replace(f, verdict=verdict if f.verdict else None) for f in find(found))
     return replace(found, findings=findings, verdict=verdict)
 
 

@@ -38,7 +38,7 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.hardening import harden_folder
 from treeleak.release import read_model, to_release
 from treeleak.release.containers import members
-from treeleak.release.containers.layouts import mlmodel, packages
+from treeleak.release.containers.bundle import mlmodel, packages
 from treeleak.release.containers.source import open_source
 from treeleak.release.registry import ModelFile
 
@@ -774,4 +774,4 @@ def test_reconstruct_takes_a_folder(tmp_path, folder):
 def test_a_document_of_another_kind_is_no_bundle():
     assert document(MODEL)["meta"] == "rf"
     with pytest.raises(BadModel):
-        treeleak.release.readers.json_files._made({"meta": "naive-bayes"})
+        treeleak.release.readers.json_layout._made({"meta": "naive-bayes"})

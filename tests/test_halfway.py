@@ -17,8 +17,12 @@ from treeleak.attacks.known_draws import midpoint_kernels as kernels
 from treeleak.attacks.known_draws.belief_propagation import places_by_leaves
 from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
-from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, message_from_tests
-from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
+from treeleak.attacks.known_draws.midpoint_kernels import (
+    TreeTests,
+    ends_of,
+    laid_out,
+    message_from_tests,
+)
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry

@@ -71,9 +71,9 @@ from helpers.older import made
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
-from treeleak.auditing.inventory.drawn import hides_bits
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
+from treeleak.auditing.inventory.owners import hides_bits
 from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive

@@ -12,10 +12,9 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.claims.boxes import partition_of
+from treeleak.claims.boxes import partition_of, prior_of_counts
 from treeleak.claims.check import check_claims, pinned
 from treeleak.claims.find import find_claims
-from treeleak.claims.prior import prior_of_counts
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.release import Release, to_release

@@ -27,23 +27,23 @@ def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
     ("floor", "run", "lacks"),
     [
         ({"claim": "answered"}, {"status": "unknown", "misfit": 3.0}, []),
-        ({"claim": "answered"}, {"labels": None}, ["answered"]),
+        ({"claim": "answered"}, {"labels": None}, ["answered 1"]),
         ({"claim": "verified"}, {}, []),
-        ({"claim": "verified"}, {"misfit": 1.0}, ["verified"]),
-        ({"claim": "verified"}, {"status": "unknown"}, ["verified"]),
+        ({"claim": "verified"}, {"misfit": 1.0}, ["verified 1"]),
+        ({"claim": "verified"}, {"status": "unknown"}, ["verified 1"]),
         ({"claim": "listed"}, {}, []),
-        ({"claim": "listed"}, {"listed": 9.0}, ["listed"]),
+        ({"claim": "listed"}, {"listed": 9.0}, ["listed 1"]),
         ({"claim": "listed"}, {"listed": 9.0, "status": "unique"}, []),
         ({"claim": "decided"}, {"left_open": 5.0}, []),
-        ({"claim": "decided"}, {"left_open": 4.0}, ["decided"]),
+        ({"claim": "decided"}, {"left_open": 4.0}, ["decided 1"]),
         ({"claim": "decided"}, {"proved": 1.0}, []),
-        ({"claim": "decided"}, {}, ["decided"]),
-        ({"claim": "verified", "seconds": 4.0}, {}, ["4 s"]),
+        ({"claim": "decided"}, {}, ["decided 1"]),
+        ({"claim": "verified", "seconds": 4.0}, {}, ["seconds 4"]),
         ({"claim": "verified", "error": 0.03, "seconds": 5.0}, {}, ["error 0.03"]),
         ({"claim": "verified", "in_order": 1.0}, {}, ["placed 1"]),
         ({"claim": "verified", "near_5": 0.9, "near": 0.9}, {"near": np.nan}, ["near 0.9"]),
         ({}, {"status": "unknown"}, []),
-        ({}, {"wrong": 1.0}, ["proved what is false"]),
+        ({}, {"wrong": 1.0}, ["wrong 0"]),
     ],
 )
 def test_what_a_run_misses_is_named(floor, run, lacks):
@@ -54,8 +54,8 @@ def test_what_a_run_misses_is_named(floor, run, lacks):
         "error": 0.04, "placed": 0.9, "near": 0.95, "near_5": 0.95, "categories": 1.0,
     }  # fmt: skip
     line = SimpleNamespace(**nothing | floor)
-    assert known_raw.missed(line, SimpleNamespace(**good | run)) == lacks
-    assert bool(known_raw.said(line)) == ("claim" in floor)
+    runs = known_raw.with_claims(pd.DataFrame([good | run]))
+    assert known_raw.asked(line).missed(runs) == lacks
 
 
 @pytest.mark.slow
@@ -71,10 +71,11 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     json.dumps(record)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
     line = known_raw.lines(["mixed"], [40], quick=False)
-    assert known_raw.floor_table(line, [kept]) == 0
+    runs = known_raw.flat([kept], known_raw._FIGURES)
+    assert known_raw.floor_table(line.itertuples(), runs)
     asked = line.assign(claim="verified", seconds=1e-9)
-    assert known_raw.floor_table(asked, [kept]) == 1
-    assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
+    assert not known_raw.floor_table(asked.itertuples(), runs)
+    assert "mixed, 40, 1 misses: seconds 1e-09" in capsys.readouterr().out
 
 
 def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
@@ -84,10 +85,11 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
     json.dumps(kept)
     line = known_raw.lines(["mixed"], [40], quick=False)
     asked = line.assign(claim="answered", near=0.1, error=0.1)
-    assert known_raw.floor_table(asked, [kept]) == 1
+    runs = known_raw.flat([kept], known_raw._FIGURES)
+    assert not known_raw.floor_table(asked.itertuples(), runs)
     said = capsys.readouterr().out
-    assert "mixed 40, seed 1 misses: answered, error 0.1, near 0.1" in said
-    assert "mixed 40, seed 1: too late" in said
+    assert "mixed, 40, 1 misses: error 0.1, answered 1, near 0.1" in said
+    assert "mixed, 40, 1 refused: too late" in said
 
 
 def test_a_right_answer_is_right_in_every_figure():

@@ -29,7 +29,7 @@ from treeleak.evidence.predictions import at_leaves
 from treeleak.evidence.protocol import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
-from treeleak.release.adapters.xgboost.fitting import _solved, _sure
+from treeleak.release.adapters.xgboost.model import _solved, _sure
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.statistics import (
     GRADIENT,

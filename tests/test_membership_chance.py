@@ -20,8 +20,7 @@ from helpers.tables import compas_sample
 from treeleak.attacks.samples import Samples
 from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.reconstruction.membership import Held, Smoothing
-from treeleak.reconstruction.overdispersion import GROWTH, spread_of
+from treeleak.reconstruction.membership import GROWTH, Held, Smoothing, spread_of
 
 N, KINDS = 4, 5
 

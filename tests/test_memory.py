@@ -18,7 +18,7 @@ from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require
 from treeleak.metrics.matching import pair_costs
 from treeleak.partition.value_index import _distance
-from treeleak.release.adapters.xgboost import fitting
+from treeleak.release.adapters.xgboost import model
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.schema import Numeric
 
@@ -51,7 +51,7 @@ def test_how_a_model_was_fitted_takes_no_table_of_all_nodes_by_all_nodes():
     bend, alpha = rng.random((4000, 2)), rng.random((4000, 1))
     tracemalloc.start()
     try:
-        fitting._open(bend, alpha, 0.3)
+        model._open(bend, alpha, 0.3)
         assert tracemalloc.get_traced_memory()[1] < 4000**2
     finally:
         tracemalloc.stop()

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from treeleak.core.message import Audience, MessageTemplate
-from treeleak.evidence.registry import NO_EVIDENCE
+from treeleak.evidence import NO_EVIDENCE
 from treeleak.report import render
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")

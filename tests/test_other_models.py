@@ -40,12 +40,11 @@ from experiments.benchmarks.gate_parts import PARTS
 from helpers.cli import run
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.counts import of_trees
-from treeleak.auditing.case import AuditRequest, Case
+from treeleak.auditing.case import AuditRequest, AuditResults, Case
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, Finding
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import prepare_case
-from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Audience, static_message

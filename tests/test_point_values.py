@@ -25,9 +25,13 @@ from helpers.grids import all_points
 from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree, tree_of
 from treeleak.datasets import load_adult
 from treeleak.partition import Geometry
-from treeleak.reconstruction.common_values import CommonValues
-from treeleak.reconstruction.distinct_values import distinct_values, nearest
-from treeleak.reconstruction.granularity import Grid, grid_behind
+from treeleak.reconstruction.column_values import (
+    CommonValues,
+    Grid,
+    distinct_values,
+    grid_behind,
+    nearest,
+)
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.release import Release, to_release
 from treeleak.release.draws.seeds import known_draws

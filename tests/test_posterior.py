@@ -19,8 +19,7 @@ from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, rec
 from treeleak.attacks.samples import Samples
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
-from treeleak.reconstruction.jitter_within_intervals import Inside
-from treeleak.reconstruction.posterior import Posterior
+from treeleak.reconstruction.posterior import Inside, Posterior
 from treeleak.verification.counts import check_drawable
 
 

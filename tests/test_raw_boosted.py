@@ -68,9 +68,10 @@ def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     assert 0 < record["ceiling"] <= 1
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=True)
-    assert raw_boosted.floor_table(line, [kept]) == 0
+    runs = raw_boosted.flat([kept], raw_boosted.FIGURES)
+    assert raw_boosted.floor_table(line.itertuples(), runs)
     asked = line.assign(figure="exact", share=1.01, seconds=1e-9)
-    assert raw_boosted.floor_table(asked, [kept]) == 1
+    assert not raw_boosted.floor_table(asked.itertuples(), runs)
     assert "NOT met" in capsys.readouterr().out
 
 
@@ -80,21 +81,24 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
     line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)
     asked = line.assign(figure="near", share=0.1)
-    assert raw_boosted.floor_table(asked, [kept]) == 1
+    runs = raw_boosted.flat([kept], raw_boosted.FIGURES)
+    assert not raw_boosted.floor_table(asked.itertuples(), runs)
     assert "too late" in capsys.readouterr().out
 
 
-def test_what_answers_state_is_held_against_all_runs_together():
+def test_what_answers_state_is_held_against_all_runs_together(capsys):
     def said(error, ninety, n):
         return {"expected": 0.1, "error": error, "ninety": ninety, "n_ninety": n}
 
     some = pd.DataFrame([said(0.05, 1.0, 10.0), said(0.15, 0.88, 90.0), said(np.nan, np.nan, 0.0)])
     # 0.2 / 0.2, and (10 + 79.2) / 100; a run that states nothing counts for neither.
-    assert raw_boosted.as_stated(some).splitlines() == [
-        "expected over true error, in sums: 1.000 (floor 0.8 to 1.2: met), 2 runs",
-        "held of 100 values said to be about .9 sure: 0.892 (floor 0.87 to 0.93: met)",
+    assert raw_boosted.as_stated(some)
+    assert capsys.readouterr().out.splitlines() == [
+        "expected over true error, in sums of 2 runs: 1.000, floor 0.8 to 1.2: met",
+        "held of 100 values said to be about .9 sure: 0.892, floor 0.87 to 0.93: met",
     ]
-    assert raw_boosted.as_stated(some[2:]).count("- (floor") == 2
+    assert not raw_boosted.as_stated(some[2:])
+    assert capsys.readouterr().out.count("NOT met") == 2
 
 
 def test_values_said_to_be_nine_in_ten_sure_are_counted_by_their_ends():

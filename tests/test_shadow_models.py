@@ -12,24 +12,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
+    BaggingClassifier,
     ExtraTreesClassifier,
+    GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.documents import valid
 from treeleak.auditing.assessors.shadow_models import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
 from treeleak.auditing.findings.verdict import of_auc
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
-from treeleak.metrics.membership import Bounded
+from treeleak.metrics.membership import Bounded, auc
 from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
 from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.registry import ModelFile
@@ -277,3 +284,102 @@ def test_a_model_whose_settings_cannot_be_set_says_why():
     X, y = people(120)
     with pytest.raises(NotCovered, match="ValueError"):
         refit_of(Stubborn().fit(X, y), None).scores(X, y.to_numpy(), np.arange(110), 0)
+
+
+OTHERS = ["xgboost", "lightgbm", "catboost"]
+
+
+def models_of(library, target):
+    """Models of a library for classes ("two", "three") or numbers."""
+    if library == "sklearn":
+        return {
+            "number": [
+                RandomForestRegressor(9, min_samples_leaf=3), GradientBoostingRegressor(),
+                HistGradientBoostingRegressor(max_iter=9),
+            ],
+            "two": [
+                RandomForestClassifier(9), ExtraTreesClassifier(9, max_depth=4),
+                GradientBoostingClassifier(n_estimators=9), BaggingClassifier(n_estimators=9),
+                HistGradientBoostingClassifier(max_iter=9),
+            ],
+            "three": [
+                RandomForestClassifier(9, min_samples_leaf=4, class_weight="balanced"),
+                HistGradientBoostingClassifier(max_iter=9),
+            ],
+        }[target]  # fmt: skip
+    module = pytest.importorskip(library, reason=f"needs {library}")
+    kind = {"xgboost": "XGB", "lightgbm": "LGBM", "catboost": "CatBoost"}[library]
+    quiet = {"catboost": {"verbose": 0, "allow_writing_files": False}, "lightgbm": {"verbose": -1}}
+    name = kind + ("Regressor" if target == "number" else "Classifier")
+    return [getattr(module, name)(n_estimators=9, **quiet.get(library, {}))]
+
+
+@pytest.mark.parametrize("target", ["two", "three", "number"])
+@pytest.mark.parametrize("library", ["sklearn", *OTHERS])
+def test_trees_of_a_file_are_as_sure_as_the_model_itself(library, target):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    z = X[:, 0] + rng.normal(size=200)
+    y = {"two": (z > 0).astype(int), "three": np.digitize(z, [-0.5, 0.5]), "number": z}[target]
+    for model in models_of(library, target):
+        sure = of_model(model.fit(X, y), X, y)
+        assert len(np.unique(sure.round(9))) > 5
+        if (library, target) == ("catboost", "three"):
+            with pytest.raises(NotCovered, match="come to a prediction"):
+                of_trees(to_release(model), X, y)
+        else:
+            assert of_trees(to_release(model), X, y) == pytest.approx(sure, abs=1e-4)
+
+
+@pytest.mark.parametrize(("live", "seed"), [(True, 0), (False, 1)])
+def test_labelled_control_rows_let_the_model_itself_be_attacked(live, seed):
+    X, y = people(700, seed)
+    X, others, y, labels = X[:300], X[300:], y[:300], y[300:]
+    model = RandomForestClassifier(40, random_state=seed).fit(X, y)
+    source = model if live else snapshot(model)
+    found = treeleak.audit(source, X, y, control=others, control_y=labels, time_limit=10)
+    direct = found.shadows.direct
+    assert (direct.members, direct.others) == (300, 400)
+    assert direct.models == found.shadows.sizes[-1].models
+    # Without difficulty: how the library itself would be attacked.
+    sure = [of_model(model, rows, np.asarray(t)) for rows, t in ((X, y), (others, labels))]
+    assert direct.auc.value > auc(*sure).value - 0.01
+    assert found.shadows.auc == direct.auc
+    assert found.shadows.auc.interval.low > 0.7
+    (finding,) = (f for f in found.findings if f.part == "membership")
+    assert finding.verdict == LEAK
+    assert "own predictions tell training rows from control rows" in found.to_html()
+    valid(found.to_dict(), "audit")
+
+
+def test_predictions_that_learned_nobody_tell_nobody():
+    X, y = people(900)
+    model = DecisionTreeClassifier(max_depth=2, min_samples_leaf=60).fit(X[:300], y[:300])
+    found = treeleak.audit(model, X[:300], y[:300], control=X[300:], control_y=y[300:])
+    assert found.shadows.auc.interval.low < 0.55
+    assert of_auc(found.shadows.auc) != LEAK
+
+
+def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
+    X, y = people(400)
+    model = CalibratedClassifierCV(
+        FrozenEstimator(RandomForestClassifier(random_state=0).fit(X[:150], y[:150]))
+    )
+    model.fit(X[:150], y[:150])
+    options = {"control": X[150:], "control_y": y[150:], "time_limit": 10}
+    found = treeleak.audit(model, X[:150], y[:150], **options)
+    assert found.shadows.sizes == ()
+    assert found.shadows.trained is None
+    assert found.shadows.direct.models == 0
+    assert found.shadows.auc.interval.low > 0.6
+    valid(found.to_dict(), "audit")
+    assert "AUC of the model's predictions" in found.to_html()
+
+
+def test_labels_of_control_rows_are_one_for_each():
+    X, y = people(100)
+    model = RandomForestClassifier(3).fit(X[:50], y[:50])
+    with pytest.raises(BadInput, match="without these"):
+        treeleak.audit(model, X[:50], y[:50], control_y=y[50:])
+    with pytest.raises(BadInput, match="49 labels of 50 control rows"):
+        treeleak.audit(model, X[:50], y[:50], control=X[50:], control_y=y[51:])

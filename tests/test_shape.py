@@ -16,8 +16,13 @@ from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
-from treeleak.auditing.assessors.baselines import compare
-from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
+from treeleak.auditing.assessors.baselines import (
+    FEWEST,
+    Shape,
+    compare,
+    guesses_from_shape,
+    tried_shape,
+)
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
@@ -186,7 +191,7 @@ def test_after_an_interruption_nothing_is_guessed(data, short_walks, monkeypatch
     stopped = replace(rebuilt, interrupted=True)
     assert guesses_from_shape(release, stopped, 60, 10, 0, None, {}) == ()
     monkeypatch.setattr(
-        sys.modules["treeleak.auditing.assessors.shape"],
+        sys.modules["treeleak.auditing.assessors.baselines"],
         "reconstruct",
         lambda *_args, **_more: stopped,
     )

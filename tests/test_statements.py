@@ -18,6 +18,7 @@ from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from treeleak import evidence
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     Evidence,
@@ -30,7 +31,6 @@ from treeleak.evidence import (
     LossSums,
     NoisyCounts,
     evidence_for,
-    registry,
 )
 from treeleak.evidence.linear_constraints import Equal, LinearConstraints, Noisy
 from treeleak.partition import Geometry, Partition, enumerate_cells
@@ -244,7 +244,7 @@ def test_real_coefficients_are_met_up_to_their_tolerance():
 
 
 def test_every_kind_is_registered_and_has_all_members():
-    assert list(KINDS) == registry._KINDS
+    assert list(KINDS) == evidence._KINDS
     members = {name for name in vars(Evidence) if not name.startswith("_")}
     members |= set(Evidence.__annotations__)
     assert {"kind", "fitting", "geometry", "n_rows", "statements", "contradiction"} <= members
@@ -270,7 +270,7 @@ def test_a_new_kind_takes_one_registration():
         def fitting(cls, assumed):
             return cls if assumed.sampling == "odd" else None
 
-    registry.register(Apart)
+    evidence.register(Apart)
     assert evidence_for(apart) is Apart
     assert evidence_for(release) is ExactCounts
-    registry._KINDS.remove(Apart)
+    evidence._KINDS.remove(Apart)

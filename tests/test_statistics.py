@@ -15,7 +15,6 @@ from helpers.releases import followed, mixed, random_tree, tree_of
 from treeleak.core.errors import BadModel, BadSchema, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.release.categories import CategorySets
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import DiscreteLaplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
@@ -33,7 +32,7 @@ from treeleak.release.statistics import (
     NodeStatistic,
     Statistics,
 )
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Binary, Numeric, Schema
 from treeleak.uncertainty import from_tree
 from treeleak.verification.counts import check_rows

@@ -30,7 +30,7 @@ from treeleak.evidence import HiddenDraws
 from treeleak.metrics import reconstruction_error
 from treeleak.partition import Geometry
 from treeleak.release import to_release
-from treeleak.release.draws.held_back import fitted_rows
+from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import HeldBack, Subsample, UnknownSampling

@@ -30,10 +30,10 @@ from treeleak.core.errors import BadModel
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
-from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.targets import (
     CONTRADICTED,
     OFFSETS,
+    by_targets,
     majority_value,
     targets_of,
     targets_of_leaves,

@@ -46,12 +46,12 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
+from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.auditing.prepare import context_of
-from treeleak.auditing.result import AuditResults
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Audience, static_message
 from treeleak.release import snapshot, to_release

@@ -23,7 +23,7 @@ from helpers.hurried import walk_little
 from treeleak import AtMost, Binary, Numeric, Schema
 from treeleak.auditing.assessors.baselines import BaselineComparison, compare, run_baselines
 from treeleak.auditing.assessors.compared import measure_in_order
-from treeleak.auditing.assessors.decision_rule import LEVEL, decide
+from treeleak.auditing.assessors.comparison import LEVEL, decide
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.policy import Policy

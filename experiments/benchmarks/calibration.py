@@ -20,9 +20,7 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import Record, collect, options, show
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.datasets import load_adult, load_german_credit
@@ -153,45 +151,31 @@ def shown(records: Sequence[Record], by: str) -> bool:
     """Print the bins of all runs of a kind; whether each is near enough."""
     groups: dict[Any, list[Record]] = {}
     for record in records:
-        key = record["case"][by] if by in record["case"] else record[by]
-        groups.setdefault(key, []).append(record)
-    out = new_table(
-        f"values by their confidence, by {by}",
-        f"{by}, runs, confidence, values, mean confidence, right, standard error, within 7 points",
-        left=f"{by}, confidence",
-    )
-    met = True
+        groups.setdefault((record["case"] | record)[by], []).append(record)
+    lines = []
     for key, own in groups.items():
         counts = [np.asarray(r["bins"], dtype=float) for r in own if len(r["bins"])]
-        if not counts:
-            out.add_row(str(key), str(len(own)), "none given")
-            continue
-        for tenth, (n, sure, right) in enumerate(np.sum(counts, axis=0)):
-            if n < FEWEST:
-                continue
-            share = right / n
-            near = abs(sure - right) / n <= WITHIN
-            met &= bool(near)
-            error = np.sqrt(share * (1 - share) / n)
-            out.add_row(
-                str(key), str(len(own)), f"{tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}", f"{n:,.0f}",
-                f"{sure / n:.3f}", f"{share:.3f}", f"{error:.3f}", verdict(bool(near)),
-            )  # fmt: skip
-    CONSOLE.print(out)
-    return met
+        for tenth, (n, sure, right) in enumerate(np.sum(counts, axis=0) if counts else ()):
+            if n >= FEWEST:
+                share = right / n
+                lines.append({
+                    by: str(key), "runs": len(own), "confidence from": tenth / 10, "values": int(n),
+                    "mean confidence": sure / n, "right": share,
+                    "standard error": np.sqrt(share * (1 - share) / n),
+                    "met": abs(sure - right) / n <= WITHIN,
+                })  # fmt: skip
+    return show(f"values by their confidence, by {by}; floor: within {WITHIN:g}", lines)
 
 
 def main(args: Sequence[str]) -> int:
     """Run what the command line asks for; 1 if a bin is off."""
-    parser = Options("calibration", __doc__)
-    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=TABLES)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--limits", nargs="*", type=float, default=[4.0, 20.0])
-    parser.add_argument("--rows", type=int, default=150)
-    asked = parser.parse_args(args)
-    chosen = [c for c in cases(asked.tables, asked.limits, asked.rows) if c.model in asked.models]
-    records = Records("calibration", asked.fresh, asked.out).collect(
-        chosen, run, lambda case: replace(case, n_rows=40, time_limit=2.0), lambda _: False
+    given = options(
+        "calibration", __doc__, args, kept=True, tables=list(TABLES), models=list(MODELS),
+        limits=[4.0, 20.0], rows=150,
+    )  # fmt: skip
+    chosen = [c for c in cases(given.tables, given.limits, given.rows) if c.model in given.models]
+    records = collect(
+        "calibration", chosen, run, lambda c: replace(c, n_rows=40, time_limit=2.0), given
     )
     for by in ("status", "model", "with_schema", "table"):
         shown(records, by)

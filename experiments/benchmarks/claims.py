@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.benchmarks.options import Options
+from experiments.benchmarks.frame import floor, options, show
 from experiments.benchmarks.random_settings import trained
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.libraries import unfitted
 from treeleak.claims.check import Checked, check_claims
 from treeleak.claims.find import Claims, find_claims
 from treeleak.core.errors import TreeleakError
@@ -32,17 +32,12 @@ PEOPLE = {"lightgbm": 45, "lightgbm, 500 rounds": 324}
 
 
 def main(argv: Sequence[str] = ()) -> int:
-    parser = Options("claims", __doc__, ("random", "adult"), "0-239", kept=False)
-    parser.add_argument("--rows", type=int, nargs="+", default=[5_000])
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    asked = parser.parse_args(argv)
-    met = True
-    if asked.part in ("random", "all"):
-        met &= random_models(asked.seeds)
-    if asked.part in ("adult", "all"):
-        for n in asked.rows:
-            met &= adult(n, asked.models)
-    return 0 if met else 1
+    given = options(
+        "claims", __doc__, argv, parts=("random", "adult"), seeds=range(240), rows=5_000,
+        models=list(_SETTINGS),
+    )  # fmt: skip
+    met = "random" not in given.parts or random_models(given.seeds)
+    return int(not met or ("adult" in given.parts and not adult(given.rows, given.models)))
 
 
 def random_models(seeds: Sequence[int]) -> bool:
@@ -68,13 +63,12 @@ def random_models(seeds: Sequence[int]) -> bool:
         narrowed += int((found.weight < 0.99 * found.at_first).sum())
         if false := int((~checked.true).sum()):
             wrong += false
-            CONSOLE.print(f"seed {seed}, {case.named}: {false} of {len(found.node)} are false")
-    CONSOLE.print(
+            print(f"seed {seed}, {case.named}: {false} of {len(found.node)} are false")
+    return floor(
         f"{models} models ({refused} without exact counts, or not trained): {claims:,} claims, "
-        f"{by_difference:,} of them differences, {narrowed:,} narrowed; false: {wrong} "
-        f"({verdict(wrong == 0)})"
+        f"{by_difference:,} of them differences, {narrowed:,} narrowed; false: {wrong}",
+        not wrong,
     )
-    return wrong == 0
 
 
 def checked_of(found: Claims, release: Release, X: pd.DataFrame, y: Any) -> Checked:
@@ -92,55 +86,40 @@ def checked_of(found: Claims, release: Release, X: pd.DataFrame, y: Any) -> Chec
     return check_claims(found, rows.to_numpy(dtype=float), labels, draws)
 
 
-def _lightgbm(**given: Any) -> Any:
-    import lightgbm
-
-    return lightgbm.LGBMClassifier(verbose=-1, n_jobs=2, **given)
-
-
-def _catboost() -> Any:
-    import catboost
-
-    return catboost.CatBoostClassifier(verbose=0, allow_writing_files=False, thread_count=2)
-
-
-def _sklearn(name: str, **given: Any) -> Any:
-    from sklearn import ensemble, tree
-
-    return getattr(tree if name.startswith("Decision") else ensemble, name)(random_state=0, **given)
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "lightgbm": _lightgbm,
-    "lightgbm, 500 rounds": lambda: _lightgbm(n_estimators=500, learning_rate=0.05),
-    "catboost": _catboost,
-    "one tree": lambda: _sklearn("DecisionTreeClassifier"),
-    "forest": lambda: _sklearn("RandomForestClassifier", n_jobs=2),
-    "forest, all rows": lambda: _sklearn("RandomForestClassifier", bootstrap=False, n_jobs=2),
-    "extra trees": lambda: _sklearn("ExtraTreesClassifier", n_jobs=2),
-    "histogram boosting": lambda: _sklearn("HistGradientBoostingClassifier"),
+_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lightgbm": ("LGBMClassifier", {}),
+    "lightgbm, 500 rounds": ("LGBMClassifier", {"n_estimators": 500, "learning_rate": 0.05}),
+    "catboost": ("CatBoostClassifier", {}),
+    "one tree": ("DecisionTreeClassifier", {}),
+    "forest": ("RandomForestClassifier", {"n_jobs": 2}),
+    "forest, all rows": ("RandomForestClassifier", {"bootstrap": False, "n_jobs": 2}),
+    "extra trees": ("ExtraTreesClassifier", {"n_jobs": 2}),
+    "histogram boosting": ("HistGradientBoostingClassifier", {}),
 }
+
+
+def raw_adult(n: int) -> tuple[pd.DataFrame, Any, pd.DataFrame]:
+    """Draw rows of raw Adult, its categories as codes: rows, their labels, and all others."""
+    data = treeleak.datasets.load_adult()
+    table = coded(data.raw)
+    order = np.random.default_rng(0).permutation(len(table))
+    y = np.asarray(pd.factorize(data.y)[0])[order[:n]]
+    return table.iloc[order[:n]], y, table.iloc[order[n:]]
+
+
+def coded(X: pd.DataFrame) -> pd.DataFrame:
+    """Write categories as codes."""
+    texts = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
+    return X.assign(**{c: X[c].astype("category").cat.codes for c in texts})
 
 
 def adult(n: int, names: Sequence[str]) -> bool:
     """Isolate people of raw Adult, its categories as codes."""
-    data = treeleak.datasets.load_adult()
-    table = data.raw.copy()
-    for column in table:
-        if not pd.api.types.is_numeric_dtype(table[column]):
-            table[column] = table[column].astype("category").cat.codes
-    order = np.random.default_rng(0).permutation(len(table))
-    X, others = table.iloc[order[:n]], table.iloc[order[n:]]
-    y = np.asarray(pd.factorize(data.y)[0])[order[:n]]
-    shown = new_table(
-        f"{n:,} rows of raw Adult, {len(others):,} others",
-        "model, seconds, all, predicates, differences, false, people, by difference, beyond luck, "
-        "expected, narrowed, others, nobody else, floor",
-        "model",
-    )
-    met = True
+    X, y, others = raw_adult(n)
+    lines = []
     for name in names:
-        release = to_release(MODELS[name]().fit(X, y))
+        kind, settings = _SETTINGS[name]
+        release = to_release(unfitted(kind, **settings).fit(X, y))
         find_claims(release, visits=1)  # Compiles what it needs.
         started = time.perf_counter()
         found = find_claims(release)
@@ -149,19 +128,19 @@ def adult(n: int, names: Sequence[str]) -> bool:
         fits = found.fits(found.partition.encode(others.to_numpy(float)), 1_000)[0]
         people = checked.everybody
         false = int((~checked.true).sum())
-        ok = false == 0 and took <= SECONDS and people >= (PEOPLE.get(name, 0) if n == 5_000 else 0)
-        met &= ok
-        shown.add_row(
-            name, f"{took:.1f}", "yes" if found.complete else "no", f"{found.found:,}",
-            f"{(found.other >= 0).sum():,}", str(false), f"{people:,}",
-            f"{checked.people(found.other >= 0):,}", f"{checked.people(found.beyond_luck):,}",
-            *(f"{np.median(found.n_seen * w):.3g}" for w in (found.at_first, found.weight)),
-            f"{fits.mean():.2f}", f"{(fits == 0).mean():.0%}", verdict(ok),
-        )  # fmt: skip
-    CONSOLE.print(shown)
-    CONSOLE.print(
+        least = PEOPLE.get(name, 0) if n == 5_000 else 0
+        first, narrowed = (np.median(found.n_seen * w) for w in (found.at_first, found.weight))
+        lines.append({
+            "model": name, "seconds": took, "all": bool(found.complete), "predicates": found.found,
+            "differences": (found.other >= 0).sum(), "false": false, "people": people,
+            "by difference": checked.people(found.other >= 0),
+            "beyond luck": checked.people(found.beyond_luck), "expected": first,
+            "narrowed": narrowed, "others": fits.mean(), "nobody else": (fits == 0).mean(),
+            "met": not false and took <= SECONDS and people >= least,
+        })  # fmt: skip
+    return show(
+        f"{n:,} rows of raw Adult, {len(others):,} others", lines,
         "people: isolated by a leaf of one person, or by one of the 4,000 lightest predicates, to "
         "which all else refers; expected, narrowed: people expected to meet a predicate, in the "
-        "median, before and after other trees narrowed it."
-    )
-    return met
+        "median, before and after other trees narrowed it.",
+    )  # fmt: skip

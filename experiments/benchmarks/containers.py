@@ -1,12 +1,11 @@
 """Containers of models: wherever the model inside leaks by itself, the file must, too.
 
-``python -m experiments run containers --seeds 0-4 [NAME ...]`` fits each container around forests
-and boosted models of a few rows, saves it, and audits both the file and the model inside.
+``python -m experiments run containers --seeds 0-4 --names stacking`` fits each
+container around a forest of a few rows, saves it, and audits both the file and the model inside.
 """
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import tempfile
 import time
@@ -43,6 +42,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.frame import options, progress, show
 from treeleak.core.errors import TreeleakError
 from treeleak.reconstruction import Reconstruction
 
@@ -149,17 +149,6 @@ CONTAINERS: Mapping[str, Container] = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one file."""
-
-    inside: str
-    file: str
-    wrong: int
-    """Rows that are said to be proved in their place, and are not the true ones."""
-    seconds: float
-
-
 def table(seed: int, labels: str) -> tuple[pd.DataFrame, Any]:
     """Draw rows of zeros and ones, and what is learnt of them."""
     rng = np.random.default_rng(seed)
@@ -175,7 +164,7 @@ def table(seed: int, labels: str) -> tuple[pd.DataFrame, Any]:
     return X, y
 
 
-def attempt(name: str, seed: int, limit: float) -> Outcome:
+def attempt(name: str, seed: int, limit: float) -> dict[str, Any]:
     """Fit, save and audit a container, and the model inside."""
     container = CONTAINERS[name]
     X, y = table(seed, container.labels)
@@ -194,10 +183,16 @@ def attempt(name: str, seed: int, limit: float) -> Outcome:
         try:
             found = treeleak.audit(file, time_limit=limit, trust_pickle=True)
             verdict = str(found.verdict)
+            rebuilt = found.reconstruction
         except TreeleakError as error:
-            return Outcome(str(inside.verdict), f"refused: {error}", 0, 0.0)
-    wrong = 0 if found.reconstruction is None else wrong_proofs(found.reconstruction, X)
-    return Outcome(str(inside.verdict), verdict, wrong, time.perf_counter() - begin)
+            verdict, rebuilt = f"refused: {error}", None
+    wrong = 0 if rebuilt is None else wrong_proofs(rebuilt, X)
+    leaks = inside.verdict == LEAK
+    return {
+        "container": name, "seed": seed, "leak inside": leaks, "file": verdict.split(" by ")[0],
+        "s": time.perf_counter() - begin, "wrong proofs": wrong,
+        "met": not wrong and (not leaks or verdict == LEAK),
+    }  # fmt: skip
 
 
 def wrong_proofs(rebuilt: Reconstruction, X: pd.DataFrame) -> int:
@@ -214,34 +209,13 @@ def wrong_proofs(rebuilt: Reconstruction, X: pd.DataFrame) -> int:
     return int((differs & ~gaps & rebuilt.proved.to_numpy()).sum())
 
 
-def _seeds(text: str) -> range:
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
-
-
 def main(args: Sequence[str]) -> int:
-    """Print a line per container, and how many files say what the model inside says."""
-    parser = argparse.ArgumentParser(prog="python -m experiments run containers")
-    parser.add_argument("names", nargs="*", default=list(CONTAINERS))
-    parser.add_argument("--seeds", type=_seeds, default=range(1))
-    parser.add_argument("--time-limit", type=float, default=20.0)
-    chosen = parser.parse_args(args)
-    leaks = shown = wrong = 0
-    for name in chosen.names:
-        outcomes = [attempt(name, seed, chosen.time_limit) for seed in chosen.seeds]
-        leaking = [o for o in outcomes if o.inside == LEAK]
-        leaks += len(leaking)
-        shown += sum(o.file == LEAK for o in leaking)
-        wrong += sum(o.wrong for o in outcomes)
-        print(f"{name:28} {_line(outcomes, leaking)}", flush=True)
-    print(f"leak inside: {leaks}; shown of the file: {shown}; wrong proofs: {wrong}")
-    return int(shown < leaks or wrong > 0)
-
-
-def _line(outcomes: Sequence[Outcome], leaking: Sequence[Outcome]) -> str:
-    verdicts = ", ".join(dict.fromkeys(o.file.split(" by ")[0] for o in outcomes))
-    seconds = float(np.median([o.seconds for o in outcomes]))
-    wrong = sum(o.wrong for o in outcomes)
-    proofs = f"; {wrong} wrong proofs" if wrong else ""
-    inside = f"{len(leaking)} of {len(outcomes)} leak inside"
-    return f"{inside}; file: {verdicts}; {seconds:.1f} s{proofs}"
+    """Print a line per container; each file must say what the model inside says."""
+    given = options(
+        "containers", __doc__, args, names=list(CONTAINERS), seeds=range(1), time_limit=20.0
+    )
+    lines = []
+    for name in given.names:
+        lines += [attempt(name, seed, given.time_limit) for seed in given.seeds]
+        progress(name)
+    return int(not show("containers", lines))

@@ -21,12 +21,10 @@ import pandas as pd
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
 
+from experiments.benchmarks.frame import CONSOLE, options, show
 from experiments.benchmarks.ohdsi_bundles import write_bundle
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table
-from treeleak.auditing.case import AuditRequest, Case
+from treeleak.auditing.case import AuditRequest, AuditResults, Case
 from treeleak.auditing.prepare import open_model, prepare_case
-from treeleak.auditing.result import AuditResults
 from treeleak.core.clock import Clock
 
 Make = Callable[[Path, RandomForestClassifier, pd.DataFrame], Path | None]
@@ -319,31 +317,24 @@ CLEAN: Mapping[str, Make] = {
 }  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(args: Sequence[str] = ()) -> int:
     """Print a line for each folder, and how many were found; 1 if a floor is missed."""
-    Options("folders", __doc__ or "", kept=False).parse_args(arguments)
+    options("folders", __doc__, args)
     model, table, _ = a_model()
-    lines = new_table(
-        "stored rows", "folder, rows in it, rows given, without, unknown parts", "folder"
-    )
-    missed = 0
-    counts = {}
-    for planted, ways in ((True, PLANTED), (False, CLEAN)):
-        found = [0, 0]
-        for name, make in ways.items():
-            with tempfile.TemporaryDirectory() as scratch:
-                folder = Path(scratch) / "source"
-                source = make(folder, model, table) or folder
-                both = inventories_of(source, (table, None))
-            seen = [one.stored for one in both]
-            found = [a + b for a, b in zip(found, seen, strict=True)]
-            missed += sum(s != planted for s in seen)
-            lines.add_row(name, *("yes" if x else "no" for x in (planted, *seen, both[1].unknown)))
-        counts[planted] = (found, len(ways))
-    CONSOLE.print(lines)
-    for planted, (found, n) in counts.items():
-        CONSOLE.print(
-            f"{'planted' if planted else 'clean'}: stored rows found in {found[0]} of {n} with the "
-            f"training rows, in {found[1]} of {n} without"
-        )
-    return int(missed > 0)
+    lines = []
+    for planted, name, make in [
+        *((True, *way) for way in PLANTED.items()), *((False, *way) for way in CLEAN.items())
+    ]:  # fmt: skip
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "source"
+            source = make(folder, model, table) or folder
+            given, without = inventories_of(source, (table, None))
+        lines.append({
+            "folder": name, "rows in it": planted, "rows given": given.stored,
+            "without": without.stored, "unknown parts": without.unknown,
+            "met": given.stored == without.stored == planted,
+        })  # fmt: skip
+    met, found = show("stored rows", lines), pd.DataFrame(lines)
+    counts = found.groupby("rows in it")[["rows given", "without", "met"]].agg(["sum", "size"])
+    CONSOLE.print(counts.to_string())
+    return int(not met)

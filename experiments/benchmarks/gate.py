@@ -4,8 +4,8 @@ Each way writes its own files and runs ``treeleak audit`` on them, under a polic
 nothing but that no leak is shown. A way is open if the exit status is 0. Models that do not leak
 must still pass, under the policy of docs/policy.md.
 
-A way is a function that takes the :class:`Lab` and returns an :class:`Attempt`; ``@way(name)``
-registers it.
+A way is a function that takes the :class:`Lab` and returns an :class:`Attempt`; :func:`ways`
+registers one for each combination of what is told to it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
 import treeleak
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import CONSOLE, floor, options, show
 from treeleak.cli import app
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
@@ -199,20 +199,35 @@ def private(lab: Lab, X: Any, y: Any, epsilon: float, seed: int = 0) -> Any:
 
 
 Way = Callable[[Lab], Attempt]
+Axis = Mapping[str, Any] | Iterable[Any]
 WAYS: dict[str, Way] = {}
 CLEAN: dict[str, Way] = {}
+SEEDLESS = {"hidden": ("--seed-search", "0")}
+FOUR = ("exact", "seeded", "hidden", "noisy")
 
 
-def way(name: str, ways: dict[str, Way] = WAYS) -> Callable[[Way], Way]:
-    """Register a way under a name."""
+def ways(name: str, make: Callable[..., Attempt], *axes: Axis, into: dict[str, Way] = WAYS) -> None:
+    """Register what ``make`` does with a lab and one value of each axis, under names of these."""
+    items = [list(a.items()) if isinstance(a, Mapping) else [(x, x) for x in a] for a in axes]
+    for chosen in product(*items):
+        called = name.format(*(key for key, _ in chosen))
+        if called in into:
+            raise ValueError(f"two ways are called {called!r}")
+        into[called] = partial(_made, make, tuple(value for _, value in chosen))
 
-    def registered(function: Way) -> Way:
-        if name in ways:
-            raise ValueError(f"two ways are called {name!r}")
-        ways[name] = function
-        return function
 
-    return registered
+def _made(make: Callable[..., Attempt], values: tuple[Any, ...], lab: Lab) -> Attempt:
+    return make(lab, *values)
+
+
+def of(kind: str, **changed: Any) -> Callable[[Lab], Doc]:
+    """A release file of a kind, in which something is changed."""
+    return lambda lab: {**lab.release(kind), **changed}
+
+
+def searched(lab: Lab, kind: str, *options: str | Path, **more: Any) -> Attempt:
+    """Attack a release file; without a search for seeds where there are none."""
+    return lab.attempt(lab.release(kind), *options, *SEEDLESS.get(kind, ()), **more)
 
 
 def tried(name: str, make: Way, lab: Lab, time_limit: float = 4.0) -> Outcome:
@@ -240,42 +255,25 @@ def tried(name: str, make: Way, lab: Lab, time_limit: float = 4.0) -> Outcome:
 
 # ----------------------------------------------------------------------------- number of rows
 
-for _n in (1, 20, 61, 600):
-
-    @way(f"noise: --n-rows {_n}")
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        return lab.attempt(lab.release("noisy"), "--n-rows", str(n))
-
-    @way(f"noise: the file says n_rows {_n}")
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        return lab.attempt({**lab.release("noisy"), "n_rows": n})
-
-    @way(f"hidden draws: --n-rows {_n}")
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        return lab.attempt(lab.release("hidden"), "--n-rows", str(n), "--seed-search", "0")
-
-    @way(f"exact: the file says n_rows {_n}")
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        return lab.attempt({**lab.release("exact"), "n_rows": n})
+_N = (1, 20, 61, 600)
+ways("noise: --n-rows {}", lambda lab, n: lab.attempt(lab.release("noisy"), "--n-rows", str(n)), _N)
+ways("noise: the file says n_rows {}", lambda lab, n: lab.attempt(of("noisy", n_rows=n)(lab)), _N)
+ways("hidden draws: --n-rows {}", lambda lab, n: searched(lab, "hidden", "--n-rows", str(n)), _N)
+ways("exact: the file says n_rows {}", lambda lab, n: lab.attempt(of("exact", n_rows=n)(lab)), _N)
+ways(
+    "noise: --n-rows 20, with 20 training rows",
+    lambda lab: lab.attempt(lab.release("noisy"), "--n-rows", "20", train=lab.train[:20]),
+)
+ways("exact: --n-rows 20", lambda lab: lab.attempt(lab.release("exact"), "--n-rows", "20"))
 
 
-@way("noise: --n-rows 20, with 20 training rows")
-def _(lab: Lab) -> Attempt:
-    return lab.attempt(lab.release("noisy"), "--n-rows", "20", train=lab.train[:20])
-
-
-@way("hidden draws: twice as many rows, the rest from elsewhere")
-def _(lab: Lab) -> Attempt:
+def _twice_as_many(lab: Lab) -> Attempt:
     more = pd.concat([lab.train, lab.others[: lab.n_rows]])
-    document = {**lab.release("hidden"), "n_rows": None}
-    n = str(len(more))
-    return lab.attempt(document, "--n-rows", n, "--seed-search", "0", train=more)
+    document = of("hidden", n_rows=None)(lab)
+    return lab.attempt(document, "--n-rows", str(len(more)), "--seed-search", "0", train=more)
 
 
-@way("exact: --n-rows 20")
-def _(lab: Lab) -> Attempt:
-    return lab.attempt(lab.release("exact"), "--n-rows", "20")
-
+ways("hidden draws: twice as many rows, the rest from elsewhere", _twice_as_many)
 
 # ------------------------------------------------------------------------------ claimed noise
 
@@ -287,71 +285,19 @@ LAWS: Mapping[str, Doc] = {
     "discrete Laplace, epsilon 1": {"law": "discrete-laplace", "epsilon": 1.0},
     "Laplace, epsilon 0.1, cut": {"law": "laplace", "epsilon": 0.1, "rounding": "towards zero"},
 }
-
-for _law, _noise in LAWS.items():
-
-    @way(f"exact counts, claimed: {_law}")
-    def _(lab: Lab, noise: Doc = _noise) -> Attempt:
-        return lab.attempt({**lab.bare("exact"), "noise": noise, "n_rows": None})
-
-    @way(f"drawn counts, claimed: {_law}")
-    def _(lab: Lab, noise: Doc = _noise) -> Attempt:
-        return lab.attempt({**lab.bare("hidden"), "noise": noise})
-
-
-@way("little noise, claimed: ten times as much")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("noisy")
-    return lab.attempt({**document, "noise": {"law": "discrete-laplace", "epsilon": 2.0}})
-
-
-@way("noise in every other tree only")
-def _(lab: Lab) -> Attempt:
-    return lab.attempt(_noised(lab.bare("exact"), lambda t, rng, n: rng.normal(0, 20, n) * (t % 2)))
-
-
-@way("noise that adds up to nothing in each tree")
-def _(lab: Lab) -> Attempt:
-    def even(_: int, rng: np.random.Generator, n: tuple[int, int]) -> Any:
-        y = np.round(rng.normal(0, 20, n))
-        y[-1] -= y.sum(axis=0)
-        return y
-
-    return lab.attempt(_noised(lab.bare("exact"), even))
-
-
-@way("the same noise in every tree")
-def _(lab: Lab) -> Attempt:
-    def same(_: int, __: np.random.Generator, n: tuple[int, int]) -> Any:
-        return np.random.default_rng(5).normal(0, 20, n)
-
-    return lab.attempt(_noised(lab.bare("exact"), same))
-
-
-@way("noise on the leaves, exact counts in nodes above")
-def _(lab: Lab) -> Attempt:
-    return lab.attempt(_noised(lab.release("exact"), lambda _, rng, n: rng.normal(0, 20, n)))
-
-
-@way("noise on the counts, exact totals")
-def _(lab: Lab) -> Attempt:
-    document, exact = lab.bare("exact"), lab.release("exact")
-    document = _noised(document, lambda _, rng, n: rng.normal(0, 20, n))
-    for tree, own in zip(document["trees"], exact["trees"], strict=True):
-        tree["totals"] = [sum(c) for c in own["counts"]]
-    return lab.attempt(document)
-
-
-@way("leaves name classes, claimed: by chance")
-def _(lab: Lab) -> Attempt:
-    document = lab.bare("exact")
-    for tree in document["trees"]:
-        tree["counts"] = [[int(a >= b), int(a < b)] for a, b in tree["counts"]]
-    noise = {"law": "label", "rule": "permute-and-flip", "scale": 1e-3}
-    return lab.attempt(
-        {**document, "counts_are": "labels", "noise": noise, "n_rows": None}, "--n-rows",
-        str(lab.n_rows),
-    )  # fmt: skip
+ways(
+    "exact counts, claimed: {}",
+    lambda lab, law: lab.attempt({**lab.bare("exact"), "noise": law, "n_rows": None}), LAWS,
+)  # fmt: skip
+ways(
+    "drawn counts, claimed: {}",
+    lambda lab, law: lab.attempt({**lab.bare("hidden"), "noise": law}), LAWS,
+)  # fmt: skip
+_LITTLE = {"law": "discrete-laplace", "epsilon": 2.0}
+ways(
+    "little noise, claimed: ten times as much",
+    lambda lab: lab.attempt(of("noisy", noise=_LITTLE)(lab)),
+)
 
 
 def _noised(
@@ -370,41 +316,58 @@ def _noised(
     return {**document, "noise": law, "n_rows": None}
 
 
+def _even(_: int, rng: np.random.Generator, n: tuple[int, int]) -> Any:
+    y = np.round(rng.normal(0, 20, n))
+    y[-1] -= y.sum(axis=0)
+    return y
+
+
+ways("{}", lambda lab, noise: lab.attempt(_noised(lab.bare("exact"), noise)), {
+    "noise in every other tree only": lambda t, rng, n: rng.normal(0, 20, n) * (t % 2),
+    "noise that adds up to nothing in each tree": _even,
+    "the same noise in every tree": lambda *a: np.random.default_rng(5).normal(0, 20, a[2]),
+})  # fmt: skip
+ways(
+    "noise on the leaves, exact counts in nodes above",
+    lambda lab: lab.attempt(_noised(lab.release("exact"), lambda _, r, n: r.normal(0, 20, n))),
+)
+
+
+def _exact_totals(lab: Lab) -> Attempt:
+    document, exact = lab.bare("exact"), lab.release("exact")
+    document = _noised(document, lambda _, rng, n: rng.normal(0, 20, n))
+    for tree, own in zip(document["trees"], exact["trees"], strict=True):
+        tree["totals"] = [sum(c) for c in own["counts"]]
+    return lab.attempt(document)
+
+
+def _by_chance(lab: Lab) -> Attempt:
+    document = lab.bare("exact")
+    for tree in document["trees"]:
+        tree["counts"] = [[int(a >= b), int(a < b)] for a, b in tree["counts"]]
+    noise = {"law": "label", "rule": "permute-and-flip", "scale": 1e-3}
+    document |= {"counts_are": "labels", "noise": noise, "n_rows": None}
+    return lab.attempt(document, "--n-rows", str(lab.n_rows))
+
+
+ways("noise on the counts, exact totals", _exact_totals)
+ways("leaves name classes, claimed: by chance", _by_chance)
+
 # --------------------------------------------------------------------------- what a file says
 
-for _kind in ("exact", "seeded"):
-
-    @way(f"{_kind}: sampling is said to be disjoint")
-    def _(lab: Lab, kind: str = _kind) -> Attempt:
-        return lab.attempt({**lab.release(kind), "sampling": {"kind": "disjoint"}})
-
-    @way(f"{_kind}: sampling is said to be unknown")
-    def _(lab: Lab, kind: str = _kind) -> Attempt:
-        return lab.attempt({**lab.release(kind), "sampling": {"kind": "unknown", "why": "lost"}})
-
-    for _unit in ("weights", "labels", "none"):
-
-        @way(f"{_kind}: counts are said to be {_unit}")
-        def _(lab: Lab, kind: str = _kind, unit: str = _unit) -> Attempt:
-            return lab.attempt({**lab.release(kind), "counts_are": unit})
-
-
-@way("exact: said to be drawn")
-def _(lab: Lab) -> Attempt:
-    document = {**lab.release("exact"), "counts_are": "draws"}
-    return lab.attempt({**document, "sampling": {"kind": "bootstrap"}})
-
-
-@way("drawn: said to be exact")
-def _(lab: Lab) -> Attempt:
-    document = {**lab.release("seeded"), "counts_are": "rows"}
-    return lab.attempt({**document, "sampling": {"kind": "all"}})
-
-
-@way("exact: said to be not covered")
-def _(lab: Lab) -> Attempt:
-    return lab.attempt({**lab.release("exact"), "not_covered": "a regression"})
-
+ways("{}: {}", lambda lab, kind, lie: lab.attempt(of(kind, **lie)(lab)), ("exact", "seeded"), {
+    "sampling is said to be disjoint": {"sampling": {"kind": "disjoint"}},
+    "sampling is said to be unknown": {"sampling": {"kind": "unknown", "why": "lost"}},
+    "counts are said to be weights": {"counts_are": "weights"},
+    "counts are said to be labels": {"counts_are": "labels"},
+    "counts are said to be none": {"counts_are": "none"},
+})  # fmt: skip
+_DRAWN = of("exact", counts_are="draws", sampling={"kind": "bootstrap"})
+_EXACT = of("seeded", counts_are="rows", sampling={"kind": "all"})
+ways("exact: said to be drawn", lambda lab: lab.attempt(_DRAWN(lab)))
+ways("drawn: said to be exact", lambda lab: lab.attempt(_EXACT(lab)))
+_REGRESSION = of("exact", not_covered="a regression")
+ways("exact: said to be not covered", lambda lab: lab.attempt(_REGRESSION(lab)))
 
 _SAMPLING_LIES: Mapping[str, Doc] = {
     "wrong tree seeds": {"tree_seeds": list(range(20)), "forest_seed": None},
@@ -418,72 +381,60 @@ _SAMPLING_LIES: Mapping[str, Doc] = {
     "600 to 900 rows": {"rows_between": [600, 900]},
 }
 
-for _lie, _change in _SAMPLING_LIES.items():
 
-    @way(f"seeded: {_lie}")
-    def _(lab: Lab, change: Doc = _change) -> Attempt:
-        document = lab.release("seeded")
-        document["sampling"] |= change
-        return lab.attempt(document)
-
-    @way(f"seeded, n_rows left out: {_lie}")
-    def _(lab: Lab, change: Doc = _change) -> Attempt:
-        document = {**lab.release("seeded"), "n_rows": None}
-        document["sampling"] |= change
-        return lab.attempt(document)
+def _sampled(lab: Lab, beside: Doc, change: Doc) -> Attempt:
+    document = of("seeded", **beside)(lab)
+    document["sampling"] |= change
+    return lab.attempt(document)
 
 
-@way("hidden: every draw said to be another row")
-def _(lab: Lab) -> Attempt:
-    document = {**lab.release("hidden"), "n_rows": None}
+ways("{}: {}", _sampled, {"seeded": {}, "seeded, n_rows left out": {"n_rows": None}},
+     _SAMPLING_LIES)  # fmt: skip
+
+
+def _in_trees(
+    lab: Lab, kind: str, key: str, change: Callable[[Doc], Any], n: int | None = None
+) -> Attempt:
+    """Change what each tree says, or the first ``n``."""
+    document = lab.release(kind)
+    for tree in document["trees"][:n]:
+        tree[key] = change(tree)
+    return lab.attempt(document, *SEEDLESS.get(kind, ()))
+
+
+def _every_draw(lab: Lab) -> Attempt:
+    document = of("hidden", n_rows=None)(lab)
     for tree in document["trees"]:
         tree["distinct"] = [sum(own) for own in tree["counts"]]
     return lab.attempt(document, "--seed-search", "0")
 
 
-@way("hidden: distinct rows said to be few")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("hidden")
-    for tree in document["trees"]:
-        tree["distinct"] = [max(1, n // 2) for n in tree["distinct"]]
-    return lab.attempt(document, "--seed-search", "0")
+ways("hidden: every draw said to be another row", _every_draw)
+ways("{}", lambda lab, lie: _in_trees(lab, *lie), {
+    "hidden: distinct rows said to be few": (
+        "hidden", "distinct", lambda tree: [max(1, n // 2) for n in tree["distinct"]]
+    ),
+    "exact: wrong totals": ("exact", "totals", lambda tree: [7] * len(tree["left"])),
+    "exact: one tree made up beside the others": (
+        "exact", "counts", lambda tree: [[a + 1, b] for a, b in tree["counts"]], 1
+    ),
+})  # fmt: skip
 
 
-@way("exact: wrong totals")
-def _(lab: Lab) -> Attempt:
+def _about_columns(lab: Lab, lie: Callable[[Doc], Doc], schema: bool = False) -> Attempt:
     document = lab.release("exact")
-    for tree in document["trees"]:
-        tree["totals"] = [7] * len(tree["left"])
-    return lab.attempt(document)
+    return lab.attempt({**document, **lie(document)}, schema=schema)
 
 
-@way("exact: classes swapped")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("exact")
-    return lab.attempt({**document, "classes": document["classes"][::-1]})
-
-
-_OF_COLUMNS: Mapping[str, Callable[[Sequence[str]], Doc]] = {
+ways("exact: {}", _about_columns, {
     "columns renamed": lambda _: {"columns": [f"x{i}" for i in range(14)]},
-    "any column may be missing": lambda columns: {"maybe_missing": columns},
-    "columns said to be one-hot that are not": lambda columns: {"one_hot": {"all": columns}},
-}
-
-for _lie, _said in _OF_COLUMNS.items():
-
-    @way(f"exact: {_lie}")
-    def _(lab: Lab, said: Any = _said) -> Attempt:
-        document = lab.release("exact")
-        return lab.attempt({**document, **said(document["columns"])}, schema=False)
-
-
-@way("exact: one tree made up beside the others")
-def _(lab: Lab) -> Attempt:
-    document = lab.release("exact")
-    tree = document["trees"][0]
-    tree["counts"] = [[a + 1, b] for a, b in tree["counts"]]
-    return lab.attempt(document)
-
+    "any column may be missing": lambda d: {"maybe_missing": d["columns"]},
+    "columns said to be one-hot that are not": lambda d: {"one_hot": {"all": d["columns"]}},
+})  # fmt: skip
+ways(
+    "exact: classes swapped",
+    lambda lab: _about_columns(lab, lambda d: {"classes": d["classes"][::-1]}, schema=True),
+)
 
 # ------------------------------------------------------------------------------ training rows
 
@@ -499,74 +450,55 @@ _OTHER_ROWS: Mapping[str, Callable[[Lab], pd.DataFrame]] = {
     "one row another": lambda lab: pd.concat([lab.train[1:], lab.others[:1]]),
     "all alike": lambda lab: lab.train.iloc[[0] * lab.n_rows],
 }
-
-for _rows, _made in _OTHER_ROWS.items():
-    for _kind in ("exact", "seeded", "hidden", "noisy"):
-
-        @way(f"{_kind}, training rows: {_rows}")
-        def _(lab: Lab, kind: str = _kind, made: Any = _made) -> Attempt:
-            more = ["--seed-search", "0"] if kind == "hidden" else []
-            return lab.attempt(lab.release(kind), *more, train=made(lab))
+ways("{}, training rows: {}", lambda lab, kind, rows: searched(lab, kind, train=rows(lab)),
+     FOUR, _OTHER_ROWS)  # fmt: skip
 
 
-@way("exact counts claimed noisy, no labels")
-def _(lab: Lab) -> Attempt:
-    document = {**lab.bare("exact"), "noise": LAWS["discrete Laplace, epsilon 1e-4"]}
-    return lab.attempt(document, train=lab.X.reset_index(drop=True), labelled=False)
+def _claimed(lab: Lab, law: str, beside: Doc, **more: Any) -> Attempt:
+    return lab.attempt({**lab.bare("exact"), "noise": LAWS[law], **beside}, **more)
 
 
-@way("exact counts claimed noisy, other rows of the population")
-def _(lab: Lab) -> Attempt:
-    document = {**lab.bare("exact"), "noise": LAWS["gaussian, sigma 1, rounded"]}
-    return lab.attempt({**document, "n_rows": None}, train=lab.others[: lab.n_rows])
+ways(
+    "exact counts claimed noisy, no labels",
+    lambda lab: _claimed(lab, "discrete Laplace, epsilon 1e-4", {},
+                         train=lab.X.reset_index(drop=True), labelled=False),
+)  # fmt: skip
+ways(
+    "exact counts claimed noisy, other rows of the population",
+    lambda lab: _claimed(lab, "gaussian, sigma 1, rounded", {"n_rows": None},
+                         train=lab.others[: lab.n_rows]),
+)  # fmt: skip
+
+# ----------------------------------------------- control, population, what is said to be known
+
+Beside = Callable[[Lab], tuple[str, pd.DataFrame]]
 
 
-# -------------------------------------------------------------------- control and population
+def _with(lab: Lab, kind: str, beside: Beside) -> Attempt:
+    option, table = beside(lab)
+    file = lab.csv(table, f"{option[2:].partition('-')[0]}.csv")
+    return searched(lab, kind, option, file)
 
-_CONTROLS: Mapping[str, Callable[[Lab], pd.DataFrame]] = {
-    "the training rows, ten times": lambda lab: pd.concat([lab.X] * 10),
-    "the training rows among others": lambda lab: pd.concat([lab.X, lab.others[:600]]),
-    "the training rows, and as many others": lambda lab: pd.concat(
-        [lab.X, lab.X, lab.X, lab.others[:180]]
+
+_CONTROLS: Mapping[str, Beside] = {
+    "the training rows, ten times": lambda lab: ("--control", pd.concat([lab.X] * 10)),
+    "the training rows among others": lambda lab: (
+        "--control", pd.concat([lab.X, lab.others[:600]])
     ),
-    "too few": lambda lab: lab.others[:20],
-    "all alike": lambda lab: lab.others.iloc[[0] * 600],
-}
-
-for _rows, _made in _CONTROLS.items():
-    for _kind in ("hidden", "noisy"):
-
-        @way(f"{_kind}, control: {_rows}")
-        def _(lab: Lab, kind: str = _kind, made: Any = _made) -> Attempt:
-            control = lab.csv(made(lab), "control.csv")
-            return lab.attempt(lab.release(kind), "--control", control, "--seed-search", "0")
-
-
-@way("noisy, control: what the attack rebuilds, ten times")
-def _(lab: Lab) -> Attempt:
-    model = lab.json(lab.release("noisy"))
-    rebuilt = treeleak.reconstruct(model, lab.data.schema, n_rows=lab.n_rows, time_limit=10).X
-    control = lab.csv(pd.concat([rebuilt] * 10), "control.csv")
-    return lab.attempt(model, "--control", control)
-
-
-_POPULATIONS: Mapping[str, Callable[[Lab], pd.DataFrame]] = {
-    "the training rows": lambda lab: lab.train,
-    "absurd": lambda lab: (1 - lab.train).drop(columns=LABEL).iloc[[0] * 100],
-}
-
-for _rows, _made in _POPULATIONS.items():
-    for _kind in ("hidden", "noisy"):
-
-        @way(f"{_kind}, population: {_rows}")
-        def _(lab: Lab, kind: str = _kind, made: Any = _made) -> Attempt:
-            population = lab.csv(made(lab), "population.csv")
-            return lab.attempt(lab.release(kind), "--population", population, "--seed-search", "0")
-
-
-# ---------------------------------------------------------------------- what is said to be known
-
-_KNOWN: Mapping[str, Callable[[Lab], tuple[str, pd.DataFrame]]] = {
+    "the training rows, and as many others": lambda lab: (
+        "--control", pd.concat([lab.X, lab.X, lab.X, lab.others[:180]])
+    ),
+    "too few": lambda lab: ("--control", lab.others[:20]),
+    "all alike": lambda lab: ("--control", lab.others.iloc[[0] * 600]),
+}  # fmt: skip
+ways("{}, control: {}", _with, ("hidden", "noisy"), _CONTROLS)
+ways("{}, population: {}", _with, ("hidden", "noisy"), {
+    "the training rows": lambda lab: ("--population", lab.train),
+    "absurd": lambda lab: (
+        "--population", (1 - lab.train).drop(columns=LABEL).iloc[[0] * 100]
+    ),
+})  # fmt: skip
+ways("{}, known: {}", _with, FOUR, {
     "rows that are not in the table": lambda lab: ("--known-rows", lab.others[:20]),
     "all rows but one": lambda lab: ("--known-rows", lab.train[1:]),
     "all rows": lambda lab: ("--known-rows", lab.train),
@@ -575,21 +507,17 @@ _KNOWN: Mapping[str, Callable[[Lab], tuple[str, pd.DataFrame]]] = {
     ),
     "all columns but one": lambda lab: ("--known-columns", lab.X[list(lab.X.columns[1:])]),
     "columns of 20 rows": lambda lab: ("--known-columns", lab.X[:20][list(lab.X.columns[:5])]),
-}  # fmt: skip
-
-for _what, _known in _KNOWN.items():
-    for _kind in ("exact", "seeded", "hidden", "noisy"):
-
-        @way(f"{_kind}, known: {_what}")
-        def _(lab: Lab, kind: str = _kind, known: Any = _known) -> Attempt:
-            option, table = known(lab)
-            file = lab.csv(table, "known.csv")
-            more = ["--seed-search", "0"] if kind == "hidden" else []
-            return lab.attempt(lab.release(kind), option, file, *more)
+})  # fmt: skip
 
 
-@way("exact, earlier model: one of other rows")
-def _(lab: Lab) -> Attempt:
+def _rebuilt_as_control(lab: Lab) -> Attempt:
+    model = lab.json(lab.release("noisy"))
+    rebuilt = treeleak.reconstruct(model, lab.data.schema, n_rows=lab.n_rows, time_limit=10).X
+    control = lab.csv(pd.concat([rebuilt] * 10), "control.csv")
+    return lab.attempt(model, "--control", control)
+
+
+def _earlier(lab: Lab) -> Attempt:
     rows = lab.others[:30]
     model = RandomForestClassifier(5, bootstrap=False, random_state=0)
     earlier = to_release(model.fit(rows.drop(columns=LABEL), rows[LABEL]))
@@ -597,98 +525,74 @@ def _(lab: Lab) -> Attempt:
     return lab.attempt(lab.release("exact"), "--earlier", file)
 
 
-# --------------------------------------------------------------------------------- the schema
+ways("noisy, control: what the attack rebuilds, ten times", _rebuilt_as_control)
+ways("exact, earlier model: one of other rows", _earlier)
+
+# --------------------------------------------------------- the schema, other options, the policy
 
 
-_SCHEMAS: Mapping[str, Callable[[Sequence[str]], list[Any]]] = {
+def _schema(lab: Lab, kind: str, made: Callable[[Sequence[str]], list[Any]]) -> Attempt:
+    other = treeleak.Schema(made(lab.data.schema.columns))
+    file = lab.text("other.toml", other.to_toml())
+    return searched(lab, kind, "--schema", file, schema=False)
+
+
+ways("{}, schema: {}", _schema, ("exact", "hidden", "noisy"), {
     "every column up to 1000": lambda columns: [treeleak.Ordinal(c, 0, 1000) for c in columns],
     "every column by itself": lambda columns: [treeleak.Binary(c) for c in columns],
     # So that no row is possible that has two of them.
     "all columns one group": lambda columns: [treeleak.OneHot("all", columns, at_most_one=True)],
-}
-
-for _kind in ("exact", "hidden", "noisy"):
-    for _what, _made in _SCHEMAS.items():
-
-        @way(f"{_kind}, schema: {_what}")
-        def _(lab: Lab, kind: str = _kind, made: Any = _made) -> Attempt:
-            other = treeleak.Schema(made(lab.data.schema.columns))
-            file = lab.text("other.toml", other.to_toml())
-            more = ["--seed-search", "0"] if kind == "hidden" else []
-            return lab.attempt(lab.release(kind), "--schema", file, *more, schema=False)
-
-
-# -------------------------------------------------------------------------------- other options
-
-_OPTIONS: Mapping[str, tuple[str, ...]] = {
+})  # fmt: skip
+ways("{}: {}", lambda lab, kind, words: lab.attempt(lab.release(kind), *words), FOUR, {
     "no time": ("--time-limit", "0.0001"),
     "no seed search": ("--seed-search", "0"),
     "bootstrap none": ("--bootstrap", "none"),
     "bootstrap hidden": ("--bootstrap", "hidden"),
     "drawn counts only": ("--drawn-counts-only", "--bootstrap", "hidden"),
     "another seed": ("--seed", "99", "--bootstrap", "hidden"),
-}
-
-for _name, _words in _OPTIONS.items():
-    for _kind in ("exact", "seeded", "hidden", "noisy"):
-
-        @way(f"{_kind}: {_name}")
-        def _(lab: Lab, kind: str = _kind, words: tuple[str, ...] = _words) -> Attempt:
-            return lab.attempt(lab.release(kind), *words)
-
-
-# -------------------------------------------------------------------------------- the policy
-
-_POLICIES: Mapping[str, str] = {
-    "only harmless limits": "unknown_parts = 100\nleaking_parts = 100\n",
-    "every share may be all": "exact_rows = 1.0\nproved_rows = 1.0\nsmall_leaves = 1.0\n",
-    "epsilon without end": "epsilon = 1e9\n",
-    "no limits": "",
-}
-
-for _name, _limits in _POLICIES.items():
-    for _kind in ("exact", "noisy"):
-
-        @way(f"{_kind}, policy: {_name}")
-        def _(lab: Lab, kind: str = _kind, limits: str = _limits) -> Attempt:
-            return lab.attempt(lab.release(kind), policy=f'name = "p"\n[limits]\n{limits}')
-
+})  # fmt: skip
+ways(
+    "{}, policy: {}",
+    lambda lab, kind, limits: lab.attempt(
+        lab.release(kind), policy=f'name = "p"\n[limits]\n{limits}'
+    ),
+    ("exact", "noisy"), {
+        "only harmless limits": "unknown_parts = 100\nleaking_parts = 100\n",
+        "every share may be all": "exact_rows = 1.0\nproved_rows = 1.0\nsmall_leaves = 1.0\n",
+        "epsilon without end": "epsilon = 1e9\n",
+        "no limits": "",
+    },
+)  # fmt: skip
 
 # ------------------------------------------------------------------------------- clean models
 
 
-@way("three shallow trees with large leaves", CLEAN)
-def _(lab: Lab) -> Attempt:
+def _shallow(lab: Lab) -> Attempt:
     rows = lab.data.X.sample(400, random_state=1)
     y = lab.data.y[rows.index]
     model = RandomForestClassifier(
         3, max_depth=1, min_samples_leaf=100, bootstrap=False, random_state=0
     )
-    train = rows.assign(**{LABEL: y})
-    others = lab.data.X.drop(rows.index)
+    others = lab.csv(lab.data.X.drop(rows.index), "control.csv")
     return lab.attempt(
-        lab.skops(model.fit(rows, y)), "--control", lab.csv(others, "control.csv"),
-        train=train, policy=USUAL,
+        lab.skops(model.fit(rows, y)), "--control", others, train=rows.assign(**{LABEL: y}),
+        policy=USUAL,
     )  # fmt: skip
 
 
-@way("a private forest, epsilon 0.1", CLEAN)
-def _(lab: Lab) -> Attempt:
-    return _private(lab, 0.1)
-
-
-def _private(lab: Lab, epsilon: float) -> Attempt:
+def _private(lab: Lab) -> Attempt:
     """Of rows by chance: the test against the population calls one in twenty such models a leak."""
     X = lab.data.X.sample(lab.n_rows, random_state=2)
-    y = lab.data.y[X.index]
-    others = lab.data.X.drop(X.index)
-    model = private(lab, X, y, epsilon, seed=2)
-    control = lab.csv(others, "control.csv")
+    model = private(lab, X, lab.data.y[X.index], 0.1, seed=2)
+    control = lab.csv(lab.data.X.drop(X.index), "control.csv")
     return lab.attempt(
         lab.json(release_to_dict(to_release(model))), "--n-rows", str(lab.n_rows), "--control",
         control, policy=USUAL,
     )  # fmt: skip
 
+
+ways("three shallow trees with large leaves", _shallow, into=CLEAN)
+ways("a private forest, epsilon 0.1", _private, into=CLEAN)
 
 # ------------------------------------------------------------------------------------ the run
 
@@ -707,38 +611,29 @@ def run(
     return found
 
 
-def report(title: str, found: list[Outcome], clean: bool) -> None:
-    table = new_table(title, "way, exit, verdict, seconds, state", "way, verdict, state")
-    for one in found:
-        state = "OPEN" if one.open else "crashed" if one.crashed else "closed"
-        if clean:
-            state = "passes" if one.open else "DOES NOT PASS"
-        table.add_row(one.way, str(one.status), one.verdict, f"{one.seconds:.1f}", state)
-    CONSOLE.print(table)
+def report(title: str, found: list[Outcome], clean: bool) -> bool:
+    """Print what came of ways; ways must be closed, and clean models pass."""
+    return show(title, [
+        {"way": one.way, "exit": one.status, "verdict": one.verdict, "seconds": one.seconds,
+         "met": not one.crashed and one.open == clean}
+        for one in found
+    ])  # fmt: skip
 
 
-def main(args: Sequence[str]) -> None:
+def main(args: Sequence[str]) -> int:
     from experiments.benchmarks.gate_measures import MEASURES
     from experiments.benchmarks.gate_parts import PARTS
 
-    parser = Options("gate", __doc__, kept=False)
-    parser.add_argument("--only", default="", help="ways whose names hold this text")
-    parser.add_argument("--rows", type=int, default=60)
-    parser.add_argument("--time-limit", type=float, default=20.0, help="of each attack")
-    given = parser.parse_args(args)
+    given = options("gate", __doc__, args, only="", rows=60, time_limit=20.0)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
-        ways = {**WAYS, **PARTS, **MEASURES}
-        lies = run(ways, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
-        clean = run(
-            CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only, given.time_limit
+        lies, clean = (
+            run(ways, replace(lab, folder=Path(folder) / name), given.only, given.time_limit)
+            for name, ways in (("ways", WAYS | PARTS | MEASURES), ("clean", CLEAN))
         )
-    report("Ways to open the gate", lies, clean=False)
-    report("Clean models", clean, clean=True)
+    met = report("Ways to open the gate", lies, clean=False)
+    met &= report("Clean models", clean, clean=True)
     n_open, crashed = sum(o.open for o in lies), sum(o.crashed for o in lies)
-    passed = sum(o.open for o in clean)
-    CONSOLE.print(
-        f"{n_open} of {len(lies)} ways are open, {crashed} crash (floor: 0): "
-        f"{verdict(n_open + crashed == 0)}"
-    )
-    CONSOLE.print(f"{passed} of {len(clean)} clean models pass: {verdict(passed == len(clean))}")
+    floor(f"{n_open} of {len(lies)} ways are open, {crashed} crash (floor: 0)",
+          not n_open + crashed)  # fmt: skip
+    return int(not met)

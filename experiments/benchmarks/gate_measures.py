@@ -10,20 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import catboost
-import lightgbm
 import numpy as np
 import pandas as pd
-import xgboost
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -36,9 +29,11 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from experiments.benchmarks.gate import LABEL, STRICT, Attempt, Doc, Lab, Way, way
+from experiments.benchmarks.gate import LABEL, STRICT, Attempt, Doc, Lab, Way, ways
+from experiments.libraries import unfitted
 
 MEASURES: dict[str, Way] = {}
+measured = partial(ways, into=MEASURES)
 EXACT = 'name = "exact"\n[limits]\nexact_rows = 0.02\n'
 PROVED = 'name = "proved"\n[limits]\nproved_rows = 0.02\n'
 BETTER = 'name = "better"\n[limits]\nadvantage_over_guess = 0.25\n'
@@ -50,37 +45,19 @@ def plain(X: pd.DataFrame) -> pd.DataFrame:
     return X.rename(columns=lambda c: re.sub(r"[^\w-]", "_", c))
 
 
-def full() -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(random_state=0)
-
-
-def forest(**options: Any) -> RandomForestClassifier:
-    return RandomForestClassifier(20, random_state=0, **options)
-
-
-def extra(**options: Any) -> ExtraTreesClassifier:
-    return ExtraTreesClassifier(20, random_state=0, **options)
-
-
-def _xgboost(**options: Any) -> Any:
-    settings = {"n_estimators": 30, "max_depth": 8, "min_child_weight": 0, "reg_lambda": 0.0}
-    return xgboost.XGBClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
-
-
-def _lightgbm(**options: Any) -> Any:
-    settings = {"n_estimators": 30, "min_child_samples": 1, "min_child_weight": 0, "verbose": -1}
-    return lightgbm.LGBMClassifier(**{**settings, "n_jobs": 1, "random_state": 0, **options})
-
-
-def _catboost(**options: Any) -> Any:
-    settings = {"iterations": 30, "depth": 8, "verbose": False, "allow_writing_files": False}
-    return catboost.CatBoostClassifier(**{**settings, "thread_count": 1, **options})
-
-
-def _histogram(**options: Any) -> Any:
-    return HistGradientBoostingClassifier(
-        max_iter=30, min_samples_leaf=1, random_state=0, early_stopping=False, **options
-    )
+forest = partial(unfitted, "RandomForestClassifier", n_estimators=20)
+extra = partial(unfitted, "ExtraTreesClassifier", n_estimators=20)
+_xgboost = partial(
+    unfitted, "XGBClassifier", n_estimators=30, max_depth=8, min_child_weight=0, reg_lambda=0.0
+)
+_lightgbm = partial(
+    unfitted, "LGBMClassifier", n_estimators=30, min_child_samples=1, min_child_weight=0
+)
+_catboost = partial(unfitted, "CatBoostClassifier", iterations=30, depth=8)
+_histogram = partial(
+    unfitted, "HistGradientBoostingClassifier", max_iter=30, min_samples_leaf=1,
+    early_stopping=False,
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------- codings of the columns
@@ -134,22 +111,30 @@ MODELS: Mapping[str, Callable[[], Any]] = {
     "forest": lambda: forest(bootstrap=False),
     "seeded forest": forest,
     "extra trees": extra,
-    "tree": full,
+    "tree": partial(unfitted, "DecisionTreeClassifier"),
     "histogram": _histogram,
     "XGBoost": _xgboost,
     "LightGBM": _lightgbm,
 }
 
-for _k, (_coding, _made) in enumerate(CODINGS.items()):
+
+def _fitted(lab: Lab, model: str, *options: str | Path, policy: str, **more: Any) -> Attempt:
+    X = plain(lab.X)
+    return _csv(lab, MODELS[model]().fit(X, lab.y), X, lab.y, *options, policy=policy, **more)
+
+
+def _coded(lab: Lab, coding: str, model: str, policy: str) -> Attempt:
+    X = plain(CODINGS[coding](lab.X))
+    return _csv(lab, MODELS[model]().fit(X, lab.y), X, lab.y, policy=policy)
+
+
+for _k, _coding in enumerate(CODINGS):
     for _j in (_k, _k + 2):
-        _model = list(MODELS)[_j % len(MODELS)]
-        _policy = (EXACT, STRICT, BETTER)[(_k + _j) % 3]
-
-        @way(f"{_model}, columns: {_coding}", MEASURES)
-        def _(lab: Lab, made: Any = _made, model: str = _model, policy: str = _policy) -> Attempt:
-            X = plain(made(lab.X))
-            return _csv(lab, MODELS[model]().fit(X, lab.y), X, lab.y, policy=policy)
-
+        _model, _policy = list(MODELS)[_j % len(MODELS)], (EXACT, STRICT, BETTER)[(_k + _j) % 3]
+        measured(
+            f"{_model}, columns: {_coding}",
+            partial(_coded, coding=_coding, model=_model, policy=_policy),
+        )
 
 # ------------------------------------------------------------------------------------- the labels
 
@@ -161,27 +146,22 @@ LABELS: Mapping[str, Callable[[Any], Any]] = {
     "of each their own": lambda y: np.arange(len(y)),
 }
 
-for _name, _labels in LABELS.items():
 
-    @way(f"labels: {_name}", MEASURES)
-    def _(lab: Lab, labels: Any = _labels) -> Attempt:
-        y = labels(lab.y)
-        return _csv(lab, forest(bootstrap=False).fit(lab.X, y), lab.X, y, policy=EXACT)
+def _labelled(lab: Lab, labels: Callable[[Any], Any]) -> Attempt:
+    y = labels(lab.y)
+    return _csv(lab, forest(bootstrap=False).fit(lab.X, y), lab.X, y, policy=EXACT)
 
 
-@way("a regression forest", MEASURES)
-def _(lab: Lab) -> Attempt:
+def _regression(lab: Lab, policy: str, **options: Any) -> Attempt:
     y = lab.y * 1000 + np.random.default_rng(0).normal(0, 100, len(lab.y)).round(2)
-    model = RandomForestRegressor(20, bootstrap=False, max_features=0.5, random_state=0)
-    return _csv(lab, model.fit(lab.X, y), lab.X, y, policy=EXACT)
+    model = RandomForestRegressor(20, random_state=0, **options)
+    return _csv(lab, model.fit(lab.X, y), lab.X, y, policy=policy)
 
 
-@way("a regression forest, no leak", MEASURES)
-def _(lab: Lab) -> Attempt:
-    y = lab.y * 1000 + np.random.default_rng(0).normal(0, 100, len(lab.y)).round(2)
-    model = RandomForestRegressor(20, random_state=0)
-    return _csv(lab, model.fit(lab.X, y), lab.X, y, policy=STRICT)
-
+measured("labels: {}", _labelled, LABELS)
+measured("a regression forest",
+         lambda lab: _regression(lab, EXACT, bootstrap=False, max_features=0.5))  # fmt: skip
+measured("a regression forest, no leak", lambda lab: _regression(lab, STRICT))
 
 # ------------------------------------------------------------------------------------ the weights
 
@@ -200,15 +180,16 @@ WEIGHTS: Mapping[str, tuple[Any, Callable[[int], Any]]] = {
     "a thousand, histogram": (_histogram, lambda n: np.full(n, 1000.0)),
 }
 
-for _k, (_name, _weighted) in enumerate(WEIGHTS.items()):
 
-    @way(f"weights: {_name}", MEASURES)
-    def _(lab: Lab, weighted: Any = _weighted, policy: str = (EXACT, STRICT)[_k % 2]) -> Attempt:
-        make, weights = weighted
-        X = plain(lab.X)
-        model = make().fit(X, lab.y, sample_weight=weights(len(X)))
-        return _csv(lab, model, X, lab.y, policy=policy)
+def _weighed(lab: Lab, name: str) -> Attempt:
+    make, weights = WEIGHTS[name]
+    X = plain(lab.X)
+    model = make().fit(X, lab.y, sample_weight=weights(len(X)))
+    policy = (EXACT, STRICT)[list(WEIGHTS).index(name) % 2]
+    return _csv(lab, model, X, lab.y, policy=policy)
 
+
+measured("weights: {}", _weighed, WEIGHTS.keys())
 
 # ------------------------------------------------------------------------------------- the schema
 
@@ -223,20 +204,19 @@ SCHEMAS: Mapping[str, Callable[[list[str]], list[Any]]] = {
     ],
 }  # fmt: skip
 
-for _name, _schema in SCHEMAS.items():
-    for _model, _policy in {
-        "forest": EXACT, "seeded forest": STRICT, "extra trees": EXACT, "XGBoost": STRICT,
-        "histogram": EXACT, "LightGBM": EXACT, "tree": PROVED,
-    }.items():  # fmt: skip
+_POLICIES = {
+    "forest": EXACT, "seeded forest": STRICT, "extra trees": EXACT, "XGBoost": STRICT,
+    "histogram": EXACT, "LightGBM": EXACT, "tree": PROVED,
+}  # fmt: skip
 
-        @way(f"{_model}, schema: {_name}", MEASURES)
-        def _(lab: Lab, made: Any = _schema, model: str = _model, policy: str = _policy) -> Attempt:
-            schema = treeleak.Schema(made(list(plain(lab.X).columns)))
-            file = lab.text("other.toml", schema.to_toml())
-            X = plain(lab.X)
-            fitted = MODELS[model]().fit(X, lab.y)
-            return _csv(lab, fitted, X, lab.y, "--schema", file, policy=policy)
 
+def _with_schema(lab: Lab, model: str, made: Callable[[list[str]], list[Any]]) -> Attempt:
+    schema = treeleak.Schema(made(list(plain(lab.X).columns)))
+    file = lab.text("other.toml", schema.to_toml())
+    return _fitted(lab, model, "--schema", file, policy=_POLICIES[model])
+
+
+measured("{}, schema: {}", _with_schema, _POLICIES.keys(), SCHEMAS)
 
 # ------------------------------------------------------------------------------ the training rows
 
@@ -257,14 +237,15 @@ TRAINING: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "no rows": lambda t: t[:0],
 }
 
-for _k, (_name, _rows) in enumerate(TRAINING.items()):
 
-    @way(f"training rows: {_name}", MEASURES)
-    def _(lab: Lab, made: Any = _rows, k: int = _k) -> Attempt:
-        model = MODELS[("forest", "seeded forest", "XGBoost")[k % 3]]().fit(lab.X, lab.y)
-        policy = (EXACT, STRICT)[k % 2]
-        return _csv(lab, model, lab.X, lab.y, policy=policy, train=made(lab.train))
+def _trained(lab: Lab, rows: str) -> Attempt:
+    k = list(TRAINING).index(rows)
+    model = MODELS[("forest", "seeded forest", "XGBoost")[k % 3]]().fit(lab.X, lab.y)
+    policy, train = (EXACT, STRICT)[k % 2], TRAINING[rows](lab.train)
+    return _csv(lab, model, lab.X, lab.y, policy=policy, train=train)
 
+
+measured("training rows: {}", _trained, TRAINING.keys())
 
 # -------------------------------------------------------------------------------------- the options
 
@@ -280,21 +261,15 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "no seeds": ("--seed-search", "0", "--bootstrap", "hidden"),
 }
 
-for _name, _words in OPTIONS.items():
-    for _model in ("seeded forest", "XGBoost", "LightGBM", "histogram", "extra trees"):
 
-        @way(f"{_model}, {_name}", MEASURES)
-        def _(lab: Lab, words: tuple[str, ...] = _words, model: str = _model) -> Attempt:
-            X = plain(lab.X)
-            fitted = MODELS[model]().fit(X, lab.y)
-            policy = EXACT if hash_of(words) else STRICT
-            return _csv(lab, fitted, X, lab.y, *words, policy=policy)
+def _optioned(lab: Lab, model: str, words: tuple[str, ...]) -> Attempt:
+    # Two halves of the options, the same each time.
+    policy = EXACT if len("".join(words)) % 2 == 0 else STRICT
+    return _fitted(lab, model, *words, policy=policy)
 
 
-def hash_of(words: tuple[str, ...]) -> bool:
-    """Split the options in two halves, the same each time."""
-    return len("".join(words)) % 2 == 0
-
+measured("{}, {}", _optioned, ("seeded forest", "XGBoost", "LightGBM", "histogram", "extra trees"),
+         OPTIONS)  # fmt: skip
 
 # ------------------------------------------------------------------------------ threshold, control
 
@@ -308,57 +283,32 @@ CONTROLS: Mapping[str, Callable[[Lab], pd.DataFrame]] = {
     "others": lambda lab: lab.others[:600],
 }
 
-for _name, _control in CONTROLS.items():
-    for _model in ("seeded forest", "XGBoost", "LightGBM"):
 
-        @way(f"{_model}, control: {_name}", MEASURES)
-        def _(lab: Lab, made: Any = _control, model: str = _model) -> Attempt:
-            X = plain(lab.X)
-            fitted = MODELS[model]().fit(X, lab.y)
-            policy = STRICT + "advantage_over_population = 0.1\n"
-            control = lab.csv(plain(made(lab)), "control.csv")
-            return _csv(lab, fitted, X, lab.y, "--control", control, policy=policy)
+def _controlled(lab: Lab, model: str, made: Callable[[Lab], pd.DataFrame]) -> Attempt:
+    control = lab.csv(plain(made(lab)), "control.csv")
+    policy = STRICT + "advantage_over_population = 0.1\n"
+    return _fitted(lab, model, "--control", control, policy=policy)
 
 
-@way("threshold 1", MEASURES)
-def _(lab: Lab) -> Attempt:
-    model = forest(bootstrap=False).fit(lab.X, lab.y)
-    return _csv(lab, model, lab.X, lab.y, policy="threshold = 1\n" + LEAVES)
+def _few(lab: Lab, n: int, policy: str) -> Attempt:
+    X, y = lab.X[:n], np.arange(n) % 2
+    return _csv(lab, forest(bootstrap=False).fit(X, y), X, y, policy=policy)
 
 
-for _n in (5, 9):
-
-    @way(f"a table of {_n} rows", MEASURES)
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        X, y = lab.X[:n], np.arange(n) % 2
-        return _csv(lab, forest(bootstrap=False).fit(X, y), X, y, policy=STRICT)
-
-    @way(f"a table of {_n} rows, exact", MEASURES)
-    def _(lab: Lab, n: int = _n) -> Attempt:
-        X, y = lab.X[:n], np.arange(n) % 2
-        return _csv(lab, forest(bootstrap=False).fit(X, y), X, y, policy=EXACT)
+def _thousandfold(lab: Lab, model: str) -> Attempt:
+    X = plain(lab.X)
+    fitted = MODELS[model]().fit(X, lab.y, sample_weight=np.full(len(X), 1000.0))
+    return _csv(lab, fitted, X, lab.y, policy=LEAVES)
 
 
-@way("small leaves of a forest whose weights are a thousand", MEASURES)
-def _(lab: Lab) -> Attempt:
-    model = forest(bootstrap=False).fit(lab.X, lab.y, sample_weight=np.full(len(lab.X), 1000.0))
-    return _csv(lab, model, lab.X, lab.y, policy=LEAVES)
-
-
-for _model in ("XGBoost", "LightGBM", "histogram"):
-
-    @way(f"small leaves of {_model}, weights a thousand", MEASURES)
-    def _(lab: Lab, model: str = _model) -> Attempt:
-        X = plain(lab.X)
-        fitted = MODELS[model]().fit(X, lab.y, sample_weight=np.full(len(X), 1000.0))
-        return _csv(lab, fitted, X, lab.y, policy=LEAVES)
-
-    @way(f"small leaves of {_model}", MEASURES)
-    def _(lab: Lab, model: str = _model) -> Attempt:
-        X = plain(lab.X)
-        fitted = MODELS[model]().fit(X, lab.y)
-        return _csv(lab, fitted, X, lab.y, policy=LEAVES)
-
+measured("{}, control: {}", _controlled, ("seeded forest", "XGBoost", "LightGBM"), CONTROLS)
+measured("threshold 1", lambda lab: _fitted(lab, "forest", policy="threshold = 1\n" + LEAVES))
+measured("a table of {} rows{}", _few, (5, 9), {"": STRICT, ", exact": EXACT})
+measured("small leaves of a forest whose weights are a thousand",
+         lambda lab: _thousandfold(lab, "forest"))  # fmt: skip
+_BOOSTED = ("XGBoost", "LightGBM", "histogram")
+measured("small leaves of {}, weights a thousand", _thousandfold, _BOOSTED)
+measured("small leaves of {}", lambda lab, model: _fitted(lab, model, policy=LEAVES), _BOOSTED)
 
 # ----------------------------------------------------------------- what files of boosters state
 
@@ -413,15 +363,13 @@ XGBOOST: Mapping[str, Callable[[Doc], None]] = {
     "a new version": lambda d: d.update(version=[9, 0, 0]),
 }
 
-for _name, _change in XGBOOST.items():
-
-    @way(f"file of XGBoost: {_name}", MEASURES)
-    def _(lab: Lab, change: Any = _change) -> Attempt:
-        return _csv(lab, _xgboost_file(lab, change), lab.X, lab.y, policy=EXACT)
-
-    @way(f"file of XGBoost, leak: {_name}", MEASURES)
-    def _(lab: Lab, change: Any = _change) -> Attempt:
-        return _csv(lab, _xgboost_file(lab, change), lab.X, lab.y, policy=STRICT)
+measured(
+    "file of XGBoost{}: {}",
+    lambda lab, policy, change: _csv(
+        lab, _xgboost_file(lab, change), lab.X, lab.y, policy=policy
+    ),
+    {"": EXACT, ", leak": STRICT}, XGBOOST,
+)  # fmt: skip
 
 
 def _line(pattern: str, by: str) -> Callable[[str], str]:
@@ -464,51 +412,40 @@ LIGHTGBM: Mapping[str, Callable[[str], str]] = {
     "linear": _line(r"^\[linear_tree: 0\]$", "[linear_tree: 1]"),
 }  # fmt: skip
 
-for _name, _edit in LIGHTGBM.items():
-    for _limit, _policy in {"": EXACT, ", leak": STRICT, ", leaves": LEAVES}.items():
-
-        @way(f"file of LightGBM{_limit}: {_name}", MEASURES)
-        def _(lab: Lab, edit: Any = _edit, policy: str = _policy) -> Attempt:
-            X = plain(lab.X)
-            text = _lightgbm().fit(X, lab.y).booster_.model_to_string()
-            return _csv(lab, lab.text("model.txt", edit(text)), X, lab.y, policy=policy)
+LIMITS = {"": EXACT, ", leak": STRICT, ", leaves": LEAVES}
 
 
-@way("CatBoost", MEASURES)
-def _(lab: Lab) -> Attempt:
+def _lightgbm_file(lab: Lab, policy: str, edit: Callable[[str], str]) -> Attempt:
+    X = plain(lab.X)
+    text = _lightgbm().fit(X, lab.y).booster_.model_to_string()
+    return _csv(lab, lab.text("model.txt", edit(text)), X, lab.y, policy=policy)
+
+
+def _catboost_file(lab: Lab, policy: str, spoil: Callable[[Doc], Any], **options: Any) -> Attempt:
     file = lab.folder / "model.cbm.json"
-    _catboost().fit(lab.X, lab.y).save_model(file, format="json")
-    return _csv(lab, file, lab.X, lab.y, policy=EXACT)
+    _catboost(**options).fit(lab.X, lab.y).save_model(file, format="json")
+    document = json.loads(file.read_text())
+    spoil(document)
+    return _csv(lab, lab.json(document), lab.X, lab.y, policy=policy)
 
 
-for _what, _spoil in {
-    "weights of leaves a thousand times": lambda d: [
-        t.update(leaf_weights=[1000 * w for w in t["leaf_weights"]]) for t in d["oblivious_trees"]
-    ],
-    "weights of leaves 0": lambda d: [
-        t.update(leaf_weights=[0.0 for w in t["leaf_weights"]]) for t in d["oblivious_trees"]
-    ],
-    "no weights of leaves": lambda d: [t.pop("leaf_weights") for t in d["oblivious_trees"]],
-}.items():
-    for _limit, _policy in {"": EXACT, ", leak": STRICT, ", leaves": LEAVES}.items():
-
-        @way(f"file of CatBoost{_limit}: {_what}", MEASURES)
-        def _(lab: Lab, spoil: Any = _spoil, policy: str = _policy) -> Attempt:
-            file = lab.folder / "model.json"
-            _catboost(bootstrap_type="No", boosting_type="Plain").fit(lab.X, lab.y).save_model(
-                file, format="json"
-            )
-            document = json.loads(file.read_text())
-            spoil(document)
-            return _csv(lab, lab.json(document), lab.X, lab.y, policy=policy)
+def _leaf_weights(factor: float) -> Callable[[Doc], Any]:
+    return lambda d: [
+        t.update(leaf_weights=[factor * w for w in t["leaf_weights"]]) for t in d["oblivious_trees"]
+    ]
 
 
-@way("XGBoost in a pipeline with an encoder", MEASURES)
-def _(lab: Lab) -> Attempt:
-    X = lab.X.replace({0: "no", 1: "yes"})
-    model = make_pipeline(OneHotEncoder(sparse_output=False), _xgboost()).fit(X, lab.y)
-    return _csv(lab, model, X, lab.y, policy=EXACT)
-
+measured("file of LightGBM{}: {}", _lightgbm_file, LIMITS, LIGHTGBM)
+measured("CatBoost", lambda lab: _catboost_file(lab, EXACT, lambda _: None))
+measured(
+    "file of CatBoost{}: {}",
+    partial(_catboost_file, bootstrap_type="No", boosting_type="Plain"),
+    LIMITS, {
+        "weights of leaves a thousand times": _leaf_weights(1000.0),
+        "weights of leaves 0": _leaf_weights(0.0),
+        "no weights of leaves": lambda d: [t.pop("leaf_weights") for t in d["oblivious_trees"]],
+    },
+)  # fmt: skip
 
 SCALERS: Mapping[str, tuple[Any, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "standardised": (StandardScaler, lambda X: X * 100),
@@ -519,25 +456,31 @@ SCALERS: Mapping[str, tuple[Any, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "one-hot": (lambda: OneHotEncoder(sparse_output=False), lambda X: X + 1),
 }
 
-for _k, (_name, _steps) in enumerate(SCALERS.items()):
 
-    @way(f"a pipeline: {_name}", MEASURES)
-    def _(lab: Lab, steps: Any = _steps, k: int = _k) -> Attempt:
-        X = steps[1](lab.X)
-        last = extra() if k % 2 else forest(bootstrap=False)
-        return _csv(lab, make_pipeline(steps[0](), last).fit(X, lab.y), X, lab.y, policy=EXACT)
-
-
-@way("a forest in a dict", MEASURES)
-def _(lab: Lab) -> Attempt:
-    model = {"model": forest(bootstrap=False).fit(lab.X, lab.y), "threshold": 0.5}
-    return _csv(lab, lab.pickle(model), lab.X, lab.y, policy=EXACT)
+def _scaled(lab: Lab, name: str) -> Attempt:
+    step, scale = SCALERS[name]
+    last = extra() if list(SCALERS).index(name) % 2 else forest(bootstrap=False)
+    X = scale(lab.X)
+    return _csv(lab, make_pipeline(step(), last).fit(X, lab.y), X, lab.y, policy=EXACT)
 
 
-@way("two forests in a dict", MEASURES)
-def _(lab: Lab) -> Attempt:
-    model = {
-        "a": DecisionTreeClassifier(max_depth=1, min_samples_leaf=20).fit(lab.X, lab.y),
-        "b": forest(bootstrap=False).fit(lab.X, lab.y),
-    }
-    return _csv(lab, lab.pickle(model), lab.X, lab.y, policy=STRICT)
+def _encoded(lab: Lab) -> Attempt:
+    X = lab.X.replace({0: "no", 1: "yes"})
+    model = make_pipeline(OneHotEncoder(sparse_output=False), _xgboost()).fit(X, lab.y)
+    return _csv(lab, model, X, lab.y, policy=EXACT)
+
+
+def _in_dict(lab: Lab, policy: str, **beside: Any) -> Attempt:
+    model = {**beside, "model": forest(bootstrap=False).fit(lab.X, lab.y)}
+    return _csv(lab, lab.pickle(model), lab.X, lab.y, policy=policy)
+
+
+def _two_in_dict(lab: Lab) -> Attempt:
+    stump = DecisionTreeClassifier(max_depth=1, min_samples_leaf=20).fit(lab.X, lab.y)
+    return _in_dict(lab, STRICT, a=stump)
+
+
+measured("XGBoost in a pipeline with an encoder", _encoded)
+measured("a pipeline: {}", _scaled, SCALERS.keys())
+measured("a forest in a dict", lambda lab: _in_dict(lab, EXACT, threshold=0.5))
+measured("two forests in a dict", _two_in_dict)

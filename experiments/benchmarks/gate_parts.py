@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.benchmarks.gate import LABEL, Attempt, Lab, Way, way
+from experiments.benchmarks.gate import LABEL, Attempt, Lab, Way, ways
 from treeleak.release import to_release
 
 PARTS: dict[str, Way] = {}
@@ -121,21 +121,16 @@ def _attempt(lab: Lab, model: Any, X: pd.DataFrame) -> Attempt:
     return lab.attempt(lab.pickle(model), "--trust-pickle", schema=False, train=train)
 
 
-for _name, _made in OTHER_MODELS.items():
+def _kept(lab: Lab, step: tuple[Callable[[int], Any], Any]) -> Attempt:
+    transformer, columns = step
+    X = _person(lab.X)
+    rest = ("rest", "passthrough", list(lab.X))
+    kept = ColumnTransformer([("own", transformer(lab.n_rows), columns), rest], sparse_threshold=0)
+    return _attempt(lab, make_pipeline(kept, stump()).fit(X, lab.y), X)
 
-    @way(f"another model: {_name}", PARTS)
-    def _(lab: Lab, made: Callable[[pd.DataFrame, Any], Any] = _made) -> Attempt:
-        return _attempt(lab, made(lab.X, lab.y), lab.X)
 
-
-for _name, _step in VALUES.items():
-
-    @way(f"values of people: {_name}", PARTS)
-    def _(lab: Lab, step: tuple[Callable[[int], Any], Any] = _step) -> Attempt:
-        transformer, columns = step
-        X = _person(lab.X)
-        rest = ("rest", "passthrough", list(lab.X))
-        kept = ColumnTransformer(
-            [("own", transformer(lab.n_rows), columns), rest], sparse_threshold=0
-        )
-        return _attempt(lab, make_pipeline(kept, stump()).fit(X, lab.y), X)
+ways(
+    "another model: {}", lambda lab, made: _attempt(lab, made(lab.X, lab.y), lab.X), OTHER_MODELS,
+    into=PARTS,
+)  # fmt: skip
+ways("values of people: {}", _kept, VALUES, into=PARTS)

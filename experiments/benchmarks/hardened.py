@@ -12,15 +12,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import options, present, show
 from treeleak.core.arrays import FloatArray
 from treeleak.hardening.formats import format_of
 
@@ -43,11 +41,8 @@ class Library:
     save: Callable[[Any, Path], Any]
     load: Callable[[Path], Predicts]
 
-    @property
-    def there(self) -> bool:
-        """Whether all that it takes is installed."""
-        needed = (self.module.split(".")[0], *(["skops"] if self.endings == "skops" else []))
-        return all(find_spec(name) is not None for name in needed)
+    def __str__(self) -> str:
+        return self.module
 
 
 def _xgboost(path: Path) -> Predicts:
@@ -124,17 +119,8 @@ def drawn(seed: int, missing: bool) -> tuple[FloatArray, FloatArray, FloatArray]
 
 
 def main(args: Sequence[str]) -> int:
-    parser = Options("hardened", __doc__, seeds="0", kept=False)
-    given = parser.parse_args(args)
-    lines = new_table(
-        f"predictions of hardened files, {N_ROWS:,} rows", "model, format, seed, differ, met",
-        "model, format",
-    )  # fmt: skip
-    met = True
-    for library in LIBRARIES:
-        if not library.there:
-            CONSOLE.print(f"lines of {library.module} skipped: pip install 'treeleak[boosted]'")
-            continue
+    given, lines = options("hardened", __doc__, args, seeds=range(1)), []
+    for library in present(LIBRARIES, lambda library: import_module(library.module)):
         for name in library.names.split():
             make = getattr(import_module(library.module), name)
             for seed in given.seeds:
@@ -145,7 +131,6 @@ def main(args: Sequence[str]) -> int:
                         path = Path(folder) / f"model.{ending}"
                         library.save(model, path)
                         n = differing(library.load(path), library.load(hardened(path)), rows)
-                    met &= not n
-                    lines.add_row(name, ending, str(seed), f"{n:,}", verdict(not n))
-    CONSOLE.print(lines)
-    return 0 if met else 1
+                    lines.append({"model": name, "format": ending, "seed": seed, "differ": n,
+                                  "met": not n})  # fmt: skip
+    return int(not show(f"predictions of hardened files, {N_ROWS:,} rows", lines))

@@ -24,7 +24,6 @@ import joblib
 import numpy as np
 import pandas as pd
 import skops.io
-from rich.console import Console
 from sklearn.ensemble import BaggingClassifier
 from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.model_selection import GridSearchCV
@@ -39,9 +38,8 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.frame import floor, options, show
 from experiments.benchmarks.hidden_rows_boosted import boosted_ways
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import new_table
 from treeleak.auditing import Policy, judge
 from treeleak.core.errors import TreeleakError
 from treeleak.release import to_release
@@ -832,35 +830,37 @@ def hardened(path: Path) -> tuple[str, bool]:
     return f"written: {left}", NOTHING not in left
 
 
-def main(args: Sequence[str]) -> None:
+def main(args: Sequence[str]) -> int:
     """Try all ways, with and without the training rows, and after hardening."""
-    parser = Options("hidden_rows", __doc__, kept=False)
-    parser.add_argument("--only", default="", help="ways whose names hold this text")
-    asked = parser.parse_args(args).only
-    rows, n_open, n_kept = [], 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        for way in (way for way in ways() if asked in way.name):
-            model, X, y, schema = clean()
-            path = Path(folder) / f"model.{way.ending}"
-            way.hide(model, X, path)
-            of_table = way.ending == "skops"
-            alone = outcome(path, {"schema": schema} if of_table else {})
-            beside = outcome(path, {"X": X, "y": y, "schema": schema}) if of_table else ("", "")
-            after, kept = hardened(path)
-            passes = "0" in (alone[0], beside[0])
+    given = options("hidden_rows", __doc__, args, only="")
+    lines, n_open, n_kept = [], 0, 0
+
+    def line(name: str, path: Path, rows: Mapping[str, Any], alone: Mapping[str, Any]) -> None:
+        nonlocal n_open, n_kept
+        status, found = outcome(path, alone)
+        beside, with_rows = outcome(path, rows) if rows else ("", "")
+        after, kept = hardened(path)
+        passes = "0" in (status, beside)
+        if name != "clean":
             n_open += passes
             # What the audit does not find, it does not find in the hardened file, either.
             n_kept += kept or (passes and after.startswith("written"))
-            rows.append((f"{way.ending}: {way.name}", *alone, *beside, after))
+        lines.append({
+            "way": name, "exit": status, "found": found, "exit with --train": beside,
+            "found with --train": with_rows, "after harden": after,
+        })  # fmt: skip
+
+    with tempfile.TemporaryDirectory() as folder:
+        for way in (way for way in ways() if given.only in way.name):
+            model, X, y, schema = clean()
+            path = Path(folder) / f"model.{way.ending}"
+            way.hide(model, X, path)
+            rows = {"X": X, "y": y, "schema": schema} if way.ending == "skops" else {}
+            line(f"{way.ending}: {way.name}", path, rows, {"schema": schema} if rows else {})
         model, X, y, schema = clean()
         path = Path(folder) / "clean.skops"
         skops.io.dump(model, path)
-        alone, beside = outcome(path, {"schema": schema}), outcome(path, {"X": X, "y": y})
-        rows.append(("clean", *alone, *beside, hardened(path)[0]))
-    names = "way, exit, found, exit with --train, found with --train, after harden"
-    table = new_table("Hidden tables", names, "way, found, found with --train, after harden")
-    for row in rows:
-        table.add_row(*row)
-    console = Console(width=240)
-    console.print(table)
-    console.print(f"{len(rows) - 1} ways: {n_open} open, {n_kept} kept by harden (floors: 0, 0)")
+        line("clean", path, {"X": X, "y": y}, {"schema": schema})
+    show("Hidden tables", lines)
+    said = f"{len(lines) - 1} ways: {n_open} open, {n_kept} kept by harden (floors: 0, 0)"
+    return int(not floor(said, not n_open and not n_kept))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from experiments.libraries import unfitted
 
 Hide = Callable[[Any, pd.DataFrame, Path], None]
 Change = Callable[[Any, pd.DataFrame], Any]
@@ -33,26 +36,15 @@ def _table(X: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     return X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1), X.iloc[:, 0]
 
 
-def _xgboost(X: pd.DataFrame) -> Any:
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(*_table(X))
-
-
-def _lightgbm(X: pd.DataFrame) -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(
-        n_estimators=2, num_leaves=3, min_child_samples=5, n_jobs=1, verbose=-1
-    ).fit(*_table(X))
+_SETTINGS: Mapping[str, Mapping[str, int]] = {
+    "XGBClassifier": {"n_estimators": 2, "max_depth": 2},
+    "LGBMClassifier": {"n_estimators": 2, "num_leaves": 3, "min_child_samples": 5},
+    "CatBoostClassifier": {"iterations": 2, "depth": 2},
+}
 
 
-def _catboost(X: pd.DataFrame) -> Any:
-    from catboost import CatBoostClassifier
-
-    return CatBoostClassifier(
-        iterations=2, depth=2, thread_count=1, verbose=False, allow_writing_files=False
-    ).fit(*_table(X))
+def _fitted(name: str, X: pd.DataFrame) -> Any:
+    return unfitted(name, **_SETTINGS[name]).fit(*_table(X))
 
 
 def _at(root: Any, *keys: str) -> Any:
@@ -61,11 +53,11 @@ def _at(root: Any, *keys: str) -> Any:
     return root
 
 
-def in_xgboost(change: Change) -> Hide:
-    """Change XGBoost's JSON."""
+def _in_json(change: Change, name: str, **options: str) -> Hide:
+    """Change the JSON of a library."""
 
     def hide(model: Any, X: pd.DataFrame, path: Path) -> None:  # noqa: ARG001
-        _xgboost(X).save_model(path)
+        _fitted(name, X).save_model(str(path), **options)
         root = json.loads(path.read_text())
         text = change(root, X)
         path.write_text(text if isinstance(text, str) else json.dumps(root))
@@ -73,32 +65,24 @@ def in_xgboost(change: Change) -> Hide:
     return hide
 
 
-def in_catboost(change: Change) -> Hide:
-    """Change CatBoost's JSON."""
-
-    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:  # noqa: ARG001
-        _catboost(X).save_model(str(path), format="json")
-        root = json.loads(path.read_text())
-        text = change(root, X)
-        path.write_text(text if isinstance(text, str) else json.dumps(root))
-
-    return hide
+in_xgboost = partial(_in_json, name="XGBClassifier")
+in_catboost = partial(_in_json, name="CatBoostClassifier", format="json")
 
 
 def in_lightgbm(change: Callable[[str, pd.DataFrame], str]) -> Hide:
     """Change LightGBM's text."""
 
     def hide(model: Any, X: pd.DataFrame, path: Path) -> None:  # noqa: ARG001
-        path.write_text(change(str(_lightgbm(X).booster_.model_to_string()), X))
+        path.write_text(change(str(_fitted("LGBMClassifier", X).booster_.model_to_string()), X))
 
     return hide
 
 
-def pickled(make: Callable[[pd.DataFrame], Any], change: Change) -> Hide:
+def pickled(name: str, change: Change) -> Hide:
     """Change an estimator, and pickle it."""
 
     def hide(model: Any, X: pd.DataFrame, path: Path) -> None:  # noqa: ARG001
-        own = make(X)
+        own = _fitted(name, X)
         change(own, X)
         path.write_bytes(pickle.dumps(own))
 
@@ -209,19 +193,20 @@ CATBOOST: Mapping[str, Hide] = {
 }  # fmt: skip
 PICKLED: Mapping[str, Hide] = {
     "XGBoost: attribute of the booster": pickled(
-        _xgboost, lambda model, X: model.get_booster().set_attr(note=_csv(X))
+        "XGBClassifier", lambda model, X: model.get_booster().set_attr(note=_csv(X))
     ),
     "XGBoost: settings": pickled(
-        _xgboost, lambda model, X: setattr(model, "monotone_constraints", _rows(X))
+        "XGBClassifier", lambda model, X: setattr(model, "monotone_constraints", _rows(X))
     ),
     "LightGBM: parameters of the booster": pickled(
-        _lightgbm, lambda model, X: model.booster_.params.update(rows=_rows(X))
+        "LGBMClassifier", lambda model, X: model.booster_.params.update(rows=_rows(X))
     ),
     "LightGBM: scores": pickled(
-        _lightgbm, lambda model, X: setattr(model, "_evals_result", {"r": {"m": [*_rows(X)]}})
+        "LGBMClassifier",
+        lambda model, X: setattr(model, "_evals_result", {"r": {"m": [*_rows(X)]}}),
     ),
     "CatBoost: parameter": pickled(
-        _catboost,
+        "CatBoostClassifier",
         lambda model, X: model._init_params.update(rows=_rows(X)),
     ),
 }

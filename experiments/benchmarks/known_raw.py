@@ -24,7 +24,6 @@ adult in columns of 0 and 1: it holds grids that can be listed to their time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,14 +34,20 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.benchmarks.floor_lines import expected_over_true, print_missed, runs_of
+from experiments.attempt import attempt
+from experiments.benchmarks.frame import (
+    Floor,
+    Record,
+    collect,
+    expected_over_true,
+    flat,
+    options,
+    present,
+    show_judged,
+)
 from experiments.benchmarks.known_raw_tables import BINARY, TABLES, Sample, sample
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records
-from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
-from experiments.results_version import say_versions
 from treeleak.attacks.known_draws import run as attack_module
-from treeleak.core.errors import BadInput, NotCovered, TimeUp
+from treeleak.core.errors import BadInput
 from treeleak.metrics.matching import paired_distances, right_values
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction
@@ -54,17 +59,10 @@ _MATCHED = 5_000
 _LIMIT, _UNJUDGED, _MARGIN = 300.0, 60.0, 0.95
 """Seconds where a floor says none, and where there is no floor; share of those that a floor says,
 which count what follows the attack, too."""
-_SHARES = {
-    "in_order": ("placed", "placed"),
-    "near": ("near", "near"),
-    "near_5": ("near_5", "near 5 %"),
-    "categories": ("categories", "kinds"),
-}
-"""Columns of the floors that are least shares: the figures that they speak of, and what these are
-called in the table."""
-
+_SHARES = {"in_order": "placed", "near": "near", "near_5": "near_5", "categories": "categories"}
+"""Columns of the floors that are least shares, and the figures that they speak of."""
 _FIGURES = (
-    "settled", "open_rows", "left_open", "labels", "placed", "expected", "error", "near",
+    "misfit", "settled", "open_rows", "left_open", "labels", "placed", "expected", "error", "near",
     "near_5", "categories", "wrong",
 )  # fmt: skip
 """Figures that a run may lack."""
@@ -98,30 +96,21 @@ def lines(tables: Iterable[str], rows: Iterable[int] | None, quick: bool) -> pd.
     return every[every.rows <= SMALL] if quick else every
 
 
+def check(line: Any) -> None:
+    """Raise BadInput if the table is not there, or has too few rows."""
+    if line.table in TABLES and (total := len(TABLES[line.table]().X)) < line.rows:
+        raise BadInput(f"the table has {total:,} rows")
+
+
 def cases(
-    chosen: pd.DataFrame, seeds: Iterable[int], limit: float | None, told: bool = True
+    chosen: Iterable[Any], seeds: Iterable[int], limit: float | None, told: bool = True
 ) -> Iterator[Case]:
     """All runs of some lines."""
-    for line in chosen.itertuples():
+    for line in chosen:
         own = _LIMIT if isinstance(line.claim, str) else _UNJUDGED
         own = _MARGIN * line.seconds if line.seconds > 0 else own
         for seed in seeds:
             yield Case(line.table, int(line.rows), seed, limit or own, told=told)
-
-
-def present(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Lines whose table is there and has so many rows; says of the others why they are not run."""
-    kept = []
-    for line in chosen.itertuples():
-        try:
-            total = len(TABLES[line.table]().X) if line.table in TABLES else np.inf
-            why = f"the table has {total:,} rows"
-        except BadInput as error:
-            total, why = 0, str(error)
-        kept.append(line.rows <= total)
-        if not kept[-1]:
-            CONSOLE.print(f"{line.table} {line.rows} skipped: {why}", soft_wrap=True)
-    return chosen[kept]
 
 
 def warm(case: Case) -> Case:
@@ -149,35 +138,23 @@ def run(case: Case) -> Record:
     """Train, attack, measure."""
     data = sample(case.table, case.n_rows, case.seed, case.n_trees)
     schema = data.told if case.told else None
-    outcome: Record = dict.fromkeys(_FIGURES) | {
-        "status": "refused", "misfit": None, "proved": 0.0, "listed": 0.0, "numbers": {},
-        "cells": "not looked for", "notes": [],
-    }  # fmt: skip
     with off_the_grid(case.warm and case.table != BINARY):
-        start = time.perf_counter()
-        try:
-            found = treeleak.reconstruct(
+        record, found = attempt(
+            lambda: treeleak.reconstruct(
                 data.model, schema, time_limit=case.time_limit, seed=case.seed, space=data.space
             )
-        except (NotCovered, TimeUp) as why:
-            found = None
-            outcome |= {"notes": [str(why)]}
-        seconds = time.perf_counter() - start
+        )
+    outcome: Record = dict.fromkeys(_FIGURES) | {"proved": 0.0, "listed": 0.0} | record
     if found is None:
-        return outcome | {"seconds": seconds}
-    numbers = {k: float(v) for k, v in found.numbers.items()}
+        return outcome
+    numbers = record["numbers"]
     outcome |= {
-        "status": found.status,
-        "seconds": seconds,
-        "misfit": float(found.misfit),
         "proved": float(found.share_proved_rows),
         "settled": numbers.get("settled_rows"),
         "listed": numbers.get("listed_rows", 0.0) + numbers.get("rows_never_drawn", 0.0),
         "open_rows": numbers.get("open_rows"),
         "left_open": numbers.get("rows_left_open"),
-        "numbers": numbers,
         "cells": found.cells,
-        "notes": list(found.notes),
     }
     return outcome | ({} if found.X is None else measured(data, found))
 
@@ -215,83 +192,46 @@ def _share(right: np.ndarray) -> float | None:
     return float(right.mean()) if right.size else None
 
 
-def missed(floor: Any, run: Any) -> list[str]:
-    """Name what a run misses of its floor; a claim that is proved and false always is."""
-    verified = run.status in ("unique", "feasible") and run.misfit == 0
-    claims = {
-        "answered": pd.notna(run.labels),
-        "verified": verified,
-        "listed": verified and (run.status == "unique" or run.listed == run.n_rows),
-        "decided": verified and run.proved * run.n_rows + run.left_open > run.n_rows - 0.5,
-    }
-    out = ["proved what is false"] if pd.notna(run.wrong) and run.wrong else []
-    if isinstance(floor.claim, str) and not claims[floor.claim]:
-        out.append(floor.claim)
-    if floor.seconds > 0 and run.seconds > floor.seconds:
-        out.append(f"{floor.seconds:g} s")
-    if floor.error > 0 and not run.error <= floor.error:
-        out.append(f"error {floor.error:g}")
-    for name, (figure, called) in _SHARES.items():
-        least = getattr(floor, name)
-        if least > 0 and not getattr(run, figure) >= least:
-            out.append(f"{called} {least:g}")
-    return out
-
-
-def said(floor: Any) -> str:
-    """Say what a line asks for."""
-    if not isinstance(floor.claim, str):
-        return ""
-    parts = [floor.claim] + [f"{floor.seconds:g} s"] * (floor.seconds > 0)
-    parts += [f"error {floor.error:g}"] * (floor.error > 0)
-    shares = ((called, getattr(floor, name)) for name, (_, called) in _SHARES.items())
-    return ", ".join([*parts, *(f"{called} {least:g}" for called, least in shares if least > 0)])
-
-
-def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
-    """Print a line for each run; say how many miss their floor."""
-    runs = runs_of(records, _FIGURES)
-    out = new_table(
-        f"raw numbers, known draws; {say_versions(runs.results_version)}",
-        "table, rows, seed, status, verified, s, settled, open, proved, left open, labels, placed, "
-        "expected / error, near, near 5 %, kinds, MB, floor, met",
-        left="table, status, verified, floor, met",
+def asked(line: Any) -> Floor:
+    """Say what a line asks for; a claim that is proved and false always misses it."""
+    claim = {line.claim: 1.0} if isinstance(line.claim, str) else {}
+    least = {figure: getattr(line, name) for name, figure in _SHARES.items()}
+    most = {"seconds": line.seconds, "error": line.error}
+    return Floor(
+        most={"wrong": 0, **{k: v for k, v in most.items() if v > 0}},
+        least=claim | {k: v for k, v in least.items() if v > 0},
     )
-    out.columns[-2].no_wrap = False  # The longest.
-    misses = []
-    for line in chosen.itertuples():
-        for r in runs[(runs.table == line.table) & (runs.n_rows == line.rows)].itertuples():
-            if lacks := missed(line, r):
-                misses.append(f"{r.table} {r.n_rows}, seed {r.seed} misses: {', '.join(lacks)}")
-            met = verdict(not lacks) if lacks or said(line) else ""
-            verified = r.status in ("unique", "feasible") and r.misfit == 0
-            out.add_row(
-                r.table, str(r.n_rows), str(r.seed), r.status, "yes" if verified else "no",
-                f"{r.seconds:.1f}", number(r.settled, 0), number(r.open_rows, 0),
-                f"{r.proved:.3f}", number(r.left_open, 0), number(r.labels, 3), number(r.placed, 3),
-                f"{number(r.expected)} / {number(r.error)}", number(r.near, 3),
-                number(r.near_5, 3), number(r.categories, 3), f"{r.peak_mb:.0f}", said(line), met,
-            )  # fmt: skip
-    CONSOLE.print(out)
-    CONSOLE.print(expected_over_true(runs))
-    for miss in misses:
-        CONSOLE.print(miss, soft_wrap=True)
-    for r in runs[runs.status == "refused"].itertuples():
-        CONSOLE.print(f"{r.table} {r.n_rows}, seed {r.seed}: {r.notes[0]}", soft_wrap=True)
-    return len(misses)
 
 
-def main(args: Sequence[str]) -> None:
-    parser = Options("known_raw", __doc__, seeds="0-2")
-    names = list(floors().table.unique())
-    parser.add_argument("--table", nargs="+", choices=names, default=names, help="only these")
-    parser.add_argument("--rows", type=int, nargs="+", help="so many rows, with a floor or without")
-    parser.add_argument("--quick", action="store_true", help=f"lines of up to {SMALL} rows only")
-    parser.add_argument("--time-limit", type=float, help="instead of each line's own")
-    parser.add_argument("--no-schema", action="store_true", help="infer it from the model alone")
-    given = parser.parse_args(args)
-    chosen = present(lines(given.table, given.rows, given.quick))
-    if len(chosen):
-        todo = cases(chosen, given.seeds, given.time_limit, not given.no_schema)
-        store = Records("known_raw", given.fresh, given.out)
-        print_missed(floor_table(chosen, store.collect(todo, run, warm)))
+def with_claims(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add what the floors may claim of runs: 1 where it is so."""
+    verified = runs.status.isin(("unique", "feasible")) & (runs.misfit == 0)
+    every = runs.proved * runs.n_rows + runs.left_open > runs.n_rows - 0.5
+    return runs.assign(
+        answered=runs.labels.notna(), verified=verified, decided=verified & every,
+        listed=verified & ((runs.status == "unique") | (runs.listed == runs.n_rows)),
+        wrong=runs.wrong.fillna(0),
+    )  # fmt: skip
+
+
+def floor_table(chosen: Iterable[Any], runs: pd.DataFrame) -> bool:
+    """Print a line for each run; say whether none misses its floor."""
+    columns = (
+        "verified", "settled", "open_rows", "proved", "left_open", "labels", "placed", "expected",
+        "error", "near", "near_5", "categories", "peak_mb",
+    )  # fmt: skip
+    met = show_judged("raw numbers, known draws", with_claims(runs), chosen, asked, columns)
+    expected_over_true(runs)
+    return met
+
+
+def main(args: Sequence[str]) -> int:
+    given = options(
+        "known_raw", __doc__, args, kept=True, seeds=range(3),
+        table=list(floors().table.unique()), rows=[int], quick=False, time_limit=float,
+        no_schema=False,
+    )  # fmt: skip
+    chosen = present(lines(given.table, given.rows, given.quick).itertuples(index=False), check)
+    todo = cases(chosen, given.seeds, given.time_limit, not given.no_schema)
+    records = collect("known_raw", todo, run, warm, given, apart=True)
+    return int(bool(records) and not floor_table(chosen, flat(records, _FIGURES)))

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
+from importlib import import_module
 from itertools import product
 from typing import Any, Literal
 
@@ -26,9 +26,17 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records, flat
-from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, title, verdict
+from experiments.benchmarks.frame import (
+    Record,
+    collect,
+    flat,
+    floor,
+    options,
+    present,
+    said_of,
+    show,
+)
+from experiments.benchmarks.published import depth_name
 from experiments.data import DATASETS, draft
 from experiments.draft_tables import draft_sample
 from experiments.lira import confidence, lira
@@ -145,54 +153,39 @@ def pooled(runs: pd.DataFrame, score: str) -> tuple[FloatArray, FloatArray]:
     return inside, outside
 
 
-def floor_table(found: list[Record]) -> int:
-    """Print a line for each kind, table and depth; say how many miss a floor."""
+def floor_table(found: list[Record]) -> bool:
+    """Print a line for each kind, table and depth; say whether all floors are met."""
     runs = flat(found)
     runs = runs.assign(depth=[depth_name(d) for d in runs.depth])
-    out = new_table(
-        title("membership, as many others as members", runs),
-        "evidence, dataset, depth, runs, s median, AUC, (95 %), TPR at 1%, at 0.1%, advantage, "
-        "ECE, by chance, LiRA: AUC, TPR at 1%, threshold: AUC, met",
-        left="evidence, dataset, met",
-    )
-    all_off, misses = [], 0
-    for (kind, dataset, depth), own in runs.groupby(["kind", "dataset", "depth"], sort=False):
+    lines, errors = [], []
+    for key, own in runs.groupby(["kind", "dataset", "depth"], sort=False):
         ours, theirs, plain = (pooled(own, score) for score in SCORES)
         area, other, off = auc(*ours), auc(*theirs), calibration(*ours)
-        at = [caught(*ours, share) for share in FALSE_POSITIVES]
-        gain = advantage(*ours, np.random.default_rng(0))
-        met = off.error <= ECE and area.value >= other.value
-        all_off.append(off)
-        misses += not met
-        out.add_row(
-            kind, dataset, depth, str(len(own)), f"{own.seconds.median():.1f}",
-            f"{area.value:.3f}", "{:.3f}-{:.3f}".format(*area.interval),
-            *(f"{c.share:.1%}" if c.assessed else "" for c in at), f"{gain.value:.1%}",
-            f"{off.error:.3f}", f"{off.by_chance:.3f}", f"{other.value:.3f}",
-            f"{caught(*theirs, 0.01).share:.1%}",
-            f"{auc(*plain).value:.3f}", verdict(met),
-        )  # fmt: skip
-    CONSOLE.print(out)
-    mean, chance = (float(np.mean([getattr(off, name) for off in all_off]))
-                    for name in ("error", "by_chance"))  # fmt: skip
-    CONSOLE.print(
+        at = {f"TPR at {share:.1%}": caught(*ours, share) for share in FALSE_POSITIVES}
+        errors.append((off.error, off.by_chance))
+        lines.append(dict(zip(("evidence", "dataset", "depth"), key, strict=True)) | {
+            "runs": len(own), "s": own.seconds.median(), "AUC": area.value,
+            "(95 %)": "{:.3f}-{:.3f}".format(*area.interval),
+            **{name: c.share if c.assessed else None for name, c in at.items()},
+            "advantage": advantage(*ours, np.random.default_rng(0)).value, "ECE": off.error,
+            "by chance": off.by_chance, "LiRA: AUC": other.value,
+            "LiRA: TPR at 1.0%": caught(*theirs, 0.01).share, "threshold: AUC": auc(*plain).value,
+            "met": off.error <= ECE and area.value >= other.value,
+        })  # fmt: skip
+    met = show(f"membership, as many others as members: {said_of(runs)}", lines)
+    mean, chance = np.mean(errors, axis=0)
+    return met & floor(
         f"ECE {mean:.3f} on average (floor {MEAN_ECE:g}), {chance:.3f} of right probabilities by "
-        f"chance: {verdict(mean <= MEAN_ECE)}; {misses} of {len(all_off)} lines miss a floor (ECE "
-        f"{ECE:g}, AUC not below LiRA's)"
-    )
-    return misses
+        "chance", mean <= MEAN_ECE,
+    )  # fmt: skip
 
 
-def main(args: Sequence[str]) -> None:
-    parser = Options("membership", __doc__, seeds="0-4", at_once=1)
-    parser.add_argument("--kind", nargs="+", choices=KINDS, help="of evidence (default: all)")
-    parser.add_argument("--table", nargs="+", choices=DATASETS, default=DATASETS)
-    parser.add_argument("--time-limit", type=float, default=LIMIT)
-    asked = parser.parse_args(args)
-    there = [kind for kind in KINDS if kind != "xgboost" or find_spec("xgboost") is not None]
-    for absent in set(KINDS) - set(there):
-        CONSOLE.print(f"lines of {absent} skipped: pip install 'treeleak[{absent}]'")
-    kinds = [kind for kind in asked.kind or KINDS if kind in there]
-    store = Records("membership", asked.fresh, asked.out)
-    wanted = cases(kinds, asked.table, asked.seeds, asked.time_limit)
-    floor_table(store.collect(wanted, run, warm, lambda _: False, asked.at_once))
+def main(args: Sequence[str]) -> int:
+    given = options(
+        "membership", __doc__, args, kept=True, seeds=range(5), at_once=1, kind=list(KINDS),
+        table=list(DATASETS), time_limit=LIMIT,
+    )  # fmt: skip
+    kinds = present(given.kind, lambda k: import_module("xgboost") if k == "xgboost" else None)
+    wanted = cases(kinds, given.table, given.seeds, given.time_limit)
+    found = collect("membership", wanted, run, warm, given, at_once=given.at_once)
+    return int(not floor_table(found))

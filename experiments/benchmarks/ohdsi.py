@@ -11,24 +11,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from experiments.benchmarks.frame import options, show
 from experiments.benchmarks.ohdsi_bundles import patients, write_bundle
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table
+from treeleak.metrics import exact_row_share
 from treeleak.schema import Binary, Schema
 
 LEAST = 10
 
 
-def in_small_leaves(model: RandomForestClassifier, X: np.ndarray, least: int) -> float:
+def in_small_leaves(model: RandomForestClassifier, X: pd.DataFrame, least: int) -> float:
     """Share of patients who are, in some tree, in a leaf of fewer patients than ``least``.
 
     A leaf counts the patients whom its tree drew; those whom it did not draw are in none.
     """
     small = np.zeros(len(X), dtype=bool)
-    leaves = model.apply(X)
+    leaves = model.apply(X.to_numpy())
     for t, drawn in enumerate(model.estimators_samples_):
         rows = np.unique(drawn)
         _, at, sizes = np.unique(leaves[rows, t], return_inverse=True, return_counts=True)
@@ -36,21 +37,13 @@ def in_small_leaves(model: RandomForestClassifier, X: np.ndarray, least: int) ->
     return float(small.mean())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Print a line for each depth."""
-    parser = Options("ohdsi", __doc__ or "", kept=False)
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--columns", type=int, default=60)
-    parser.add_argument("--depths", type=int, nargs="+", default=[4, 17])
-    parser.add_argument("--time-limit", type=float, default=300.0)
-    given = parser.parse_args(arguments)
-    X, y = patients(given.rows, given.columns)
-    schema = Schema([Binary(name) for name in X.columns])
-    table = new_table(
-        f"{given.rows:,} patients, {given.columns} columns, time limit {given.time_limit:g} s",
-        "depth, rows in order, rows exact, error, status, patients in small leaves, seconds",
-        "status",
+    given = options(
+        "ohdsi", __doc__, arguments, rows=1000, columns=60, depths=[4, 17], time_limit=300.0
     )
+    X, y = patients(given.rows, given.columns)
+    schema, lines = Schema([Binary(name) for name in X.columns]), []
     for depth in given.depths:
         model = RandomForestClassifier(100, max_depth=depth, random_state=12345).fit(X, y)
         with tempfile.TemporaryDirectory() as scratch:
@@ -59,18 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = treeleak.reconstruct(bundle, schema, time_limit=given.time_limit)
             seconds = time.perf_counter() - start
         wrong = np.ones(X.shape) if found.X is None else found.X.to_numpy() != X.to_numpy()
-        exact = 0.0
-        if found.X is not None:
-            true, counts = np.unique(X.to_numpy(), axis=0, return_counts=True)
-            left = {row.tobytes(): n for row, n in zip(true, counts, strict=True)}
-            for row in found.X.to_numpy().astype(true.dtype):
-                if left.get(row.tobytes(), 0) > 0:
-                    left[row.tobytes()] -= 1
-                    exact += 1 / len(X)
-        small = in_small_leaves(model, X.to_numpy(), LEAST)
-        table.add_row(
-            str(depth), f"{(~wrong.any(axis=1)).mean():.1%}", f"{exact:.1%}", f"{wrong.mean():.2%}",
-            found.status, f"{small:.1%}", f"{seconds:.0f}",
-        )  # fmt: skip
-    CONSOLE.print(table)
-    return 0
+        lines.append({
+            "depth": depth, "rows in order": (~wrong.any(axis=1)).mean(),
+            "rows exact": 0.0 if found.X is None else exact_row_share(found.X, X),
+            "error": wrong.mean(), "status": found.status, "seconds": seconds,
+            "patients in small leaves": in_small_leaves(model, X, LEAST),
+        })  # fmt: skip
+    title = f"{given.rows:,} patients, {given.columns} columns, time limit {given.time_limit:g} s"
+    return int(not show(title, lines))

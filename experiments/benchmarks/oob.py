@@ -1,34 +1,30 @@
 """Out-of-bag predictions as evidence: rows in the leaves of the trees that did not draw them.
 
 ``python -m experiments run oob`` trains forests with their seeds and ``oob_score=True``, and
-attacks each with the array and without. "all trees" is the share of rows that are in the right
-leaf of every tree that did not draw them, "leaves" the share of these leaves, "in bag" that of
+attacks each with the array and without. "all_trees" is the share of rows that are in the right
+leaf of every tree that did not draw them, "leaves" the share of these leaves, "in_bag" that of
 rows in the right leaf of every tree that drew them, "lines" that of rows that meet their own line.
-Floor: of 1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees. DRAFT's "compas" has
-columns of 0 and 1.
+Floor: of 1,000 raw rows of Adult and 100 trees, 99 % of the rows in all trees; no wrong proof.
+DRAFT's "compas" has columns of 0 and 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.floor_lines import runs_of
+from experiments.benchmarks.frame import Record, collect, flat, floor, options, said_of, show
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records
-from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.data import draft
 from experiments.draft_tables import draft_sample
-from experiments.results_version import say_versions
 from treeleak.release import to_release
 
 _FLOOR = 0.99
-_FIGURES = ("all_trees", "leaves", "in_bag", "lines", "proved", "wrong", "error", "seconds")
+_FIGURES = ["all_trees", "leaves", "in_bag", "lines", "proved", "wrong", "error", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -82,45 +78,21 @@ def run(case: Case) -> Record:
 
 def main(args: Sequence[str]) -> int:
     """Print a line for each attack; 1 if a line misses the floor, or a proof is wrong."""
-    parser = Options("oob", __doc__, seeds="0-0")
-    parser.add_argument("--table", default="adult")
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--trees", type=int, default=100)
-    parser.add_argument("--depth", type=int)
-    parser.add_argument("--least-leaf", type=int, default=1)
-    parser.add_argument("--time-limit", type=float, default=300.0)
-    given = parser.parse_args(args)
-
-    def cases() -> Iterator[Case]:
-        for seed in given.seeds:
-            for array in (True, False):
-                yield Case(
-                    given.table, given.rows, given.trees, given.depth, given.least_leaf, seed,
-                    array, given.time_limit,
-                )  # fmt: skip
-
-    def warm(case: Case) -> Case:
-        return replace(case, n_rows=60, n_trees=10, time_limit=60.0)
-
-    todo = list(cases())
-    store = Records("oob", given.fresh, given.out)
-    runs = runs_of(store.collect(todo, run, warm, apart=lambda _: False), _FIGURES)
-    runs = runs.set_index(["seed", "array"]).loc[[(c.seed, c.array) for c in todo]].reset_index()
-    table = new_table(
-        f"{given.table}, {given.rows:,} rows, {given.trees} trees, depth {given.depth}, leaves of "
-        f"{given.least_leaf}; {say_versions(runs.results_version)}",
-        "array, seed, status, all trees, leaves, in bag, lines, proved, wrong, error, s",
-        left="array, status",
+    given = options(
+        "oob", __doc__, args, kept=True, seeds=range(1), table="adult", rows=1000, trees=100,
+        depth=int, least_leaf=1, time_limit=300.0,
+    )  # fmt: skip
+    todo = [
+        Case(given.table, given.rows, given.trees, given.depth, given.least_leaf, seed, array,
+             given.time_limit)
+        for seed in given.seeds for array in (True, False)
+    ]  # fmt: skip
+    records = collect(
+        "oob", todo, run, lambda c: replace(c, n_rows=60, n_trees=10, time_limit=60.0), given
     )
-    for r in runs.itertuples():
-        figures = (r.all_trees, r.leaves, r.in_bag, r.lines, r.proved)
-        table.add_row(
-            "used" if r.array else "not used", str(r.seed), r.status,
-            *(number(f, 3) for f in figures), number(r.wrong, 0), number(r.error),
-            number(r.seconds, 1),
-        )  # fmt: skip
-    CONSOLE.print(table)
+    runs = flat(records, _FIGURES)
+    title = f"{given.table}, {given.rows:,} rows, {given.trees} trees: {said_of(runs)}"
+    show(title, runs[["array", "seed", "status", *_FIGURES]])
     least = float(runs[runs.array].all_trees.min())
-    met = least >= _FLOOR
-    CONSOLE.print(f"rows in all trees: {least:.3f}, floor {_FLOOR}: {verdict(met)}")
+    met = floor(f"rows in all trees: {least:.3f}, floor {_FLOOR}", least >= _FLOOR)
     return int(not met or runs.wrong.sum() > 0)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +20,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 import treeleak
-from experiments.benchmarks.options import Options
+from experiments.benchmarks.frame import CONSOLE, Lost, floor, in_processes, options
 from experiments.benchmarks.random_settings import Trained, trained
-from experiments.benchmarks.tables import CONSOLE
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import TreeleakError
 from treeleak.reconstruction import Reconstruction
@@ -175,15 +173,13 @@ def _same_labels(said: Any, true: Any) -> BoolArray:
 
 def main(args: Sequence[str]) -> int:
     """Run what the command line asks for; 1 if a proof was wrong or anything crashed."""
-    parser = Options("random_models", __doc__, seeds="0-1999", kept=False)
-    parser.add_argument("--jobs", type=int, default=2)
-    asked = parser.parse_args(args)
+    given = options("random_models", __doc__, args, seeds=range(2000), jobs=2)
     ends: Counter[str] = Counter()
-    bad, crashes, proved = 0, 0, 0
-    for outcome in _all(run, list(asked.seeds), asked.jobs):
+    bad = proved = 0
+    for seed, found in in_processes(run, given.seeds, given.jobs):
+        outcome = Outcome(seed, "", "crash", said=found.why) if isinstance(found, Lost) else found
         ends[outcome.end] += 1
         proved += outcome.proved
-        crashes += outcome.end == "crash"
         bad += bool(outcome.wrong)
         if outcome.wrong or outcome.end == "crash":
             CONSOLE.print(f"--seeds {outcome.seed}: {outcome.model}: {outcome.end}", markup=False)
@@ -191,23 +187,6 @@ def main(args: Sequence[str]) -> int:
                 CONSOLE.print(f"    {line}", markup=False)
     for end, times in ends.most_common():
         CONSOLE.print(f"{times:6,}  {end}", markup=False)
-    total = sum(ends.values()) - ends["not trained"]
-    CONSOLE.print(
-        f"wrong proofs {bad} of {total:,} models, {proved:,} rows proved; crashes {crashes}"
-    )
-    return int(bool(bad or crashes))
-
-
-def _all(work: Callable[[int], Outcome], seeds: list[int], jobs: int) -> Any:
-    """Run seeds in processes; one whose process dies is a crash."""
-    todo = seeds
-    while todo:
-        with ProcessPoolExecutor(jobs) as pool:
-            waiting = {pool.submit(work, seed): seed for seed in todo[:200]}
-            for done in as_completed(waiting):
-                seed = waiting[done]
-                try:
-                    yield done.result()
-                except Exception as why:
-                    yield Outcome(seed, "", "crash", said=f"{type(why).__name__}: {why}")
-        todo = todo[200:]
+    total, crashes = sum(ends.values()) - ends["not trained"], ends["crash"]
+    said = f"wrong proofs {bad} of {total:,} models, {proved:,} rows proved; crashes {crashes}"
+    return int(not floor(said, not bad and not crashes))

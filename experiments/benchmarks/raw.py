@@ -15,26 +15,34 @@ time (``--reference-limit``). It knows no distinct counts, treeleak uses them wh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.floor_lines import expected_over_true, runs_of
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records
-from experiments.benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
+from experiments.attempt import attempt
+from experiments.benchmarks.frame import (
+    CONSOLE,
+    Floor,
+    Record,
+    collect,
+    expected_over_true,
+    flat,
+    options,
+    present,
+    said_of,
+    show,
+    statuses,
+)
 from experiments.data import draft
 from experiments.draft_tables import draft_sample
-from experiments.results_version import say_versions
 from experiments.studies.gambs import raw_adult
-from treeleak.core.errors import BadInput, Mismatch, NotCovered
+from treeleak.core.errors import Mismatch
 from treeleak.datasets import Dataset
 from treeleak.metrics.encoding import table_columns
 from treeleak.metrics.matching import Matching, best_matching
@@ -45,6 +53,7 @@ from treeleak.verification.training_rows import match_training
 
 NEAR = 0.01
 GUESSES = 20
+_FIGURES = ("misfit", "error", "expected", "near", "labels", "verified")
 
 
 @dataclass(frozen=True)
@@ -61,32 +70,15 @@ class Case:
     n_trees: int = 100
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What the runs of a line must reach: the error and its ratio in the mean, the rest in each."""
-
-    seconds: float = np.inf
-    error: float = np.inf
-    ratio: float = np.inf
-    verified: bool = True
-
-    def __str__(self) -> str:
-        said = [f"{self.error:g}"] if self.error < np.inf else []
-        said += [f"{self.ratio:g} of a guess"] if self.ratio < np.inf else []
-        said += ["verified"] if self.verified else [] if said else ["rows"]
-        return ", ".join([*said, f"{self.seconds:g} s"] if self.seconds < np.inf else said)
-
-    def judge(self, runs: pd.DataFrame) -> str:
-        """Say "met" or "NOT met"; runs without rows meet no goal."""
-        good = (
-            runs.error.notna().all()
-            and runs.error.mean() <= self.error
-            and runs.error.mean() <= self.ratio * runs.guess.mean()
-            and (runs.seconds <= self.seconds).all()
-        )
-        if self.verified:
-            good &= (runs.verified == 1).all()
-        return verdict(bool(good))
+def goal(
+    seconds: float | None = None, error: float = 1.0, ratio: float | None = None,
+    verified: bool = True,
+) -> Floor:  # fmt: skip
+    """What the runs of a line must reach; those without rows have no error, and meet no goal."""
+    return Floor(
+        {"error": error}, most={} if seconds is None else {"seconds": seconds},
+        least={"verified": 1} if verified else {}, of_guess=ratio,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,8 +88,8 @@ class Line:
     dataset: str
     draws: str
     n_rows: int
-    floor: Goal
-    aim: Goal
+    floor: Floor
+    aim: Floor
     schema: bool = True
 
     def __str__(self) -> str:
@@ -107,30 +99,31 @@ class Line:
     @property
     def time_limit(self) -> float:
         # Less than the floor's time, which counts all steps, also those after the attack.
-        return 0.95 * min(self.floor.seconds, 300.0 if self.floor.ratio < np.inf else 600.0)
+        return 0.95 * self.floor.most.get("seconds", 300.0)
 
 
 CREDIT, CANCER = "default_credit_numerical", "breast cancer"
 SHORT = {CREDIT: "credit", CANCER: "cancer"}
-_GUESS = Goal(ratio=0.7, verified=False), Goal(ratio=0.4, verified=False)
+_GUESS = goal(ratio=0.7, verified=False), goal(ratio=0.4, verified=False)
+_LONG = goal(300, 0.06, verified=False)
 PARTS = {
     "exact": [
-        Line(CREDIT, "none", 40, Goal(10, 0.10), Goal(3, 0.08)),
-        Line(CREDIT, "none", 100, Goal(120), Goal(20)),
-        Line("adult", "none", 200, Goal(300, 0.06, verified=False), Goal(30, 0.04, verified=False)),
-        Line("adult", "none", 1000, Goal(300, verified=False), Goal(300, 0.06, verified=False)),
+        Line(CREDIT, "none", 40, goal(10, 0.10), goal(3, 0.08)),
+        Line(CREDIT, "none", 100, goal(120), goal(20)),
+        Line("adult", "none", 200, _LONG, goal(30, 0.04, verified=False)),
+        Line("adult", "none", 1000, goal(300, verified=False), _LONG),
     ],
     "known": [
-        Line(CREDIT, "known", 40, Goal(5, 0.10), Goal(2, 0.10)),
-        Line(CREDIT, "known", 100, Goal(60, 0.035), Goal(10, 0.035)),
-        Line(CREDIT, "known", 200, Goal(600), Goal(60)),
-        Line("adult", "known", 200, Goal(600), Goal(30)),
-        Line(CANCER, "known", 100, Goal(300), Goal(60)),
-        Line(CANCER, "known", 569, Goal(600, verified=False), Goal(60)),
+        Line(CREDIT, "known", 40, goal(5, 0.10), goal(2, 0.10)),
+        Line(CREDIT, "known", 100, goal(60, 0.035), goal(10, 0.035)),
+        Line(CREDIT, "known", 200, goal(600), goal(60)),
+        Line("adult", "known", 200, goal(600), goal(30)),
+        Line(CANCER, "known", 100, goal(300), goal(60)),
+        Line(CANCER, "known", 569, goal(600, verified=False), goal(60)),
     ],
     "hidden": [Line(CREDIT, "hidden", 100, *_GUESS), Line("adult", "hidden", 100, *_GUESS)],
     "schemaless": [
-        Line(CREDIT, draws, 40, Goal(10), Goal(10), schema=False) for draws in ("none", "known")
+        Line(CREDIT, draws, 40, goal(10), goal(10), schema=False) for draws in ("none", "known")
     ],
 }
 
@@ -177,31 +170,22 @@ def run(case: Case) -> Record:
         case.n_trees, bootstrap=case.draws != "none", random_state=case.seed
     ).fit(X, y)
     guess = treeleak.metrics.random_baseline(X, data.schema, GUESSES, case.seed).mean
-    outcome = {
-        "status": "refused", "cells": "not looked for", "misfit": None, "error": None,
-        "expected": None, "guess": guess, "near": None, "labels": None, "verified": 0.0,
-        "numbers": {}, "notes": [],
-    }  # fmt: skip
-    start = time.perf_counter()
-    try:
-        result = treeleak.reconstruct(
+    record, result = attempt(
+        lambda: treeleak.reconstruct(
             forest, data.schema if case.schema else None, case.draws, case.time_limit, case.seed,
             method=case.method, use_distinct=case.method == "auto",
-        )  # fmt: skip
-    except NotCovered as why:
-        return outcome | {"seconds": time.perf_counter() - start, "notes": [str(why)]}
-    outcome |= {
-        "seconds": time.perf_counter() - start,
-        "status": result.status,
-        "cells": result.cells,
-        "numbers": {k: float(v) for k, v in result.numbers.items()},
-        "notes": list(result.notes),
+        )
+    )  # fmt: skip
+    record |= dict.fromkeys(_FIGURES) | {
+        "misfit": record["misfit"],
+        "guess": guess,
+        "verified": 0.0,
     }
-    if result.X is None:
-        return outcome
+    record["cells"] = "not looked for" if result is None else result.cells
+    if result is None or result.X is None:
+        return record
     matched = best_matching(result.X, X, data.schema)
-    return outcome | {
-        "misfit": float(result.misfit),
+    return record | {
         "verified": float(verified(forest, result)),
         "error": float(matched.distance.mean()),
         "expected": result.expected_error,
@@ -228,71 +212,53 @@ def near(matched: Matching, columns: list[str], schema: Schema) -> float:
     return float((matched.distance[:, [c in numbers for c in columns]] <= NEAR).mean())
 
 
-def warm(case: Case) -> Case:
-    """A case that goes the same way: on a smaller grid, cells would be listed."""
-    return replace(case, n_rows=40, seed=0, time_limit=5.0)
-
-
-def floor_table(part: str, lines: Iterable[Line], records: list[Record]) -> None:
+def floor_table(part: str, lines: Iterable[Line], runs: pd.DataFrame) -> bool:
     """Print one line per point, and under it the reference if it was run."""
-    all_runs = runs_of(records, ["misfit", "error", "expected", "near", "labels", "verified"])
-    out = new_table(
-        f"raw columns, {part}: seeds {all_runs.seed.min()} to {all_runs.seed.max()}; "
-        f"{say_versions(all_runs.results_version)}",
-        "case, method, status, verified, misfit, error, expected, worst, guess, near, labels, "
-        "s median, s max, MB, floor, met, aim, reached",
-        left="case, method, status, floor, aim",
-    )
+    out: list[dict[str, Any]] = []
     for line in lines:
-        here = all_runs[
-            (all_runs.dataset == line.dataset) & (all_runs.draws == line.draws)
-            & (all_runs.n_rows == line.n_rows) & (all_runs.schema == line.schema)
+        here = runs[
+            (runs.dataset == line.dataset) & (runs.draws == line.draws)
+            & (runs.n_rows == line.n_rows) & (runs.schema == line.schema)
         ]  # fmt: skip
-        for method, runs in here.groupby("method", sort=False):
-            own = method == "auto"
-            goals = (line.floor, line.aim) if own else ()
-            out.add_row(
-                str(line) if own else "", "treeleak" if own else str(method), statuses(runs),
-                f"{int(runs.verified.sum())} of {len(runs)}", number(runs.misfit.max(), 0),
-                number(runs.error.mean()), number(runs.expected.mean()), number(runs.error.max()),
-                number(runs.guess.mean()), number(runs.near.mean(), 3),
-                number(runs.labels.mean(), 3), f"{runs.seconds.median():.2f}",
-                f"{runs.seconds.max():.2f}", f"{runs.peak_mb.max():.0f}",
-                *(said for goal in goals for said in (str(goal), goal.judge(runs))),
-            )  # fmt: skip
-    CONSOLE.print(out)
-    CONSOLE.print(expected_over_true(all_runs[all_runs.method == "auto"]))
-    for cells in all_runs.cells[all_runs.method == "auto"].unique():
+        for method, own in here.groupby("method", sort=False):
+            out.append({
+                "case": str(line), "method": method, "status": statuses(own.status),
+                "verified": f"{int(own.verified.sum())} of {len(own)}", "misfit": own.misfit.max(),
+                "error": own.error.mean(), "expected": own.expected.mean(),
+                "worst": own.error.max(), "guess": own.guess.mean(), "near": own.near.mean(),
+                "labels": own.labels.mean(), "s": own.seconds.median(),
+                "most s": own.seconds.max(), "MB": own.peak_mb.max(), "floor": "", "met": None,
+                "aim": "", "reached": "",
+            })  # fmt: skip
+            if method == "auto":
+                out[-1] |= {
+                    "floor": str(line.floor), "met": line.floor.judge(own), "aim": str(line.aim),
+                    "reached": "yes" if line.aim.judge(own) else "no",
+                }  # fmt: skip
+    met = show(f"raw columns, {part}: {said_of(runs)}", out)
+    own = runs[runs.method == "auto"]
+    for cells in own.cells.unique():
         CONSOLE.print(f"cells {cells}", soft_wrap=True)
-    refused = all_runs[all_runs.status == "refused"]
-    for method, notes in refused.drop_duplicates("method")[["method", "notes"]].to_numpy():
+    refused = runs[runs.status == "refused"].drop_duplicates("method")
+    for method, notes in refused[["method", "notes"]].to_numpy():
         CONSOLE.print(f"{method} refused: {'; '.join(notes)}", soft_wrap=True)
+    return met & expected_over_true(own)
 
 
-def present(lines: Iterable[Line]) -> list[Line]:
-    """Those whose table is there; says of the others why it is not."""
-    out = []
-    for line in lines:
-        try:
-            table(line.dataset)
-        except BadInput as why:
-            CONSOLE.print(f"{line} skipped: {why}", soft_wrap=True)
-        else:
-            out.append(line)
-    return out
-
-
-def main(args: Sequence[str]) -> None:
-    parser = Options("raw", __doc__, PARTS, "0-4")
-    parser.add_argument("--rows", type=int, nargs="+", help="only lines of so many rows")
-    parser.add_argument("--reference", action="store_true", help="run the published program too")
-    parser.add_argument("--reference-limit", type=float, default=120.0, help="its seconds (120)")
-    parser.add_argument("--time-limit", type=float, help="instead of each line's own")
-    given = parser.parse_args(args)
-    store = Records("raw", given.fresh, given.out)
-    limit = given.reference_limit if given.reference else None
-    for part in PARTS if given.part == "all" else [given.part]:
-        lines = present(p for p in PARTS[part] if not given.rows or p.n_rows in given.rows)
-        if lines:
+def main(args: Sequence[str]) -> int:
+    given = options(
+        "raw", __doc__, args, parts=PARTS, kept=True, seeds=range(5), rows=[int], reference=False,
+        reference_limit=120.0, time_limit=float,
+    )  # fmt: skip
+    limit, met = given.reference_limit if given.reference else None, True
+    for part in given.parts:
+        some = [line for line in PARTS[part] if given.rows is None or line.n_rows in given.rows]
+        if lines := present(some, lambda line: table(line.dataset)):
             todo = cases(lines, given.seeds, given.time_limit, limit)
-            floor_table(part, lines, store.collect(todo, run, warm))
+            # On a smaller grid, cells would be listed.
+            records = collect(
+                "raw", todo, run, lambda c: replace(c, n_rows=40, seed=0, time_limit=5.0), given,
+                apart=True,
+            )  # fmt: skip
+            met &= floor_table(part, lines, flat(records, _FIGURES))
+    return int(not met)

@@ -28,27 +28,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from experiments.attempt import Case
-from experiments.benchmarks.floor_lines import (
+from experiments.benchmarks.frame import (
+    Floor,
+    collect,
     expected_over_true,
-    judged,
-    print_missed,
-    print_refused,
-    runs_of,
-    within,
+    flat,
+    floor,
+    options,
+    present,
+    show_judged,
 )
 from experiments.benchmarks.known_raw_tables import TABLES
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.records import Record, Records
-from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.raw_boosted_models import FIGURES, MODELS, run
-from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput
 
 _LIMIT, _MARGIN = 60.0, 0.95
@@ -84,100 +82,61 @@ def lines(
     return every[every.rows <= _QUICK] if quick else every
 
 
-def cases(chosen: pd.DataFrame, seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
+def cases(chosen: Iterable[Any], seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
     """All runs of some lines."""
-    for line in chosen.itertuples():
+    for line in chosen:
         own = _MARGIN * line.seconds if line.seconds > 0 else _LIMIT
         for seed in seeds:
             yield Case(line.model, line.table, int(line.rows), seed, limit or own)
 
 
-def present(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Lines whose library and table are there; says of the others why they are not run."""
-    kept = []
-    for line in chosen.itertuples():
-        library = MODELS[line.model][0].split(".")[0]
-        try:
-            total = len(TABLES[line.table]().X)
-            why = "" if total >= line.rows else f"the table has {total:,} rows"
-        except BadInput as error:
-            why = str(error)
-        if find_spec(library) is None:
-            why = f"pip install 'treeleak[{library}]'"
-        kept.append(not why)
-        if why:
-            CONSOLE.print(f"{line.model}, {line.table} {line.rows} skipped: {why}", soft_wrap=True)
-    return chosen[kept]
+def check(line: Any) -> None:
+    """Raise an error if the library or the table is not there, or has too few rows."""
+    import_module(MODELS[line.model][0])
+    if (total := len(TABLES[line.table]().X)) < line.rows:
+        raise BadInput(f"the table has {total:,} rows")
 
 
-def warm(case: Case) -> Case:
-    """A case that compiles what the case will use."""
-    return replace(case, n_rows=min(case.n_rows, 100), seed=0, time_limit=5.0)
-
-
-def missed(floor: Any, run: Any) -> list[str]:
-    """Name what a run misses of its floor."""
-    out = []
-    if isinstance(floor.figure, str) and not getattr(run, floor.figure) >= floor.share:
-        out.append(f"{floor.figure} {floor.share:g}")
-    if floor.seconds > 0 and run.seconds > floor.seconds:
-        out.append(f"{floor.seconds:g} s")
-    return out
-
-
-def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
-    """Print a line for each run; say how many miss their floor."""
-    runs = runs_of(records, FIGURES)
-    out = new_table(
-        f"boosted models, defaults, raw tables; {say_versions(runs.results_version)}",
-        "case, seed, status, s, near, shuffled, others, beyond, exact / others / ceiling, "
-        "between / others, rows, sure / held, expected / error, labels, misfit, floor",
-        left="case, status, floor",
+def asked(line: Any) -> Floor:
+    """Say what a line asks for."""
+    return Floor(
+        most={"seconds": line.seconds} if line.seconds > 0 else {},
+        least={line.figure: line.share} if isinstance(line.figure, str) else {},
     )
-    misses = 0
-    for line, r, lacks in judged(chosen, runs, missed):
-        misses += bool(lacks)
-        asked = f"{line.figure} {line.share:g}" if isinstance(line.figure, str) else ""
-        out.add_row(
-            f"{r.model} {r.table} {r.n_rows}", str(r.seed), r.status, f"{r.seconds:.0f}",
-            *(number(x, 3) for x in (r.near, r.shuffled, r.others, r.near - r.others)),
-            _both(r.exact, r.other_exact, r.ceiling), _both(r.between, r.other_between),
-            number(r.rows, 3), _both(r.sure, r.held), _both(r.expected, r.error),
-            number(r.labels, 3), number(r.misfit, 0),
-            f"{asked} {verdict(not lacks)}" if asked else "",
-        )  # fmt: skip
-    CONSOLE.print(out)
-    CONSOLE.print(as_stated(runs), soft_wrap=True)
-    print_refused(runs)
-    return misses
 
 
-def as_stated(runs: pd.DataFrame) -> str:
+def floor_table(chosen: Iterable[Any], runs: pd.DataFrame) -> bool:
+    """Print a line for each run; say whether none misses its floor."""
+    runs = runs.assign(beyond=runs.near - runs.others)
+    columns = ("beyond", *FIGURES)
+    title, keys = "boosted models, defaults, raw tables", ("model", "table")
+    met = show_judged(title, runs, chosen, asked, columns, keys)
+    as_stated(runs)
+    return met
+
+
+def as_stated(runs: pd.DataFrame) -> bool:
     """Say how far all runs together are as sure and as wrong as they state."""
     told = runs[runs.ninety.notna()]
     n = told.n_ninety.sum()
     share = (told.ninety * told.n_ninety).sum() / n if n else float("nan")
-    return (
-        f"{expected_over_true(runs)}\n"
-        f"held of {n:,.0f} values said to be about .9 sure: {number(share, 3) or '-'} "
-        f"{within(share, *_HELD)}"
+    low, high = _HELD
+    return expected_over_true(runs) & floor(
+        f"held of {n:,.0f} values said to be about .9 sure: {share:.3f}, floor {low} to {high}",
+        low <= share <= high,
     )
 
 
-def _both(*figures: float) -> str:
-    return " / ".join(number(x, 3) or "-" for x in figures)
-
-
-def main(args: Sequence[str]) -> None:
-    parser = Options("raw_boosted", __doc__, seeds="0-2")
-    parser.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--table", nargs="+", choices=list(TABLES), help="only these")
-    parser.add_argument("--rows", type=int, nargs="+", help="so many rows, with a floor or without")
-    parser.add_argument("--quick", action="store_true", help=f"lines of up to {_QUICK} rows only")
-    parser.add_argument("--time-limit", type=float, help="instead of each line's own")
-    given = parser.parse_args(args)
-    chosen = present(lines(given.model, given.table, given.rows, given.quick))
-    if len(chosen):
-        store = Records("raw_boosted", given.fresh, given.out)
-        found = store.collect(cases(chosen, given.seeds, given.time_limit), run, warm)
-        print_missed(floor_table(chosen, found))
+def main(args: Sequence[str]) -> int:
+    given = options(
+        "raw_boosted", __doc__, args, kept=True, seeds=range(3), model=list(MODELS),
+        table=list(TABLES), rows=[int], quick=False, time_limit=float,
+    )  # fmt: skip
+    tables = None if given.table == list(TABLES) else given.table
+    wanted = lines(given.model, tables, given.rows, given.quick)
+    chosen = present(wanted.itertuples(index=False), check)
+    records = collect(
+        "raw_boosted", cases(chosen, given.seeds, given.time_limit), run,
+        lambda c: replace(c, n_rows=min(c.n_rows, 100), seed=0, time_limit=5.0), given, apart=True,
+    )  # fmt: skip
+    return int(bool(records) and not floor_table(chosen, flat(records, FIGURES)))

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import options, show
 from treeleak.core.errors import NotCovered
 
 ROOT = Path(__file__).parents[2]
@@ -39,22 +38,15 @@ def prose(page: str) -> str:
 
 
 def main(args: Sequence[str]) -> int:
-    parser = Options("reading_ease", __doc__, kept=False)
-    parser.add_argument("pages", nargs="*", type=Path, default=[ROOT / page for page in PAGES])
-    given = parser.parse_args(args)
+    given = options("reading_ease", __doc__, args, pages=list(PAGES))
     try:
         import textstat
     except ImportError:
         raise NotCovered("reading ease needs textstat: pip install textstat==0.7.3") from None
-    lines = new_table(f"Flesch's reading ease, textstat {version('textstat')}",
-                      "page, words, ease, floor, met", "page")  # fmt: skip
-    met = True
+    lines = []
     for page in given.pages:
-        text = prose(page.read_text(encoding="utf-8"))
+        text = prose((ROOT / page).read_text(encoding="utf-8"))
         ease = textstat.flesch_reading_ease(text)
-        met &= ease >= FLOOR
-        name = str(page.relative_to(ROOT) if page.is_relative_to(ROOT) else page)
-        words = f"{len(text.split()):,}"
-        lines.add_row(name, words, f"{ease:.1f}", f"{FLOOR:.0f}", verdict(ease >= FLOOR))
-    CONSOLE.print(lines)
-    return 0 if met else 1
+        lines.append({"page": page, "words": len(text.split()), "ease": ease, "floor": FLOOR,
+                      "met": ease >= FLOOR})  # fmt: skip
+    return int(not show(f"Flesch's reading ease, textstat {version('textstat')}", lines))

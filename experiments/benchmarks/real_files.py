@@ -16,15 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from experiments.benchmarks.options import Options
+import pandas as pd
+
+from experiments.benchmarks.frame import floor, options, show
 from experiments.benchmarks.real_models import SETTINGS
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 
 LATE = 5.0
 MOST_MIB = 4096
@@ -166,54 +167,32 @@ def files(
         yield f"{library} {made['version']}", name, models / file, "", None
 
 
-def show(outcomes: Sequence[Outcome], limit: float, *, each: bool) -> int:
-    """Print the tables; returns the exit status."""
-    by_group: defaultdict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        by_group[outcome.group].append(outcome)
-    lines = new_table(f"Files, time limit {limit:g} s",
-                      "group, files, answered, refused, faults, most s, most processor s, most MiB",
-                      "group")  # fmt: skip
-    for group, found in by_group.items():
-        answered = sum(o.status in ANSWERED for o in found)
-        lines.add_row(
-            group, str(len(found)), str(answered), str(sum(o.status == 2 for o in found)),
-            str(sum(bool(o.fault) for o in found)), f"{max(o.seconds for o in found):.0f}",
-            f"{max(o.processor for o in found):.0f}", str(max(o.mebibytes for o in found)),
-        )  # fmt: skip
-    CONSOLE.print(lines)
-    columns = "group, name, exit, s, processor s, MiB, fault, said"
-    shown = new_table("Each file" if each else "Faults", columns, "group, name, fault, said")
-    for o in outcomes:
-        if each or o.fault:
-            said = o.said if each or len(o.said) < 200 else f"{o.said[:200]} …"
-            figures = f"{o.seconds:.0f}", f"{o.processor:.0f}", str(o.mebibytes)
-            shown.add_row(o.group, o.name, str(o.status), *figures, o.fault, said)
-    CONSOLE.print(shown)
+def shown(outcomes: Sequence[Outcome], limit: float, each: bool) -> bool:
+    """Print the tables; say whether there are no faults."""
+    frame = pd.DataFrame([asdict(o) for o in outcomes])
+    groups = frame.assign(
+        answered=frame.status.isin(ANSWERED), refused=frame.status == 2, faults=frame.fault != ""
+    ).groupby("group", sort=False)
+    counted = groups[["answered", "refused", "faults"]].sum()
+    most = groups[["seconds", "processor", "mebibytes"]].max()
+    show(f"Files, time limit {limit:g} s", counted.join(most).reset_index())
+    frame["said"] = [o.said if each or len(o.said) < 200 else f"{o.said[:200]} …" for o in outcomes]
+    show("Each file" if each else "Faults", frame if each else frame[frame.fault != ""])
     kinds = Counter(kind for o in outcomes for kind in o.fault.split(", ") if kind)
     for kind in FAULTS:
-        CONSOLE.print(
-            f"{kind}: {kinds[kind]} of {len(outcomes)} (floor 0: {verdict(not kinds[kind])})"
-        )
-    return int(any(kinds.values()))
+        floor(f"{kind}: {kinds[kind]} of {len(outcomes)} (floor 0)", not kinds[kind])
+    return not kinds
 
 
 def main(args: Sequence[str]) -> int:
     groups = [
-        "large",
-        "other files",
-        *(f"{e} {name}" for e in ("newest", "oldest") for name in SETTINGS),
-    ]
-    parser = Options("real_files", __doc__, kept=False)
-    parser.add_argument("--group", choices=groups, help="one of the groups alone")
-    parser.add_argument("--quick", action="store_true", help="one setting in eight")
-    parser.add_argument("--each", action="store_true", help="show what is said of each file")
-    parser.add_argument("--fresh", action="store_true", help="repeat finished audits")
-    parser.add_argument("--time-limit", type=float, default=10.0, help="of each audit (10 s)")
-    parser.add_argument("--folder", type=Path, default=Path("results/real_files"),
-                        help="for environments, models and outcomes")  # fmt: skip
-    given = parser.parse_args(args)
-    folder, limit = given.folder.resolve(), given.time_limit
+        "large", "other files", *(f"{e} {name}" for e in ("newest", "oldest") for name in SETTINGS)
+    ]  # fmt: skip
+    given = options(
+        "real_files", __doc__, args, group=groups, quick=False, each=False, fresh=False,
+        time_limit=10.0, folder="results/real_files",
+    )  # fmt: skip
+    folder, limit = Path(given.folder).resolve(), given.time_limit
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / f"outcomes_{limit:g}.jsonl"
     if given.fresh:
@@ -221,11 +200,11 @@ def main(args: Sequence[str]) -> int:
     lines = store.read_text().splitlines() if store.exists() else []
     known = {(o.group, o.name): o for o in (Outcome(**json.loads(line)) for line in lines)}
     outcomes = []
-    for chosen in [given.group] if given.group else groups:
+    for chosen in given.group:
         for group, name, path, words, rows in files(folder, chosen, 8 if given.quick else 1):
             if (group, name) not in known:
                 known[group, name] = audit(group, name, path, limit, words, rows)
                 with store.open("a") as out:
                     out.write(json.dumps(asdict(known[group, name])) + "\n")
             outcomes.append(known[group, name])
-    return show(outcomes, limit, each=given.each)
+    return int(not shown(outcomes, limit, given.each))

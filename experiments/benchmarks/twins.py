@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import GradientBoostingClassifier
 
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table
+from experiments.benchmarks.frame import options, show
 from experiments.binned import table
 from experiments.boosted_models import MODELS, Case, cells_of
 from experiments.draft_tables import draft_sample
@@ -146,15 +145,8 @@ def differing(one: FloatArray, other: FloatArray, tested: BoolArray, y: IntArray
 
 
 def main(args: Sequence[str]) -> None:
-    parser = Options("twins", __doc__, seeds="0-4", kept=False)
-    parser.add_argument("--table", default="adult", choices=["adult", "compas", "default_credit"])
-    parser.add_argument("--rows", type=int, default=1000)
-    given = parser.parse_args(args)
-    out = new_table(
-        f"GradientBoosting, {given.table}, {given.rows:,} rows: another table, the same model",
-        "seed, trees, same trees, differ, at most",
-        left="",
-    )
+    tables = ("adult", "compas", "default_credit")
+    given, lines = options("twins", __doc__, args, seeds=range(5), table=tables, rows=1000), []
     for seed in given.seeds:
         case = Case("GradientBoosting", given.table, given.rows, seed, 0.0, groups=True)
         X, label = draft_sample(table(given.table), given.rows, seed)
@@ -166,6 +158,8 @@ def main(args: Sequence[str]) -> None:
         tested = np.isin(np.arange(X.shape[1]), used)
         differ = differing(rows, X.to_numpy(float), tested, y)
         n_trees, same = len(models[0].estimators_), same_trees(*models)
-        bound = f"{1 - differ / 2:.3f}" if same == n_trees else "not shown"
-        out.add_row(str(seed), str(n_trees), str(same), f"{differ:.3f}", bound)
-    CONSOLE.print(out)
+        bound = 1 - differ / 2 if same == n_trees else "not shown"
+        lines.append({"seed": seed, "trees": n_trees, "same trees": same, "differ": differ,
+                      "at most": bound})  # fmt: skip
+    title = f"GradientBoosting, {given.table}, {given.rows:,} rows: another table, the same model"
+    show(title, lines)

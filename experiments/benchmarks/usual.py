@@ -7,12 +7,10 @@ of its own, and prints the verdict, how long it took, the most memory, and what 
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import resource
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -28,43 +26,26 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.claims import coded
+from experiments.benchmarks.frame import (
+    Lost,
+    floor,
+    in_processes,
+    options,
+    peak_mb,
+    progress,
+    show,
+)
+from experiments.libraries import unfitted
 from treeleak.auditing.findings.finding import OPEN
 
 TABLES = ("adult", "german_credit", "compas")
 GRACE = 5.0
 """Seconds beyond the limit that an audit may take."""
-MEMORY = 4e9
+MEMORY = 4.0
+"""Gigabytes."""
 
 Forest = E.RandomForestClassifier
-
-
-def _boosted() -> dict[str, Callable[[], Any]]:
-    import catboost
-    import lightgbm
-    import xgboost
-
-    def xgb(**settings: Any) -> Any:
-        return xgboost.XGBClassifier(**settings)
-
-    def lgb(**settings: Any) -> Any:
-        return lightgbm.LGBMClassifier(verbose=-1, **settings)
-
-    return {
-        "XGBoost default": xgb,
-        "XGBoost tuned": lambda: xgb(
-            n_estimators=300, max_depth=6, learning_rate=0.05, subsample=0.8,
-            colsample_bytree=0.8, reg_alpha=0.1,
-        ),
-        "XGBoost weighted": lambda: xgb(n_estimators=200, max_depth=4, scale_pos_weight=3),
-        "LightGBM default": lgb,
-        "LightGBM tuned": lambda: lgb(
-            n_estimators=400, learning_rate=0.03, subsample=0.8, subsample_freq=1,
-            colsample_bytree=0.8, reg_alpha=0.1, min_child_samples=30,
-        ),
-        "CatBoost default": lambda: catboost.CatBoostClassifier(
-            verbose=0, allow_writing_files=False
-        ),
-    }  # fmt: skip
 
 
 RAW: dict[str, Callable[[], Any]] = {
@@ -101,6 +82,24 @@ CODED: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 """On columns whose categories are codes."""
 
+BOOSTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "XGBoost default": ("XGBClassifier", {}),
+    "XGBoost tuned": ("XGBClassifier", {
+        "n_estimators": 300, "max_depth": 6, "learning_rate": 0.05, "subsample": 0.8,
+        "colsample_bytree": 0.8, "reg_alpha": 0.1,
+    }),
+    "XGBoost weighted": (
+        "XGBClassifier", {"n_estimators": 200, "max_depth": 4, "scale_pos_weight": 3}
+    ),
+    "LightGBM default": ("LGBMClassifier", {}),
+    "LightGBM tuned": ("LGBMClassifier", {
+        "n_estimators": 400, "learning_rate": 0.03, "subsample": 0.8, "subsample_freq": 1,
+        "colsample_bytree": 0.8, "reg_alpha": 0.1, "min_child_samples": 30,
+    }),
+    "CatBoost default": ("CatBoostClassifier", {}),
+}  # fmt: skip
+"""The same, of boosting libraries: class and settings."""
+
 
 def table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Draw rows of a raw table; of one that has none, of its columns of 0 and 1."""
@@ -109,12 +108,6 @@ def table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
     y = pd.Series(data.y).reset_index(drop=True)
     rows = X.sample(min(n, len(X)), random_state=seed).index
     return X.loc[rows].reset_index(drop=True), y.loc[rows].reset_index(drop=True)
-
-
-def coded(X: pd.DataFrame) -> pd.DataFrame:
-    """Write categories as codes."""
-    texts = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
-    return X.assign(**{c: X[c].astype("category").cat.codes for c in texts})
 
 
 def encoder(X: pd.DataFrame) -> ColumnTransformer:
@@ -127,61 +120,56 @@ def encoder(X: pd.DataFrame) -> ColumnTransformer:
     )
 
 
-def audited(name: str, args: argparse.Namespace, out: Any) -> None:
-    """Train a model, audit it, and send what came of it."""
+@dataclass(frozen=True)
+class Case:
+    """One audit."""
+
+    model: str
+    table: str
+    rows: int
+    limit: float
+    seed: int
+
+
+def audited(case: Case) -> dict[str, Any]:
+    """Train a model, and audit it with its rows."""
     warnings.simplefilter("ignore")
-    X, y = table(args.table, args.rows, args.seed)
-    if name in RAW:
-        model, rows = make_pipeline(encoder(X), RAW[name]()).fit(X, y), X
+    X, y = table(case.table, case.rows, case.seed)
+    if case.model in RAW:
+        model, rows = make_pipeline(encoder(X), RAW[case.model]()).fit(X, y), X
     else:
-        model = {**CODED, **_boosted()}[name]()
+        kind, settings = BOOSTED.get(case.model, ("", {}))
+        model = unfitted(kind, **settings) if kind else CODED[case.model]()
         rows = coded(X)
         model.fit(rows, y)
     started = time.perf_counter()
-    found = treeleak.audit(model, rows, y, time_limit=args.limit, seed=args.seed)
-    seconds = time.perf_counter() - started
+    found = treeleak.audit(model, rows, y, time_limit=case.limit, seed=case.seed)
+    seconds, gb = time.perf_counter() - started, peak_mb() / 1000
     decided = [f.part for f in found.findings if f.verdict == found.verdict]
-    auc = None if found.shadows is None else found.shadows.sizes[-1].auc.value
-    out.send({
+    return {
         "verdict": found.verdict.partition(" by")[0], "by": ", ".join(dict.fromkeys(decided)),
-        "decided": found.verdict != OPEN, "seconds": seconds, "auc": auc,
-        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "open": sorted({part for part, _ in found.not_assessed} - {"population"}),
-    })  # fmt: skip
+        "seconds": seconds, "GB": gb,
+        "AUC": None if found.shadows is None else found.shadows.sizes[-1].auc.value,
+        "open": ", ".join(sorted({part for part, _ in found.not_assessed} - {"population"})),
+        "decided": found.verdict != OPEN,
+        "met": found.verdict != OPEN and seconds <= case.limit + GRACE and gb <= MEMORY,
+    }  # fmt: skip
 
 
 def main(args: Sequence[str]) -> int:
     """Print a line per model, and how many were decided in time."""
-    parser = argparse.ArgumentParser(prog="python -m experiments run usual")
-    parser.add_argument("--table", choices=TABLES, default="adult")
-    parser.add_argument("--rows", type=int, default=300)
-    parser.add_argument("--limit", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--models", nargs="*", default=None)
-    chosen = parser.parse_args(args)
-    names = chosen.models or [*RAW, *CODED, *_boosted()]
-    context = multiprocessing.get_context("spawn")
-    decided = late = 0
-    for name in names:
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=audited, args=(name, chosen, send))
-        process.start()
-        send.close()
-        try:
-            found = receive.recv()
-        except EOFError:
-            found = {"verdict": "crashed", "decided": False, "seconds": 0.0, "bytes": 0.0,
-                     "auc": None, "by": "", "open": []}  # fmt: skip
-        process.join()
-        decided += found["decided"]
-        over = found["seconds"] > chosen.limit + GRACE or found["bytes"] > MEMORY
-        late += over
-        auc = "" if found["auc"] is None else f"{found['auc']:.2f}"
-        print(
-            f"{name:27} {found['verdict']:15} by {found['by']:27} {found['seconds']:6.1f} s "
-            f"{found['bytes'] / 1e9:4.1f} GB  AUC {auc:4}  open: {', '.join(found['open'])}"
-            f"{'  LATE' * over}",
-            flush=True,
-        )
-    print(f"{chosen.table}, {chosen.rows} rows: {decided} of {len(names)} decided, {late} late")
-    return int(decided < len(names))
+    names = [*RAW, *CODED, *BOOSTED]
+    given = options(
+        "usual", __doc__, args, table=TABLES, rows=300, limit=60.0, seed=3, models=names
+    )
+    todo = [Case(m, given.table, given.rows, given.limit, given.seed) for m in given.models]
+    lines = []
+    for case, found in in_processes(audited, todo, apart=True):
+        if isinstance(found, Lost):
+            found = {"verdict": found.why, "decided": False, "met": False}
+        lines.append({"model": case.model} | found)
+        progress(case.model)
+    met = show(f"{given.table}, {given.rows} rows", lines)
+    decided = sum(line["decided"] for line in lines)
+    floor(f"{decided} of {len(lines)} decided, {sum(not o['met'] for o in lines)} missed", met)
+    return int(not met)

@@ -14,14 +14,10 @@ have a table of their own without a floor: attacks find less there than they lea
 
 from __future__ import annotations
 
-import collections
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import get_context
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +26,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.options import Options
-from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from experiments.benchmarks.frame import CONSOLE, floor, in_processes, options, progress, show
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
@@ -190,73 +185,51 @@ def audited(case: Case) -> dict[str, Any]:
     )  # fmt: skip
     m = found.measurement
     return {
-        "case": case,
+        **asdict(case),
         "verdict": found.verdict,
         "headline": found.headline,
-        "status": "" if found.reconstruction is None else found.reconstruction.status,
         "error": np.nan if m is None else m.error,
         "seconds": time.perf_counter() - started,
     }
 
 
-def run(todo: list[Case], jobs: int) -> list[dict[str, Any]]:
-    """Audit all, some side by side."""
-    done = []
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(audited, case) for case in todo]):
-            done.append(future.result())
-            if sys.stderr.isatty():
-                sys.stderr.write(f"\r{len(done)} of {len(todo)}")
-    return done
-
-
-def show(title: str, done: list[dict[str, Any]], floor: float | None, most: bool = False) -> bool:
+def show_part(part: str, done: list[dict[str, Any]], bound: float | None) -> bool:
     """Print how many got which verdict; say whether the floor is met, if there is one."""
-    names = (
-        "model, table, control, audits, leak shown, possible leak, no leak, not assessed, error, s"
-    )
-    table = new_table(title, names, "model, table, control")
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = collections.defaultdict(list)
-    for one in done:
-        case = one["case"]
-        groups[case.model, case.table, "yes" if case.control else ""].append(one)
-    for key, own in sorted(groups.items()):
-        got = collections.Counter(SHORT[o["verdict"]] for o in own)
-        error = np.nanmean([o["error"] for o in own])
-        seconds = np.median([o["seconds"] for o in own])
-        counted = (str(got[name]) for name in SHORT.values())
-        table.add_row(*key, str(len(own)), *counted, f"{error:.3f}", f"{seconds:.1f}")
-    CONSOLE.print(table)
-    share = sum(o["verdict"] == LEAK for o in done) / len(done)
-    if floor is None:
+    runs, lines = pd.DataFrame(done), []
+    for key, own in runs.groupby(["model", "table", "control"]):
+        got = own.verdict.map(SHORT).value_counts()
+        lines.append(dict(zip(("model", "table", "control"), key, strict=True)) | {
+            "audits": len(own), **{name: int(got.get(name, 0)) for name in SHORT.values()},
+            "error": own.error.mean(), "s": own.seconds.median(),
+        })  # fmt: skip
+    show(f"{part} models", lines)
+    share, most = (runs.verdict == LEAK).mean(), part == "clean"
+    if bound is None:
         CONSOLE.print(f"leak shown: {share:.1%} of {len(done)}, no floor\n")
         return True
-    met = share <= floor if most else share >= floor
-    bound = "at most" if most else "at least"
-    CONSOLE.print(f"leak shown: {share:.1%} of {len(done)}, {bound} {floor:.0%}: {verdict(met)}\n")
-    for one in done:
-        if (one["verdict"] == LEAK) == most:
-            case = one["case"]
-            CONSOLE.print(f"  {case.model}, {case.table}, {case.number}: {one['headline'][:160]}")
+    said = f"leak shown: {share:.1%} of {len(done)}, at {'most' if most else 'least'} {bound:.0%}"
+    met = floor(said, share <= bound if most else share >= bound)
+    for r in runs[(runs.verdict == LEAK) == most].itertuples():
+        CONSOLE.print(f"  {r.model}, {r.table}, {r.number}: {r.headline[:160]}", markup=False)
     return met
 
 
-def main(args: Sequence[str]) -> None:
-    parser = Options("verdicts", __doc__, kept=False)
-    parser.add_argument("--number", type=int, default=200, help="models of each kind")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each attack")
-    parser.add_argument("--part", choices=("all", "clean", "leaky", "hard"), default="all")
-    asked = parser.parse_args(args)
+def main(args: Sequence[str]) -> int:
+    given = options(
+        "verdicts", __doc__, args, parts=("clean", "leaky", "hard"), number=200, seed=0, jobs=2,
+        time_limit=10.0,
+    )  # fmt: skip
     met = True
-    for part, kinds, floor, n in (
-        ("clean", CLEAN_KINDS, FALSE_ALARMS, asked.number),
-        ("leaky", LEAKY_KINDS, FOUND, asked.number),
-        ("hard", HARD_KINDS, None, asked.number // 5),
+    for part, kinds, bound, n in (
+        ("clean", CLEAN_KINDS, FALSE_ALARMS, given.number),
+        ("leaky", LEAKY_KINDS, FOUND, given.number),
+        ("hard", HARD_KINDS, None, given.number // 5),
     ):
-        if n and asked.part in ("all", part):
-            todo = list(cases(kinds, n, asked.seed, asked.time_limit))
-            title = f"{part} models, seed {asked.seed}"
-            met &= show(title, run(todo, asked.jobs), floor, most=part == "clean")
-    sys.exit(0 if met else 1)
+        if n and part in given.parts:
+            todo = cases(kinds, n, given.seed, given.time_limit)
+            done = []
+            for _, found in in_processes(audited, todo, given.jobs):
+                done.append(found)
+                progress(f"{len(done)} of {n}")
+            met &= show_part(part, done, bound)
+    return int(not met)

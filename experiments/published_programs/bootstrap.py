@@ -22,8 +22,7 @@ import numpy as np
 
 from experiments.published_programs.program import Program, built_rows, check_size, whole_logs
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model
-from treeleak.attacks.solvers.literals import encodings_of
-from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
+from treeleak.attacks.solvers.literals import RowVariables, encodings_of, paths_of
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry

@@ -28,7 +28,7 @@ from experiments.published_programs.program import (
     values_at,
 )
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.solvers.row_variables import node_tests
+from treeleak.attacks.solvers.literals import node_tests
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_watched

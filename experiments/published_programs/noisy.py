@@ -30,8 +30,7 @@ from experiments.published_programs.program import (
 )
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
-from treeleak.attacks.solvers.literals import encodings_of
-from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
+from treeleak.attacks.solvers.literals import RowVariables, encodings_of, paths_of
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message

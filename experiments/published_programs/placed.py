@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from experiments.published_programs.program import Program, built_rows, check_size
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.attacks.solvers.literals import encodings_of, one_of
-from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
+from treeleak.attacks.solvers.literals import RowVariables, encodings_of, one_of, paths_of
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws

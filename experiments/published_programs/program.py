@@ -14,8 +14,7 @@ import numpy as np
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer, Rows, Status
 from treeleak.attacks.solvers.cp_sat import Model, Run, SolutionCallback, run
-from treeleak.attacks.solvers.literals import Encoding
-from treeleak.attacks.solvers.row_variables import RowVariables
+from treeleak.attacks.solvers.literals import Encoding, RowVariables
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered

@@ -11,10 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-import treeleak
-from experiments.attempt import attempt
-from experiments.data import DATASETS, draft, have_tables
-from experiments.draft_tables import draft_sample
+from experiments import forests
+from experiments.data import DATASETS, have_tables
+from experiments.forests import Forest
 from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
 
 SEEDS = range(5)
@@ -42,29 +41,10 @@ def attack(parameters: Parameters) -> Record:
         Shares of the training rows, labels included: ``right`` came back anywhere, ``in_order`` in
         their own place, ``proved`` are called proved.
     """
-    from sklearn.ensemble import RandomForestClassifier
-
-    p = parameters
-    data = draft(p["dataset"])
-    X, y = draft_sample(data, p["n_rows"], p["seed"])
-    drawn = p["bootstrap"] != "none"
-    forest = RandomForestClassifier(bootstrap=drawn, random_state=p["seed"]).fit(X, y)
-    record, found = attempt(
-        lambda: treeleak.reconstruct(
-            forest, data.schema, bootstrap=p["bootstrap"], time_limit=p["time_limit"],
-            seed=p["seed"], method=p["method"], use_distinct=p["distinct"],
-        )
-    )  # fmt: skip
-    kept = {name: record[name] for name in ("status", "seconds", "misfit")}
-    if found is None or found.X is None:
-        return kept | {"right": 0.0, "in_order": None, "proved": 0.0}
-    rows, own = found.X[X.columns].assign(label=found.y), X.assign(label=y)
-    in_place = (rows.to_numpy() == own.to_numpy()).all(axis=1).mean() if found.ordered else None
-    return kept | {
-        "right": treeleak.metrics.exact_row_share(rows, own),
-        "in_order": None if in_place is None else float(in_place),
-        "proved": found.share_proved_rows,
-    }
+    found = forests.attack(Forest(n_trees=100, depth=None, **parameters))
+    return {name: found[name] for name in ("status", "seconds", "misfit", "in_order")} | {
+        "right": found["exact_rows"], "proved": found["proved_rows"],
+    }  # fmt: skip
 
 
 def _point(dataset: str, n_rows: int, bootstrap: str, seed: int, **changed: Any) -> dict[str, Any]:

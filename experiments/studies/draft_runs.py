@@ -8,10 +8,11 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from experiments.data import DATASETS, draft, have_tables
+from experiments import forests
+from experiments.data import DATASETS, have_tables
+from experiments.forests import Forest
 from experiments.study import Parameters, Record, Study
 from treeleak.core.errors import NotCovered, TimeUp
 
@@ -38,34 +39,10 @@ def attack(parameters: Parameters) -> Record:
         ``dataset``, ``n_trees``, ``depth``, ``bootstrap`` ("none", "known" or "hidden"), ``seed``,
         ``n_rows``, ``method`` and ``time_limit``.
     """
-    from sklearn.ensemble import RandomForestClassifier
-
-    import treeleak
-    from experiments.draft_tables import draft_sample
-
-    p = parameters
-    data = draft(p["dataset"])
-    X, y = draft_sample(data, p["n_rows"], p["seed"])
-    forest = RandomForestClassifier(
-        p["n_trees"],
-        max_depth=p["depth"],
-        bootstrap=p["bootstrap"] != "none",
-        random_state=p["seed"],
-    ).fit(X, y)
-    result, seconds = answered(
-        forest, data.schema, p["bootstrap"], p["time_limit"], p["seed"], method=p["method"]
-    )
-    error = np.nan
-    if result is not None and result.X is not None:
-        error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
-    return {
-        "seconds": seconds,
-        "status": UNANSWERED if result is None else result.status,
-        "error": error,
-        "expected_error": None if result is None else result.expected_error,
-        "guess": treeleak.metrics.random_baseline(X, data.schema, 20, p["seed"]).mean,
-        "misfit": None if result is None else result.misfit,
-    }
+    found = forests.attack(Forest(**parameters))
+    kept = ("seconds", "error", "expected_error", "guess", "misfit")
+    status = UNANSWERED if found["status"] == "refused" else found["status"]
+    return {name: found[name] for name in kept} | {"status": status}
 
 
 def answered(*given: Any, **told: Any) -> tuple[Reconstruction | None, float]:

@@ -12,8 +12,8 @@ import pytest
 import treeleak
 from treeleak.attacks.exact import posterior_under_learned_prior, run_chains
 from treeleak.attacks.known_draws import posterior_of_assignments
-from treeleak.attacks.posterior import hidden_draws, noisy_counts, prior_only, walks
-from treeleak.auditing.assessors import shape
+from treeleak.attacks.posterior import hidden_draws, noisy_counts, walks
+from treeleak.auditing.assessors import baselines
 
 SECONDS = 3.0
 """Of each attack and audit, on a busy machine, too; answers that are proved take less."""
@@ -36,7 +36,7 @@ def walk_less(patch: pytest.MonkeyPatch) -> None:
     A dozen guesses, each as dear as the attack, tell better how much they differ. Longer walks err
     a little less on tables larger than those of tests.
     """
-    patch.setattr(shape, "N_GUESSES", 4)
+    patch.setattr(baselines, "N_GUESSES", 4)
     short = replace(noisy_counts._PLAN, cooling=8, between=12)
     patch.setattr(noisy_counts, "_PLAN", short)
     few_chains(patch)
@@ -49,12 +49,12 @@ def walk_little(patch: pytest.MonkeyPatch) -> None:
     to the truth is for tests of the attacks.
     """
     walk_less(patch)
-    patch.setattr(shape, "N_GUESSES", shape.FEWEST)
+    patch.setattr(baselines, "N_GUESSES", baselines.FEWEST)
     patch.setattr(walks, "_TRIAL", 2_000)
     for attack, name, changed in (
         (hidden_draws, "_PLAN", {"chains": 4, "cooling": 6, "fits": 2, "samples": 8}),
         (hidden_draws, "_LONG", {"chains": 4, "cooling": 12, "fits": 2, "samples": 8}),
-        (prior_only, "_PLAN", {"chains": 3, "samples": 8}),
+        (noisy_counts, "_GUESSING", {"chains": 3, "samples": 8}),
         (noisy_counts, "_PLAN", {"chains": 4}),
         (posterior_of_assignments, "_PLAN", {"cooling": 16}),
         (posterior_of_assignments, "_NEAR", {"between": 12}),
@@ -86,6 +86,10 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
     """Let what follows ask for less time, and for fewer guesses and chains."""
     for name in ("reconstruct", "audit"):
         patch.setattr(treeleak, name, hurried(getattr(treeleak, name)))
-    patch.setattr(shape, "N_GUESSES", shape.FEWEST)
-    for attack in (hidden_draws, noisy_counts, prior_only):
-        patch.setattr(attack, "_PLAN", replace(attack._PLAN, chains=2))
+    patch.setattr(baselines, "N_GUESSES", baselines.FEWEST)
+    for attack, name in (
+        (hidden_draws, "_PLAN"),
+        (noisy_counts, "_PLAN"),
+        (noisy_counts, "_GUESSING"),
+    ):
+        patch.setattr(attack, name, replace(getattr(attack, name), chains=2))

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from treeleak.partition import Geometry
-from treeleak.release.categories import CategorySets
 from treeleak.release.readers.release_nodes import totals_are
 from treeleak.release.release import Release
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling
 from treeleak.release.statistics import COUNTS, QUANTITIES, ROWS, Statistics
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Schema
 
 from .grids import cuts_for, shuffled

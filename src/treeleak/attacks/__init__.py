@@ -38,7 +38,7 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),
-        ("posterior.prior_only:prior_only", "without-counts", (NoisyCounts, LeafLabels)),
+        ("posterior.noisy_counts:prior_only", "without-counts", (NoisyCounts, LeafLabels)),
     )
     for kind in kinds
 }

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from treeleak.attacks.odds_kernels import add_ratios
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.compiled import njit
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows, rules_hold
@@ -188,3 +188,65 @@ def _trust(members: FloatArray, others: FloatArray) -> tuple[float, float]:
 
     slope, shift = minimize(loss, (1.0, 0.0), bounds=((0.0, None), (None, None))).x
     return float(slope), float(shift)
+
+
+_MOST_LOG = 700.0
+"""e to this power is still a number."""
+
+
+@njit(fastmath=True)
+def add_ratios(
+    leaf: Any, label: Any, row_leaf: Any, row_label: Any, held: Any, n_rows: int, offset: Any,
+    gain: Any, n_classes: int, weight: Any, top: Any, total: Any, out: Any,
+) -> None:  # fmt: skip
+    """Add to ``out`` how much likelier each row is than others in place of rows of a dataset.
+
+    For some rows i of the dataset, L(x) is the likelihood with x in the place of i. ``out[x]``
+    grows by the sum over i of L(x) over its mean.
+
+    Parameters
+    ----------
+    leaf, label
+        Shapes (n, n_trees), (n,). Of the rows that are weighed.
+    row_leaf, own_label
+        Shapes (n_own, n_trees), (n_own,). Of rows of the dataset in whose place others stand.
+    held
+        How many of all ``n_rows`` rows of the dataset lie in each equation.
+    weight
+        Shape (n,). Probability of each row, of which ``total`` and ``top`` are then made; or (0,):
+        then both are read.
+    top, total
+        Shapes (1,), (n_own,). What is taken off logs, and the mean of L in place of each row.
+    """
+    n, n_trees = leaf.shape
+    most = n_rows - 1
+    base, factor, ratio = np.empty(n), np.empty(n_trees), np.empty(n)
+    for k in range(n):
+        log = 0.0
+        for t in range(n_trees):
+            e = leaf[k, t] * n_classes + label[k]
+            log += gain[offset[e] + min(held[e], most)]
+        base[k] = log
+    if len(weight):
+        top[0] = base.max()
+    for k in range(n):
+        base[k] = np.exp(min(base[k] - top[0], _MOST_LOG))
+    for i in range(len(row_label)):
+        for t in range(n_trees):
+            e = row_leaf[i, t] * n_classes + row_label[i]
+            a = offset[e] + held[e] - 1
+            factor[t] = np.exp(gain[a] - gain[min(a + 1, offset[e] + most)])
+        mean = 0.0
+        for k in range(n):
+            here = base[k]
+            if label[k] == row_label[i]:
+                for t in range(n_trees):
+                    if leaf[k, t] == row_leaf[i, t]:
+                        here *= factor[t]
+            ratio[k] = here
+            if len(weight):
+                mean += here * weight[k]
+        if len(weight):
+            total[i] = mean
+        for k in range(n):
+            out[k] += ratio[k] / total[i]

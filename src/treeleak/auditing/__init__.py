@@ -1,21 +1,21 @@
 """The audit of a model: inventory, counts, reconstruction, and a verdict."""
 
 from treeleak.auditing.assessors.article29 import Article29, Inference
-from treeleak.auditing.assessors.budget import Budget
-from treeleak.auditing.assessors.ceiling import Ceiling
+from treeleak.auditing.assessors.baselines import Shape
+from treeleak.auditing.assessors.budget import Budget, Ceiling
 from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
 from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
-from treeleak.auditing.assessors.shape import Shape
 from treeleak.auditing.assessors.structure import Groups, Structure
 from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.judging import Check, Ruling, judge
 from treeleak.auditing.policy import Policy, read_policy
-from treeleak.auditing.result import Audit, Provenance
+from treeleak.auditing.record import Provenance
+from treeleak.auditing.result import Audit
 from treeleak.auditing.run import audit
 from treeleak.formats.literals import Edition, Verdict
 

@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import pandas as pd
 
+from treeleak.auditing import wording
+from treeleak.auditing.assessors.article29 import Article29
+from treeleak.auditing.assessors.budget import Budget, Ceiling
+from treeleak.auditing.assessors.counts import Counts
+from treeleak.auditing.assessors.domains import Domains
+from treeleak.auditing.assessors.exposure import Exposure
+from treeleak.auditing.assessors.isolation import Isolation
+from treeleak.auditing.assessors.measurement import Measurement, Side, Variant
+from treeleak.auditing.assessors.membership import Membership
+from treeleak.auditing.assessors.parts import AttackedPart
+from treeleak.auditing.assessors.shadow_models import Shadows
+from treeleak.auditing.assessors.structure import Structure
+from treeleak.auditing.assessors.uncertainty import Uncertainty
+from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import TooLarge
 from treeleak.core.message import Message, MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import Release
+from treeleak.release.check_schema import reached
+from treeleak.verification.training_rows import TrainingRows
 
 if TYPE_CHECKING:
-    from treeleak.auditing.assessors.measurement import Measurement, Side
-    from treeleak.auditing.result import AuditResults
-    from treeleak.reconstruction import Reconstruction
     from treeleak.reconstruction.problem import Problem
-    from treeleak.release import Release, RuleList, StoredObject
+    from treeleak.release import RuleList, StoredObject
     from treeleak.schema import Schema
-    from treeleak.verification.training_rows import TrainingRows
 
 T = TypeVar("T")
 
@@ -42,6 +58,7 @@ class AuditRequest:
     earlier: Any
     n_rows: int | None
     control: Any
+    control_y: Any
     threshold: int
     sensitive: Sequence[str]
     groups: Sequence[str]
@@ -55,6 +72,11 @@ class AuditRequest:
         return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
 
     @property
+    def parts_provided(self) -> bool:
+        """Whether rows or columns of the training rows were given as known."""
+        return any(self.beside[name] is not None for name in ("known_rows", "known_columns"))
+
+    @property
     def other_people(self) -> Any:
         """Control rows, or the population's; None if neither were given."""
         population = self.beside["population"]
@@ -66,6 +88,126 @@ class AuditRequest:
         if self.on_mismatch == "raise":
             raise error
         return message_of(error)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AuditResults:
+    """What the assessors of an audit found."""
+
+    inventory: tuple[Entry, ...] = ()
+    """What the model holds that stems from single rows, or says how rows were drawn."""
+    people: int | None = None
+    """Training rows, as far as the inventory knows. In a document as findings only."""
+    others: tuple[OtherModel, ...] = ()
+    """Fitted tree models in the file that no attack looks at. In a document as findings only."""
+    parts: tuple[AttackedPart, ...] = ()
+    """Fitted models beside the main one that were audited by themselves. In a document as findings
+    only."""
+    counts: Counts | None = None
+    """Small leaves."""
+    structure: Structure | None = None
+    """How many numbers were learnt, and which rows the model cannot tell apart; None for rules."""
+    budget: Budget | None = None
+    """What the noise on the counts costs, where there is some."""
+    reconstruction: Reconstruction | None = None
+    """The rebuilt rows."""
+    measurement: Measurement | None = None
+    """The rebuilt rows against the training rows, where these were given and are the ones that the
+    model counted."""
+    variants: tuple[Variant, ...] = ()
+    """The same with less to go by: without the population, or from the numbers of draws alone."""
+    uncertainty: Uncertainty | None = None
+    """Residual uncertainty of each row for one tree or one rule list; None for other models."""
+    exposure: Exposure | None = None
+    """What was recovered, of which columns, groups and rows; None where nothing was rebuilt."""
+    article29: Article29 | None = None
+    """Singling out and inference; None where there is no reconstruction or no truth."""
+    membership: Membership | None = None
+    """Whether the model tells who is in the training set; None without control rows."""
+    shadows: Shadows | None = None
+    """Whether models trained like it tell who was among their rows; None without labelled rows."""
+    isolation: Isolation | None = None
+    """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
+    ceiling: Ceiling | None = None
+    """What no attack can exceed; None without control rows or a schema."""
+    alone: int = 0
+    """Rows that are proved, and proved to share their place with no other."""
+    alone_and_rare: int | None = None
+    """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
+    says how likely a place is."""
+    not_assessed: tuple[tuple[str, str], ...] = ()
+    """Part and reason."""
+    mismatch: str | None = None
+    """Why the rows given cannot be the training rows."""
+    notes: tuple[str, ...] = ()
+    schema_provided: bool = True
+    """Whether the schema of the reconstruction was given, not inferred from the model."""
+    of: str = "leaves"
+    """{"leaves", "rules"}. What groups the rows, in a model of this kind."""
+    truth: TrainingRows | None = None
+    """The training rows, where they were given and are the ones that the model counted. Never in a
+    document."""
+    release: Release | None = None
+    """What was audited; None for rules and for models that are not covered. Never in a document."""
+
+    @property
+    def not_looked_at(self) -> Message | None:
+        """What no attack looked at although it discloses rows; nothing can be met before that."""
+        if self.others:
+            return wording.OTHERS_OPEN
+        return wording.VALUES_OPEN if any(e.held is not None for e in self.inventory) else None
+
+    def reason(self, part: str, unless: str = "") -> str:
+        """Say why a part was not assessed; ``unless`` where nothing says so."""
+        return dict(self.not_assessed).get(part, unless)
+
+    @property
+    def rows_provided(self) -> bool:
+        """Whether training rows were given, be they the model's or not."""
+        compared = self.truth is not None or self.mismatch is not None
+        return compared or bool(self.reason("measurement"))
+
+    @cached_property
+    def domains(self) -> Domains | None:
+        """Values of the training rows, as far as they are common knowledge; None without rows."""
+        if self.truth is None or self.reconstruction is None or self.release is None:
+            return None
+        schema, inferred = self.reconstruction.schema, not self.schema_provided
+        return Domains.of(schema, self.release, self.truth.X, inferred)
+
+    @property
+    def narrower(self) -> bool:
+        """Whether the training columns leave out what the attack takes for possible."""
+        if self.domains is None:
+            return False
+        X = None if self.reconstruction is None else self.reconstruction.X
+        return self.domains.narrower or (X is not None and self.domains.misses(X))
+
+    def written(self, rebuilt: Reconstruction) -> Reconstruction:
+        """Write rebuilt rows for measuring: in these domains."""
+        return rebuilt if self.domains is None else self.domains.written(rebuilt)
+
+    @cached_property
+    def impossible(self) -> int:
+        """Training rows that the schema of the reconstruction does not allow."""
+        if self.truth is None or self.reconstruction is None:
+            return 0
+        X = self.truth.X
+        return int((~self.reconstruction.schema.valid(X.to_numpy(), list(X.columns))).sum())
+
+    @cached_property
+    def proofs_hold(self) -> bool:
+        """Whether the schema allows the training rows, as far as these are known.
+
+        Of a schema that was inferred, proofs need no more than rows in the leaves of these.
+        """
+        if self.of == "rules" and self.uncertainty is not None:
+            return self.uncertainty.contains is not False
+        if not self.impossible or self.truth is None or self.reconstruction is None:
+            return not self.impossible
+        if self.schema_provided or self.release is None:
+            return False
+        return bool(reached(self.reconstruction.schema, self.release, self.truth.X).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +234,6 @@ class Case:
     """Rows of the population, in the model's columns, that may be compared."""
     control_is_training: bool = False
     """Whether such rows were given, and are the training rows over again."""
-    alone: int = 0
-    """Rows that are proved, and proved to share their place with no other."""
-    alone_and_rare: int | None = None
-    """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
-    says how likely a place is."""
     guesses: tuple[Reconstruction, ...] = ()
     """From the shape of the trees alone."""
     not_covered: str = ""

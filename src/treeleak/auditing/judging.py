@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
-from treeleak.auditing.inventory.part_families import parts_of_family
-from treeleak.auditing.inventory.vocabulary import known_place
+from treeleak.auditing.inventory.vocabulary import known_place, parts_of_family
 from treeleak.auditing.limits import (
     LIMITS,
     NOT_THESE,
@@ -227,7 +226,10 @@ def _ended(audit: Audit) -> Check:
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
-    elif audit.verdict not in (LEAK, OPEN) and _rows_open(audit):
+    # Whether what the rebuilt rows tell was not assessed, whatever else was.
+    elif audit.verdict not in (LEAK, OPEN) and any(
+        f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings
+    ):
         found = ROWS_OPEN
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and not audit.rows_provided
@@ -235,11 +237,6 @@ def _ended(audit: Audit) -> Check:
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
     return Check("ended", what, bound, found, "not assessed")
-
-
-def _rows_open(audit: Audit) -> bool:
-    """Whether what the rebuilt rows tell was not assessed, whatever else was."""
-    return any(f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings)
 
 
 def _possible(policy: Policy, audit: Audit) -> Check:

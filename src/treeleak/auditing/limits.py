@@ -11,9 +11,9 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Inference
+from treeleak.auditing.assessors.isolation import singled_out
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
-from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.core.errors import NotCovered

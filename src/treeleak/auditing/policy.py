@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.inventory.part_families import KINDS, parts_of_family
+from treeleak.auditing.inventory.vocabulary import KINDS, parts_of_family
 from treeleak.auditing.limits import LIMITS
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.output import read_text
@@ -70,7 +70,7 @@ class Policy:
         all of them.
     forbidden_parts : tuple of str
         Kinds of parts that may not be in the file: of
-        :data:`~treeleak.auditing.inventory.part_families.KINDS`, or as the inventory names them.
+        :data:`~treeleak.auditing.inventory.vocabulary.KINDS`, or as the inventory names them.
     allow_possible_leak : bool
         Whether a model may pass whose verdict is "possible leak".
     attacker : Attacker

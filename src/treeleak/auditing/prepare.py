@@ -20,7 +20,7 @@ from treeleak.auditing.case import AuditRequest, Case
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import OtherModel, other_models
-from treeleak.core.arrays import Labels, Rows
+from treeleak.core.arrays import Labels, Rows, rows_at
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.memory import refused
 from treeleak.core.message import Message, message_of, static_message
@@ -35,7 +35,7 @@ from treeleak.release import (
     to_release,
 )
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
-from treeleak.release.draws.held_back import fitted_rows
+from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.pipeline.through import put_through
@@ -262,11 +262,9 @@ def fitted_part(
     if isinstance(release.sampling, AllRows):
         # Trees that drew rows drew them by their number in the order in which they were shuffled.
         numbers_fitted = np.sort(numbers_fitted)
-    rows = (
-        X.iloc[numbers_fitted].reset_index(drop=True)
-        if isinstance(X, pd.DataFrame)
-        else np.asarray(X)[numbers_fitted]
-    )
+    rows = rows_at(X, numbers_fitted)
+    if isinstance(rows, pd.DataFrame):
+        rows = rows.reset_index(drop=True)
     left = None if labels is None else labels[numbers_fitted]
     return rows, left, wording.HELD_BACK(held=n - len(numbers_fitted), rows=n)
 

@@ -4,16 +4,62 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, fields, is_dataclass
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
 from treeleak.core.text import listed
+from treeleak.reconstruction import versions
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import AuditRequest
+
+
+_NAMES = ("what", "name", "column", "group", "by")
+"""What tells the items of a list in a document apart."""
+
+
+class Serialisable:
+    """A dataclass that goes into a document as it is, but for fields that no representation has."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json, formats/hardened.schema.json)."""
+        return _fields(self)
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return {f.name: _plain(getattr(part, f.name)) for f in fields(part) if f.repr}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def figures_of(part: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Take the numbers and flags out of a part of a document."""
+    if isinstance(part, (bool, Real, np.bool_)):
+        yield name, part
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(part, Mapping):
+        items = ((key, value) for key, value in part.items())
+    elif isinstance(part, list):
+        named = [item for item in part if isinstance(item, Mapping)]
+        items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
+    for key, value in items:
+        yield from figures_of(value, f"{name}: {key}" if name else key)
+
 
 READERS: Mapping[str, str] = {
     "releasable": "people who receive the model or decide about it: the report holds no row, no "
@@ -88,3 +134,35 @@ def threat_model(request: AuditRequest) -> str:
         "its result."
     )
     return f"An adversary who holds the model (white box){beside}{lacks}.{measured}"
+
+
+@dataclass(frozen=True)
+class Provenance(Serialisable):
+    """Where an audit came from.
+
+    Attributes
+    ----------
+    file, sha256 : str or None
+        Of the model, where it was a file.
+    origin : str
+        Library, version and class that made the model, as far as known.
+    seed : int
+    seconds : float
+    time : str
+        When it ended: date and time in UTC.
+    threat_model : str
+        Whom the attacks stand for, in one sentence.
+    inputs : mapping of str to InputFile
+        The files that were read beside that of the model, by what they are.
+    versions : mapping of str to str
+    """
+
+    file: str | None
+    sha256: str | None
+    origin: str
+    seed: int
+    seconds: float
+    time: str = field(default_factory=now)
+    threat_model: str = ""
+    inputs: Mapping[str, InputFile] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,201 +15,35 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import wording
-from treeleak.auditing.assessors.article29 import Article29
-from treeleak.auditing.assessors.budget import Budget
-from treeleak.auditing.assessors.ceiling import Ceiling
-from treeleak.auditing.assessors.counts import THRESHOLD, Counts
-from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.assessors.exposure import Exposure
-from treeleak.auditing.assessors.isolation import Isolation
-from treeleak.auditing.assessors.measurement import Measurement, Variant
-from treeleak.auditing.assessors.membership import Membership
-from treeleak.auditing.assessors.parts import AttackedPart
-from treeleak.auditing.assessors.shadow_models import Shadows
-from treeleak.auditing.assessors.structure import Structure
-from treeleak.auditing.assessors.uncertainty import Uncertainty
-from treeleak.auditing.disclosure.releasable import Suppression, releasable
-from treeleak.auditing.disclosure.suppression import choose_publishable
+from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.auditing.case import AuditResults
+from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
 from treeleak.auditing.findings.finding import Finding
 from treeleak.auditing.frameworks import frameworks
-from treeleak.auditing.inventory.inventory import Entry
-from treeleak.auditing.inventory.other_models import OtherModel
-from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
-from treeleak.auditing.serialisable import Serialisable, figures_of
+from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
 from treeleak.core.errors import BadInput
-from treeleak.core.message import Audience, FigureWithSupport, Message, message_of
+from treeleak.core.message import Audience, FigureWithSupport, message_of
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Edition, Verdict
-from treeleak.reconstruction import Reconstruction, versions, written
-from treeleak.release import Release
-from treeleak.release.check_schema import reached
+from treeleak.reconstruction import written
 from treeleak.schema import Binary, OneHot
-from treeleak.verification.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from treeleak.auditing.judging import Ruling
 
 AUDIT_VERSION = 2
 
-_FIGURES = (
+_PARTS = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "exposure", "article29", "membership", "shadows", "isolation",
-    "ceiling",
+    "ruling", "exposure", "article29", "membership", "shadows", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
     "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
 )  # fmt: skip
 """Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")
-
-
-@dataclass(frozen=True)
-class Provenance(Serialisable):
-    """Where an audit came from.
-
-    Attributes
-    ----------
-    file, sha256 : str or None
-        Of the model, where it was a file.
-    origin : str
-        Library, version and class that made the model, as far as known.
-    seed : int
-    seconds : float
-    time : str
-        When it ended: date and time in UTC.
-    threat_model : str
-        Whom the attacks stand for, in one sentence.
-    inputs : mapping of str to InputFile
-        The files that were read beside that of the model, by what they are.
-    versions : mapping of str to str
-    """
-
-    file: str | None
-    sha256: str | None
-    origin: str
-    seed: int
-    seconds: float
-    time: str = field(default_factory=now)
-    threat_model: str = ""
-    inputs: Mapping[str, InputFile] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=versions)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AuditResults:
-    """What the assessors of an audit found."""
-
-    inventory: tuple[Entry, ...] = ()
-    """What the model holds that stems from single rows, or says how rows were drawn."""
-    people: int | None = None
-    """Training rows, as far as the inventory knows. In a document as findings only."""
-    others: tuple[OtherModel, ...] = ()
-    """Fitted tree models in the file that no attack looks at. In a document as findings only."""
-    parts: tuple[AttackedPart, ...] = ()
-    """Fitted models beside the main one that were audited by themselves. In a document as findings
-    only."""
-    counts: Counts | None = None
-    """Small leaves."""
-    structure: Structure | None = None
-    """How many numbers were learnt, and which rows the model cannot tell apart; None for rules."""
-    budget: Budget | None = None
-    """What the noise on the counts costs, where there is some."""
-    reconstruction: Reconstruction | None = None
-    """The rebuilt rows."""
-    measurement: Measurement | None = None
-    """The rebuilt rows against the training rows, where these were given and are the ones that the
-    model counted."""
-    variants: tuple[Variant, ...] = ()
-    """The same with less to go by: without the population, or from the numbers of draws alone."""
-    uncertainty: Uncertainty | None = None
-    """Residual uncertainty of each row for one tree or one rule list; None for other models."""
-    exposure: Exposure | None = None
-    """What was recovered, of which columns, groups and rows; None where nothing was rebuilt."""
-    article29: Article29 | None = None
-    """Singling out and inference; None where there is no reconstruction or no truth."""
-    membership: Membership | None = None
-    """Whether the model tells who is in the training set; None without control rows."""
-    shadows: Shadows | None = None
-    """Whether models trained like it tell who was among their rows; None without labelled rows."""
-    isolation: Isolation | None = None
-    """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
-    ceiling: Ceiling | None = None
-    """What no attack can exceed; None without control rows or a schema."""
-    not_assessed: tuple[tuple[str, str], ...] = ()
-    """Part and reason."""
-    mismatch: str | None = None
-    """Why the rows given cannot be the training rows."""
-    notes: tuple[str, ...] = ()
-    schema_provided: bool = True
-    """Whether the schema of the reconstruction was given, not inferred from the model."""
-    of: str = "leaves"
-    """{"leaves", "rules"}. What groups the rows, in a model of this kind."""
-    truth: TrainingRows | None = None
-    """The training rows, where they were given and are the ones that the model counted. Never in a
-    document."""
-    release: Release | None = None
-    """What was audited; None for rules and for models that are not covered. Never in a document."""
-
-    @property
-    def not_looked_at(self) -> Message | None:
-        """What no attack looked at although it discloses rows; nothing can be met before that."""
-        if self.others:
-            return wording.OTHERS_OPEN
-        return wording.VALUES_OPEN if any(e.held is not None for e in self.inventory) else None
-
-    def reason(self, part: str, unless: str = "") -> str:
-        """Say why a part was not assessed; ``unless`` where nothing says so."""
-        return dict(self.not_assessed).get(part, unless)
-
-    @property
-    def rows_provided(self) -> bool:
-        """Whether training rows were given, be they the model's or not."""
-        compared = self.truth is not None or self.mismatch is not None
-        return compared or bool(self.reason("measurement"))
-
-    @cached_property
-    def domains(self) -> Domains | None:
-        """Values of the training rows, as far as they are common knowledge; None without rows."""
-        if self.truth is None or self.reconstruction is None or self.release is None:
-            return None
-        schema, inferred = self.reconstruction.schema, not self.schema_provided
-        return Domains.of(schema, self.release, self.truth.X, inferred)
-
-    @property
-    def narrower(self) -> bool:
-        """Whether the training columns leave out what the attack takes for possible."""
-        if self.domains is None:
-            return False
-        X = None if self.reconstruction is None else self.reconstruction.X
-        return self.domains.narrower or (X is not None and self.domains.misses(X))
-
-    def written(self, rebuilt: Reconstruction) -> Reconstruction:
-        """Write rebuilt rows for measuring: in these domains."""
-        return rebuilt if self.domains is None else self.domains.written(rebuilt)
-
-    @cached_property
-    def impossible(self) -> int:
-        """Training rows that the schema of the reconstruction does not allow."""
-        if self.truth is None or self.reconstruction is None:
-            return 0
-        X = self.truth.X
-        return int((~self.reconstruction.schema.valid(X.to_numpy(), list(X.columns))).sum())
-
-    @cached_property
-    def proofs_hold(self) -> bool:
-        """Whether the schema allows the training rows, as far as these are known.
-
-        Of a schema that was inferred, proofs need no more than rows in the leaves of these.
-        """
-        if self.of == "rules" and self.uncertainty is not None:
-            return self.uncertainty.contains is not False
-        if not self.impossible or self.truth is None or self.reconstruction is None:
-            return not self.impossible
-        if self.schema_provided or self.release is None:
-            return False
-        return bool(reached(self.reconstruction.schema, self.release, self.truth.X).all())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -319,8 +153,8 @@ class Audit(AuditResults):
         """
         document = self.document(edition)
         lines = [("verdict", "verdict", self.verdict)]
-        for part in _FIGURES:
-            content = document[part] or {}
+        for part in _PARTS:
+            content = (part != "ruling" and document[part]) or {}
             figures = (
                 content
                 if isinstance(content, list)
@@ -368,9 +202,15 @@ class Audit(AuditResults):
     def _document(self, reader: Audience | None) -> dict[str, Any]:
         internal = reader is None
         rebuilt = self.reconstruction
-        exposed = _described(self.exposure)
-        if internal and exposed is not None and self.exposure is not None:
-            exposed["rows"] = self.exposure.rows_to_dict()
+        special = {
+            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
+            "variants": [v.to_dict() for v in self.variants],
+        }
+        parts: dict[str, Any] = {
+            n: special[n] if n in special else _described(getattr(self, n)) for n in _PARTS
+        }
+        if internal and self.exposure is not None:
+            parts["exposure"]["rows"] = self.exposure.rows_to_dict()
         return {
             "format": "treeleak-audit",
             "version": AUDIT_VERSION,
@@ -379,20 +219,7 @@ class Audit(AuditResults):
             "headline": self._headline(reader),
             "findings": [f.to_dict(reader) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
-            "counts": _described(self.counts),
-            "structure": _described(self.structure),
-            "budget": _described(self.budget),
-            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
-            "uncertainty": _described(self.uncertainty),
-            "measurement": _described(self.measurement),
-            "variants": [v.to_dict() for v in self.variants],
-            "ruling": _described(self.ruling),
-            "exposure": exposed,
-            "article29": _described(self.article29),
-            "membership": _described(self.membership),
-            "shadows": _described(self.shadows),
-            "isolation": _described(self.isolation),
-            "ceiling": _described(self.ceiling),
+            **parts,
             "frameworks": frameworks(self, reader),
             "mismatch": self.mismatch,
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
@@ -481,6 +308,5 @@ def _check_edition(edition: str) -> None:
         raise BadInput(f"edition must be one of {', '.join(get_args(Edition))}, not {edition!r}")
 
 
-def _described(part: Any) -> dict[str, Any] | None:
-    document: dict[str, Any] | None = None if part is None else part.to_dict()
-    return document
+def _described(part: Any) -> Any:
+    return part.to_dict() if hasattr(part, "to_dict") else None

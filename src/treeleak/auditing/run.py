@@ -14,7 +14,7 @@ import pandas as pd
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
     article29,
-    ceiling,
+    budget,
     comparison,
     counts,
     exposure,
@@ -22,17 +22,16 @@ from treeleak.auditing.assessors import (
     membership,
     parts,
     shadow_models,
-    singled_out,
     structure,
     uncertainty,
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.case import Assessor, AuditRequest, Case
+from treeleak.auditing.case import Assessor, AuditRequest, AuditResults, Case
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.prepare import errors_name_file, open_model, prepare_case
-from treeleak.auditing.record import threat_model
-from treeleak.auditing.result import Audit, AuditResults, Provenance
+from treeleak.auditing.record import Provenance, threat_model
+from treeleak.auditing.result import Audit
 from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
@@ -58,6 +57,7 @@ _NEEDS_ROWS = (
     "sensitive columns without training rows: give X with sensitive columns",
     "groups without training rows: give X with groups",
     "control rows without training rows: give X with control",
+    "labels of control rows without these: give control with control_y",
 )
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT, MEAN, VARIANCE)
 OnMismatch = Literal["raise", "report"]
@@ -82,6 +82,7 @@ def audit(
     earlier: Model | None = None,
     n_rows: int | None = None,
     control: Rows | None = None,
+    control_y: Labels | None = None,
     threshold: int = THRESHOLD,
     sensitive: Sequence[str] = (),
     groups: Sequence[str] = (),
@@ -122,6 +123,9 @@ def audit(
         Rows of the same population that the model was not trained on, in the same columns: at least
         ten times as many as training rows. The audit then also tests whether the rebuilt rows are
         nearer to the training rows than to these.
+    control_y : sequence, optional
+        Their labels. The audit then also tests whether the model's own predictions tell the
+        training rows from these.
     threshold : int
         A leaf with fewer rows counts as small.
     sensitive : sequence of str
@@ -155,15 +159,21 @@ def audit(
         X=X, y=y, schema=Schema.from_argument(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
+        control_y=control_y,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
         progress=progress, on_mismatch=on_mismatch,
     )  # fmt: skip
     if on_mismatch not in get_args(OnMismatch):
         raise BadInput(f"on_mismatch must be 'raise' or 'report', not {on_mismatch!r}")
     needs_rows = (y is not None, bool(sensitive), bool(groups), control is not None)
-    for is_needed, why in zip(needs_rows, _NEEDS_ROWS, strict=True):
-        if is_needed and X is None:
+    lacking = [needed and X is None for needed in needs_rows]
+    for is_lacking, why in zip(
+        (*lacking, control_y is not None and control is None), _NEEDS_ROWS, strict=True
+    ):
+        if is_lacking:
             raise BadInput(why)
+    if control is not None and control_y is not None and len(control_y) != len(control):
+        raise BadInput(f"{len(control_y)} labels of {len(control)} control rows")
     clock = Clock.of(time_limit, progress)
     file = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
     sha256, origin = None, ""
@@ -201,11 +211,9 @@ def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit
 
 
 def _ended(case: Case, **about: Any) -> Audit:
-    found = case.found
-    if found.release is not None:
-        about["origin"] = found.release.origin
-    alone = (case.alone, case.alone_and_rare)
-    return _conclude(found, case.request, alone=alone, **about)
+    if case.found.release is not None:
+        about["origin"] = case.found.release.origin
+    return _conclude(case.found, case.request, **about)
 
 
 def _conclude(
@@ -215,22 +223,17 @@ def _conclude(
     file: str | None,
     sha256: str | None,
     origin: str,
-    alone: tuple[int, int | None] = (0, None),
 ) -> Audit:
-    findings = find(found, *alone)
+    findings = find(found)
     verdict = overall(findings)
+    seconds = time.perf_counter() - started
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),
         provenance=Provenance(
-            file,
-            sha256,
-            origin,
-            request.seed,
-            time.perf_counter() - started,
-            threat_model=threat_model(request),
+            file, sha256, origin, request.seed, seconds, threat_model=threat_model(request)
         ),
     )
 
@@ -310,13 +313,15 @@ ASSESSORS = (
         "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
-    Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
+    Assessor(
+        "reconstruction", isolation.assess_alone, ("alone", "alone_and_rare"), ("reconstruction",)
+    ),
     Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
     Assessor("isolation", isolation.check, ("isolation",), ("truth", "isolation")),
-    Assessor("ceiling", ceiling.assess, ("ceiling",)),
+    Assessor("ceiling", budget.assess_ceiling, ("ceiling",)),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),
     Assessor(

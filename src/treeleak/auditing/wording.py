@@ -49,6 +49,12 @@ STORED_RULE = MessageTemplate("rule_rows_stored", "The file holds training rows 
 
 # ---------------------------------------------------------------------------------- membership
 
+MEMBERS_DIRECT = MessageTemplate(
+    "members_direct",
+    "The model's own predictions tell training rows from control rows: shown one of each, an "
+    "adversary picks the training row in {auc:share} of cases ({low:share} to {high:share}; half "
+    "by chance).",
+)
 MEMBERS_TOLD = MessageTemplate(
     "members_told",
     "Models trained in the same way on {rows:people} of the training rows tell who was among them: "

@@ -70,6 +70,7 @@ class TreeleakAttack(Attack):  # type: ignore[misc]
             target.X_train,
             target.y_train if rows else None,
             control=target.X_test if rows else None,
+            control_y=target.y_test if rows else None,
             time_limit=self.time_limit,
             seed=self.seed,
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from treeleak._version import __version__
 from treeleak.auditing import Audit
-from treeleak.auditing.inventory.rule import fits
+from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.errors import BadInput, cause
 from treeleak.core.output import read_text, write_file

@@ -116,7 +116,13 @@ class Target:
             groups.append(OneHot(name, columns, at_most_one=self._some_without(feature)))
         if not groups:
             return None, tuple(notes)
-        return _with_groups(inferred, groups), tuple(notes)
+        # Put groups in the place of their columns.
+        of = {column: group for group in groups for column in group.columns}
+        attributes: dict[str, Attribute] = {}
+        for attribute in inferred.attributes:
+            new = of.get(attribute.name, attribute)
+            attributes.setdefault(new.name, new)
+        return Schema(attributes.values(), inferred.rules), tuple(notes)
 
     def _group(
         self, feature: Feature, names: tuple[str, ...], binary: set[str]
@@ -209,7 +215,12 @@ def _target(description: Path, document: Mapping[Any, Any], trust_pickle: bool) 
             "and was not run: save them as arrays to have the rebuilt rows compared with them"
         )
     for part in ("train", "test"):
-        _check_lengths(part, arrays.get(f"X_{part}"), arrays.get(f"y_{part}"))
+        X = arrays.get(f"X_{part}")
+        y = arrays.get(f"y_{part}")
+        if y is not None and X is None:
+            raise BadInput(f"y_{part}_path: labels without rows (X_{part}_path)")
+        if X is not None and y is not None and len(X) != len(y):
+            raise BadInput(f"X_{part} has {len(X):,} rows, y_{part} {len(y):,}: they must be equal")
     about = {
         key: document[key]
         for key in ("model_name", "model_params", "train_params", "dataset_name")
@@ -282,13 +293,6 @@ def _as_numbers(values: NDArray[Any]) -> NDArray[Any]:
         return values
 
 
-def _check_lengths(part: str, X: NDArray[Any] | None, y: NDArray[Any] | None) -> None:
-    if y is not None and X is None:
-        raise BadInput(f"y_{part}_path: labels without rows (X_{part}_path)")
-    if X is not None and y is not None and len(X) != len(y):
-        raise BadInput(f"X_{part} has {len(X):,} rows, y_{part} {len(y):,}: they must be equal")
-
-
 def _features(features: Any) -> tuple[Feature, ...]:
     if features in (None, {}, []):
         return ()
@@ -314,16 +318,6 @@ def _ones(X: NDArray[Any], feature: Feature) -> NDArray[Any]:
     if max(feature.indices) >= X.shape[1]:
         return np.zeros(len(X), dtype=int)
     return np.asarray((X[:, list(feature.indices)] != 0).sum(axis=1))
-
-
-def _with_groups(inferred: Schema, groups: list[OneHot]) -> Schema:
-    """Put groups in the place of their columns."""
-    of = {column: group for group in groups for column in group.columns}
-    attributes: dict[str, Attribute] = {}
-    for attribute in inferred.attributes:
-        new = of.get(attribute.name, attribute)
-        attributes.setdefault(new.name, new)
-    return Schema(attributes.values(), inferred.rules)
 
 
 MOST_VALUES = 1_000_000

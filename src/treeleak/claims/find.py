@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.claims import kernels
-from treeleak.claims.boxes import Boxes, Partition, partition_of
-from treeleak.claims.prior import Prior, prior_of_counts, prior_of_rows
+from treeleak.claims.boxes import (
+    Boxes,
+    Partition,
+    Prior,
+    partition_of,
+    prior_of_counts,
+    prior_of_rows,
+)
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered

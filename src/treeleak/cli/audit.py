@@ -125,7 +125,7 @@ def audit(
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
     beside = Beside(known_rows, known_columns, population, earlier)
-    others = None
+    others = other_labels = None
     with in_bounds(clock), clock.enforced():
         target = target_at(model, trust_pickle, train=train, label=label, control=control)
         if target is not None:
@@ -137,12 +137,15 @@ def audit(
         tables = Tables(model, known, label, trust_pickle)
         if target is not None:
             rows, labels, others, known = inputs_of_target(target, tables, known, quiet)
+            other_labels = None if others is None else target.y_test
         else:
             rows, labels = training_rows(tables, train, beside.tables)
             if train is not None and rows is not None:
                 tables.check(train, rows, labels)
         if control is not None:
-            others = tables.read(control).drop(columns=[label], errors="ignore")
+            others = tables.read(control)
+            if label is not None and label in others:
+                other_labels = others.pop(label).to_numpy()
         side_information, source = beside.read(tables), tables.model_file
     input_files = (model, schema, train, control, policy, *beside.files)
     _check_places(json, report, sacro_report, input_files)
@@ -196,6 +199,7 @@ def audit(
             n_rows=n_rows,
             use_distinct=not drawn_counts_only,
             control=others,
+            control_y=other_labels,
             threshold=THRESHOLD if rule is None else rule.threshold,
             sensitive=secret,
             groups=by,

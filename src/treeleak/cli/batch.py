@@ -37,8 +37,8 @@ class Running:
 def audit_all(ctx: typer.Context, how: Running) -> int:
     """Audit the models of a command, and write pages, documents and index; give the exit status."""
     from treeleak.batch import index
-    from treeleak.batch.processes import run_all
-    from treeleak.report.index_page import headline, verdict_of
+    from treeleak.batch.index import run_all
+    from treeleak.report.page import headline, verdict_of
 
     params = ctx.params
     models, internal = list(dict.fromkeys(params["models"])), params["internal"]
@@ -80,7 +80,7 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
 
 def _write(folder: Path, entries: Sequence[dict[str, Any]], internal: bool) -> None:
     from treeleak.batch import index
-    from treeleak.report.index_page import render_index
+    from treeleak.report.page import render_index
 
     index.write_index(folder, entries, internal)
     page = render_index(sorted(entries, key=index.severity), internal)

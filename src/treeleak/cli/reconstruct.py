@@ -1,4 +1,4 @@
-"""``treeleak reconstruct``."""
+"""``treeleak reconstruct`` and ``treeleak informed``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ import typer
 
 from treeleak.cli import options as opt
 from treeleak.cli.application import app, in_bounds
-from treeleak.cli.files import check_different, check_free, progress_shown, say, status_of
+from treeleak.cli.files import (
+    check_different,
+    check_free,
+    check_place,
+    console,
+    progress_shown,
+    say,
+    status_of,
+)
 from treeleak.cli.options import clock_of, read_schema
-from treeleak.cli.tables import Beside, Tables, named, read_records, schema_named
+from treeleak.cli.tables import Beside, Tables, check_label, named, read_records, schema_named
 from treeleak.core.errors import BadInput
-from treeleak.core.output import write_file
-from treeleak.core.spreadsheets import csv_text
+from treeleak.core.output import csv_text, write_file
 from treeleak.core.text import free_name
 
 if TYPE_CHECKING:
@@ -155,3 +162,58 @@ def _say_order(result: Reconstruction) -> None:
         say(f"Expected error (the attack's own estimate): {wrong}.")
     if never := result.numbers.get("rows_never_drawn"):
         say(f"No tree drew {never} of the rows: the model holds no evidence about them.")
+
+
+@app.command()
+def informed(
+    model: opt.Model,
+    *,
+    train: Annotated[Path, typer.Option(metavar="CSV", help="All training rows, with labels.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the labels.")],
+    schema: opt.SchemaFile = None,
+    targets: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
+    ] = 100,
+    seed: opt.Seed = 0,
+    seed_search: opt.SeedSearch = 1_000_000,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
+    ] = None,
+    trust_pickle: opt.TrustPickle = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Measure how well a model discloses one training row to an adversary who knows all others.
+
+    For models whose trees all saw every row. Their counts are exact, carry
+    noise of a known law, or only name a class. Also for bootstrap forests with
+    exact counts, if the seeds are in the file or found by search, and the rows
+    are in the order of training. For boosted classifiers it uses the numbers of
+    rows in leaves only.
+
+    treeleak must list all possible rows: at most 2^26 pairs of a row and a tree.
+    """
+    import treeleak
+    from treeleak.report import render_informed
+
+    known = read_schema(schema)
+    tables = Tables(model, known, label, trust_pickle)
+    table = tables.read(train)
+    check_label(train, table, label)
+    rows, labels = table.drop(columns=label), table[label]
+    if json is not None:
+        check_place(json, model, schema, train)
+    with progress_shown(quiet) as progress, named({"the training rows": train}):
+        result = treeleak.informed_audit(
+            tables.model_file,
+            rows,
+            labels,
+            known,
+            targets,
+            seed,
+            seed_search=seed_search,
+            trust_pickle=trust_pickle,
+            progress=progress,
+        )
+    if json is not None:
+        result.to_json(json)
+    render_informed(result, console())

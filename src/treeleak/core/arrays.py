@@ -56,6 +56,11 @@ def bits_set(words: NDArray[np.uint64]) -> IntArray:
     return np.asarray(in_byte[words.view(np.uint8)].sum(axis=-1, dtype=np.int64))
 
 
+def rows_at(X: Any, numbers: NDArray[Any]) -> Any:
+    """Take the rows of these numbers, of a table or of anything that is an array."""
+    return X.iloc[numbers] if hasattr(X, "iloc") else np.asarray(X)[numbers]
+
+
 Place = str | os.PathLike[str]
 """Of a file."""
 Rows: TypeAlias = "pd.DataFrame | NDArray[Any] | Sequence[Sequence[Any]]"

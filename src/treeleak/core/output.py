@@ -1,15 +1,76 @@
-"""The one way in which files are written, all of it or nothing; and how texts are read."""
+"""The one way in which files are written, all of it or nothing; and how texts are read.
+
+Of CSV files, a spreadsheet runs nothing. Spreadsheets run cells that begin like a formula, and a
+model's file chooses names and classes. So these get an apostrophe in front, which spreadsheets take
+for the mark of a text. Texts that look marked already get one more: what is read is what was
+written.
+"""
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
+import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from treeleak.core.errors import BadInput, BadModel, cause
 from treeleak.core.signals import unfinished
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_ACTS = re.compile(r"'*[=+\-@\t\r\n]")
+_MARKED = re.compile(r"'+[=+\-@\t\r\n]")
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """Write a table of differently named columns as CSV, without its index."""
+    shown = _with_texts(table, _marked)
+    text = shown.to_csv(index=False)
+    if "\r" not in text.replace("\r\n", "\n"):
+        return text
+    # Where texts are not quoted, this alone would begin a row, and a formula.
+    return shown.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC)
+
+
+def unmarked(table: pd.DataFrame) -> pd.DataFrame:
+    """Take the marks of :func:`csv_text` off names and cells that were read."""
+    return _with_texts(table, _unmarked)
+
+
+def _marked(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and _acts(value) else value
+
+
+def _unmarked(value: Any) -> Any:
+    return value[1:] if isinstance(value, str) and _MARKED.match(value) else value
+
+
+def _acts(text: str) -> bool:
+    if not _ACTS.match(text):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    """Change names and cells; columns in which nothing changes stay as they are."""
+    new = table.rename(columns=change)
+    for name in table.select_dtypes(exclude=["number", "bool"]):
+        cells = list(table[name])
+        changed = [change(cell) for cell in cells]
+        if any(a is not b for a, b in zip(cells, changed, strict=True)):
+            new[change(name)] = changed
+    return new
 
 
 def write_file(
@@ -36,7 +97,13 @@ def write_file(
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _refuse_special(target)
+        # Refuse to put a file in the place of a device, a pipe or a folder.
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(target.stat().st_mode):
+                raise BadInput(
+                    f"{target}: is not an ordinary file, so treeleak cannot replace it: "
+                    "name another"
+                )
         with unfinished(target.with_name(f".treeleak-{os.urandom(8).hex()}.part")) as draft:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             with open(os.open(draft, flags, _mode(target, private)), "wb") as file:
@@ -46,19 +113,26 @@ def write_file(
             if overwrite:
                 draft.replace(target)
             else:
-                _take_free_name(draft, target)
+                # Give a draft its name unless that was taken in the meantime.
+                try:
+                    # Unlike a rename, a link cannot take a name that is taken.
+                    os.link(draft, target)
+                except FileExistsError:
+                    raise
+                except OSError:
+                    # Some file systems know no links.
+                    if os.path.lexists(target):
+                        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+                    draft.replace(target)
     except OSError as error:
         raise BadInput(f"{target}: {cause(error)}") from error
-    _sync_folder(target.parent)
-
-
-def _refuse_special(path: Path) -> None:
-    """Refuse to put a file in the place of a device, a pipe or a folder."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(
-                f"{path}: is not an ordinary file, so treeleak cannot replace it: name another"
-            )
+    # Make the new name last through a power cut; what stands on the disk is whole either way.
+    with suppress(OSError):
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _mode(path: Path, private: bool) -> int:
@@ -68,30 +142,6 @@ def _mode(path: Path, private: bool) -> int:
         found = path.lstat().st_mode
         mode &= 0o777 if stat.S_ISLNK(found) else found
     return mode
-
-
-def _take_free_name(draft: Path, path: Path) -> None:
-    """Give a draft its name unless that was taken in the meantime."""
-    try:
-        # Unlike a rename, a link cannot take a name that is taken.
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # Some file systems know no links.
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
-        draft.replace(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut; what stands on the disk is whole either way."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read_text(

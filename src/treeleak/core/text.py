@@ -2,7 +2,7 @@
 
 Terminal, pages, logs and errors show no name, label or note of a file but through :func:`plain`.
 Schemas keep texts as they are, for names have to match. Tables keep them but for a mark, which
-:mod:`treeleak.core.spreadsheets` puts in front of formulas and takes off again.
+:mod:`treeleak.core.output` puts in front of formulas and takes off again.
 """
 
 from __future__ import annotations

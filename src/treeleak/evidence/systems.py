@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,11 +68,6 @@ class CountSystem:
         c = -1 if self.only is None else int(self.only[equation])
         what = self.name if c < 0 else f"class {classes[c]!r}"
         return f"{self.target[equation]} rows of {what}"
-
-    @cached_property
-    def cell_size(self) -> IntArray:
-        """Points of each cell."""
-        return np.bincount(self.cell, minlength=len(self.signature))
 
     def misfit(self, m: IntArray) -> int:
         """Sum over all equations of |A m - n|."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass

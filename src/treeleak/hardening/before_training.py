@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.core.text import percent

@@ -11,7 +11,7 @@ from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
 from treeleak.hardening import steps
 from treeleak.hardening.archive import Archive
-from treeleak.hardening.files import catboost, cbm, lightgbm, ohdsi, xgboost
+from treeleak.hardening.files import catboost, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
 from treeleak.release.readers.ubj import is_ubj
@@ -62,7 +62,7 @@ FORMATS: tuple[Format, ...] = (
            xgboost.read_json_file, xgboost.STEPS),
     Format("LightGBM text", lambda head: head.startswith(b"tree"), lightgbm.Text.read,
            lightgbm.STEPS),
-    Format("CatBoost cbm", lambda head: head.startswith(MAGIC), cbm.Cbm.read, catboost.STEPS),
+    Format("CatBoost cbm", lambda head: head.startswith(MAGIC), catboost.Cbm.read, catboost.STEPS),
     Format("CatBoost JSON",
            _begins_with("features_info", "model_info", "oblivious_trees", "trees",
                         "scale_and_bias", "ctr_data"),

@@ -8,7 +8,7 @@ from treeleak.auditing import Audit, Entry
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.findings.advice import HARDEN
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import Place
 from treeleak.core.message import Audience
 from treeleak.core.private import dataclass

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.auditing import Audit, audit
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, Labels, Place, Rows
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.inventory import unknown_places
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rule import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
@@ -25,13 +25,7 @@ from treeleak.hardening.archive import NONE, Archive, Place, TreeArrays, walk
 from treeleak.hardening.files.document import NOTHING, Step
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
 from treeleak.release.readers.skops_archive import read_with_sources
-from treeleak.release.readers.skops_layout import (
-    SCHEMA,
-    Node,
-    is_mark,
-    laid_out,
-    odd_text,
-)
+from treeleak.release.readers.skops_layout import SCHEMA, Node, is_mark, laid_out, odd_text
 from treeleak.release.stored import StoredObject
 
 # Of what these hold, predictions need what names them below and nothing else; that predictions

@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, rows_at
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.metrics.shadow_models import confidence_of
+from treeleak.learn.confidence import of_model
 from treeleak.release import Release, StoredObject, to_release
 
 TREES: Mapping[str, str] = {
@@ -122,8 +121,7 @@ class Refit:
     def scores(self, X: Any, y: NDArray[Any], chosen: NDArray[np.intp], seed: int) -> FloatArray:
         """Train on the chosen rows; say of every row how sure the model is of its label.
 
-        Returns an array of shape (n_rows,): logit of the probability of the true class; of a model
-        without probabilities, whether it is right; of a regression, the negative absolute error.
+        Returns an array of shape (n_rows,), see :mod:`treeleak.learn.confidence`.
 
         Raises
         ------
@@ -133,10 +131,10 @@ class Refit:
         try:
             with _quiet():
                 model = self.make(seed)
-                model.fit(_taken(X, chosen), y[chosen])
+                model.fit(rows_at(X, chosen), y[chosen])
                 if self.like is not None and not _resembles(to_release(model), self.like):
                     raise NotCovered(UNLIKE)
-                return _scores(model, X, y)
+                return of_model(model, X, y)
         except (TimeUp, NotCovered, MemoryError):
             raise
         except Exception as error:
@@ -301,21 +299,3 @@ def _quiet() -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
-
-
-def _taken(X: Any, chosen: NDArray[np.intp]) -> Any:
-    return X.iloc[chosen] if isinstance(X, (pd.DataFrame, pd.Series)) else np.asarray(X)[chosen]
-
-
-def _scores(model: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    classes = getattr(model, "classes_", None)
-    if classes is None or np.ndim(classes) != 1:
-        off = np.abs(np.ravel(model.predict(X)).astype(float) - y.astype(float))
-        return np.asarray(-off)
-    if hasattr(model, "predict_proba"):
-        probabilities = np.asarray(model.predict_proba(X), dtype=float)
-        number = {value: k for k, value in enumerate(np.asarray(classes).tolist())}
-        at = np.array([number.get(value, -1) for value in y.tolist()])
-        # A class that no row of this half has is as unlikely as can be.
-        return confidence_of(np.where(at >= 0, probabilities[np.arange(len(y)), at], 0.0))
-    return np.asarray(np.ravel(model.predict(X)) == y, dtype=float)

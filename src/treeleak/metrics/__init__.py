@@ -11,7 +11,7 @@ from treeleak.metrics.control_rows import Significance, significance
 from treeleak.metrics.individual import Group, Individual, individual_errors
 from treeleak.metrics.inference import Rate, Risk, wilson
 from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error, same_size
-from treeleak.metrics.search_score import leak_score
+from treeleak.metrics.scores import leak_score
 
 __all__ = [
     "Baseline",

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval
-from treeleak.metrics.membership import Bounded, share_below
+from treeleak.metrics.membership import Bounded, auc, share_below
 
 FALSE_POSITIVES = 0.01
 """Share of the people left out who are taken for members, at which members are counted."""
@@ -128,6 +128,41 @@ def scored(scores: FloatArray, inside: BoolArray, level: float = LEVEL) -> Shado
         if enough
         else None,
     )
+
+
+@dataclass(frozen=True)
+class DirectScore:
+    """How well a model's predictions tell its training rows from rows of other people.
+
+    Attributes
+    ----------
+    members, others : int
+        Training rows, and rows of other people, that were scored.
+    models : int
+        Shadow models that say how hard each person's label is; 0 where none were trained.
+    auc : Bounded
+        How often a training row scores above another person's; 0.5 by chance.
+    caught : Bounded or None
+        Share of training rows that score above all but 1 % of the other people; None where these
+        are fewer than a hundred.
+    """
+
+    members: int
+    others: int
+    models: int
+    auc: Bounded
+    caught: Bounded | None
+
+
+def direct(members: FloatArray, others: FloatArray, models: int) -> DirectScore:
+    """Compare scores of training rows with those of other people, both less their difficulty."""
+    n, share = len(members), None
+    if len(others) >= 1 / FALSE_POSITIVES:
+        most = math.floor(FALSE_POSITIVES * len(others))
+        hit = members > np.sort(others)[::-1][most]
+        half = float(ndtri((1 + LEVEL) / 2)) * hit.std(ddof=1) / math.sqrt(n)
+        share = Bounded.around(float(hit.mean()), half)
+    return DirectScore(n, len(others), models, auc(members, others), share)
 
 
 def at_full_size(scores: list[ShadowScore], n_rows: int) -> Bounded | None:

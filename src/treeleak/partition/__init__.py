@@ -1,7 +1,6 @@
 """Geometry only: a release and a schema become cells and the incidence matrix A."""
 
 from treeleak.partition.atoms import Atom, AttributeAtoms, rules_hold
-from treeleak.partition.boxes import reachable_leaves
 from treeleak.partition.cells import (
     Geometry,
     GridTooLarge,
@@ -12,6 +11,7 @@ from treeleak.partition.cells import (
     enumeration_tick,
     equal_rows,
 )
+from treeleak.partition.masks import reachable_leaves
 
 __all__ = [
     "Atom",

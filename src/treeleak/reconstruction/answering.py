@@ -11,8 +11,8 @@ import pandas as pd
 
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
+from treeleak.attacks.consensus import fixed_atoms, samples_of
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.samples_from_solution import fixed_atoms, samples_of
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import GRACE, Clock
 from treeleak.core.message import MessageTemplate, static_message
@@ -21,10 +21,10 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafValueEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.by_targets import by_targets
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.rows import tidy, unsure, with_rows
+from treeleak.reconstruction.targets import by_targets
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.out_of_bag import USED
 from treeleak.release.release import Release

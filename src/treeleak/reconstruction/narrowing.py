@@ -16,8 +16,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.common_values import CommonValues
-from treeleak.reconstruction.granularity import ROUNDED, Grid, grid_behind
+from treeleak.reconstruction.column_values import ROUNDED, CommonValues, Grid, grid_behind
 from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.reconstruction.point_values import Draws
 from treeleak.release.release import Release

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.distinct_values import distinct_values, nearest
-from treeleak.reconstruction.granularity import Grid, grid_behind
-from treeleak.reconstruction.midpoint_kernels import meet_midpoints
-from treeleak.reconstruction.midpoints import Midpoints, tests_passed
+from treeleak.reconstruction.column_values import Grid, distinct_values, grid_behind, nearest
+from treeleak.reconstruction.midpoints import Midpoints, meet_midpoints, tests_passed
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]

@@ -10,9 +10,8 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadSchema
-from treeleak.release.categories import CategorySets
 from treeleak.release.release import Release
-from treeleak.release.tree import Tree
+from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Attribute, Binary, Categorical, Ordinal, Schema
 
 ENDLESS = 3.4028234663852886e38

@@ -235,7 +235,15 @@ def check_row_count(
         number = sampling.n_draws or n_rows if isinstance(sampling, Bootstrap) else n_rows
         _check_noisy_sums(release, noise, number, reachable, statement)
     elif noise is None and release.counts_are in ("rows", "none") and sampling.kind == "all":
-        _check_exact_sums(release, n_rows, statement)
+        held = [t.counts if release.counts_are == "rows" else t.totals for t in release.trees]
+        totals = {
+            round(float(totals_of_tree[tree.leaves].sum()))
+            for totals_of_tree, tree in zip(held, release.trees, strict=True)
+            if totals_of_tree is not None
+        }
+        # Trees that count different numbers contradict each other: the attack says where.
+        if len(totals) == 1 and totals != {n_rows}:
+            raise BadInput(f"{statement}, but the leaves of tree 0 count {totals.pop()} rows")
     elif noise is None and drawn and (release.counts_are == "draws" or not release.classes):
         _check_distinct(release, n_rows, statement)
 
@@ -243,18 +251,6 @@ def check_row_count(
 def _held(release: Release, tree: Tree) -> FloatArray | None:
     """What a tree counts, by class or in a model without classes: only sums of it are used."""
     return tree.counts if release.classes else tree.totals
-
-
-def _check_exact_sums(release: Release, n_rows: int, statement: str) -> None:
-    held = [t.counts if release.counts_are == "rows" else t.totals for t in release.trees]
-    totals = {
-        round(float(totals_of_tree[tree.leaves].sum()))
-        for totals_of_tree, tree in zip(held, release.trees, strict=True)
-        if totals_of_tree is not None
-    }
-    # Trees that count different numbers contradict each other: the attack says where.
-    if len(totals) == 1 and totals != {n_rows}:
-        raise BadInput(f"{statement}, but the leaves of tree 0 count {totals.pop()} rows")
 
 
 def _check_noisy_sums(

@@ -27,13 +27,12 @@ from treeleak.core.errors import (
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
-from treeleak.release.inside import models_inside
 from treeleak.release.live import snapshot
 from treeleak.release.pipeline.through import steps_of
 from treeleak.release.release import Release
 from treeleak.release.row_sets import by_row_sets
 from treeleak.release.rule_list import RuleList
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import StoredObject, models_inside
 from treeleak.release.unsupported_formats import (
     HOW_TO_SAVE,
     kind_of_bytes,

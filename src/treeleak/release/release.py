@@ -27,7 +27,7 @@ from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
-from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
+from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.tree import LEAF, Tree
 
@@ -174,7 +174,17 @@ class Release:
                     f"{len(self.ensemble.base_scores)}"
                 )
             for entry in tree.statistics:
-                self._check_statistic(entry, f"tree {t}", noisy)
+                where = f"tree {t}"
+                if entry.per_class and entry.values.shape[1] != len(self.classes):
+                    says = "counts" if entry.called == "counts" else f"gives {entry.called} of"
+                    raise BadModel(
+                        f"{where} {says} {entry.values.shape[1]} classes, the model has "
+                        f"{len(self.classes)}"
+                    )
+                try:
+                    entry.check_whole(noisy=noisy)
+                except BadModel as error:
+                    raise BadModel(f"{where}, {error}") from error
             counted = tree.statistics.get(*COUNTS, per_class=True)
             units |= set() if counted is None else {counted.quantity}
             if counted is not None and counted.quantity == LABELS:
@@ -192,17 +202,6 @@ class Release:
             values = np.asarray(cuts, dtype=float)
             if not (np.isfinite(values).all() and (values[1:] > values[:-1]).all()):
                 raise BadModel(f"borders of column {column!r:.80}: not ascending, or not finite")
-
-    def _check_statistic(self, entry: NodeStatistic, where: str, noisy: bool) -> None:
-        if entry.per_class and entry.values.shape[1] != len(self.classes):
-            raise BadModel(
-                f"{where} {'counts' if entry.called == 'counts' else f'gives {entry.called} of'} "
-                f"{entry.values.shape[1]} classes, the model has {len(self.classes)}"
-            )
-        try:
-            entry.check_whole(noisy=noisy)
-        except BadModel as error:
-            raise BadModel(f"{where}, {error}") from error
 
     @cached_property
     def counts_are(self) -> CountsAre:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.release.inside import models_inside
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import StoredObject, models_inside
 
 HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
 _TREES = "treeleak audits tree models only"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from treeleak.auditing.assessors import measurement
 from treeleak.core.text import percent
+from treeleak.report.blocks import Block, Facts, Grid, Prose, Section
 
 Doc = Mapping[str, Any]
 Fact = tuple[str, str, str]
@@ -197,3 +198,128 @@ def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
         yield "Linking two records", article29["linkability"]
     for risk in article29["inference"]:
         yield f"Attribute inference of {risk['column']!r}", risk
+
+
+GROUPS = "Rows that the model treats alike"
+_BY = {
+    "leaf": "the leaf they reach",
+    "answer": "what the model answers",
+    "cell": "their leaf in every tree",
+}
+NOT_GROUPED = (
+    "This needs the training rows, rebuilt rows without alternatives, or the counts of a "
+    "single tree."
+)
+_READ_ON = (
+    "An adversary who can only query the model sees groups by answer. One who has the file sees "
+    "groups by leaf."
+)
+
+
+def of_structure(result: Doc) -> Iterator[Fact]:
+    """Say how many numbers were learnt, and how many rows are left for each."""
+    yield "Numbers learnt (tests and leaves)", f"{result['parameters']:,}", ""
+    if (left := result["residual_degrees"]) is not None:
+        fewest = result["fewest_degrees"]
+        rating = f"fewer than {fewest}: a risk" if left < fewest else f"at least {fewest}"
+        yield "Residual degrees of freedom (rows minus these)", f"{left:,}", rating
+
+
+def group_heads(result: Doc) -> tuple[str, ...]:
+    """Name the columns of :func:`group_lines`."""
+    few = f"under {result['threshold']}"
+    return ("Rows grouped by", "groups", "smallest", few, "lack a class", f"{few} of a class")
+
+
+def group_lines(result: Doc) -> Sequence[tuple[str, ...]]:
+    """Say how small the groups of rows are, one line for each way to group them."""
+    return [
+        (
+            _BY[g["by"]],
+            f"{g['groups']:,}",
+            f"under {result['threshold']}" if g["smallest"] is None else f"{g['smallest']:,}",
+            f"{g['small']:,}",
+            _number(g["lack_a_class"]),
+            _number(g["few_of_a_class"]),
+        )
+        for g in result["groups"]
+    ]
+
+
+def group_remark(result: Doc) -> str:
+    """Say what the groups mean, or why there are none."""
+    if not result["groups"]:
+        return NOT_GROUPED
+    of = result["groups"][0]["of"]
+    grouped = "Counted in the leaves." if of == "counts" else f"Grouped: {of}."
+    return f"{grouped} {_READ_ON}" if len(result["groups"]) > 1 else grouped
+
+
+def group_blocks(result: Doc | None) -> list[Block]:
+    """Tell the structure on a page."""
+    if result is None:
+        return []
+    figures = Facts(tuple(of_structure(result)))
+    quiet = Prose(group_remark(result), quiet=True)
+    if not result["groups"]:
+        return [figures, quiet]
+    table = Grid(GROUPS, group_heads(result), tuple(group_lines(result)), frozenset(range(1, 6)))
+    return [figures, table, quiet]
+
+
+def _number(n: int | None) -> str:
+    return NONE if n is None else f"{n:,}"
+
+
+_STATED = (
+    ("attacker", "Protects against"),
+    ("recipient", "Goes to"),
+    ("purpose", "For"),
+    ("review", "To be reviewed by"),
+)
+
+
+def of_policy(ruling: Doc) -> Iterator[Fact]:
+    """Say what a policy states of attacker, recipient, purpose and review."""
+    for key, what in _STATED:
+        if ruling[key]:
+            yield what, ruling[key], ""
+
+
+def of_inputs(source: Doc) -> Iterator[Fact]:
+    """Name the files that were read, with their hashes."""
+    for what, entry in source["inputs"].items():
+        withheld = "its SHA-256 is in the internal edition only: it can confirm a guess of the data"
+        sha256 = withheld if entry["sha256"] is None else f"SHA-256 {entry['sha256']}"
+        yield f"Input: {what.replace('_', ' ')}", entry["file"], sha256
+
+
+def of_use(source: Doc) -> Iterator[Fact]:
+    """Say when the audit was made, against whom, who may see it, and until when it holds."""
+    yield "Made", source["time"].replace("T", " ").replace("Z", " UTC"), ""
+    yield "Adversary assumed", source["threat_model"], ""
+    yield "Readers", source["readers"], ""
+    yield "Review", source["review"], ""
+
+
+def frameworks(found: Doc) -> Section:
+    """Which figures speak to which question of those who judge anonymity."""
+    rows = []
+    for question in found["frameworks"]:
+        figures = [_sentence(f) for f in question["figures"]]
+        answer = " ".join(figures) or "No figure of this audit helps to answer it."
+        rows.append((question["source"], question["asks"], answer, question["beyond"]))
+    columns = ("Framework", "Question, in our words", "Figures", "Also consider")
+    about = Prose(
+        "This table lists figures of this audit that help to answer each question. It is not legal "
+        "advice, and figures alone meet no framework."
+    )
+    table = Grid("Questions and figures", columns, tuple(rows))
+    return Section.of("frameworks", "For those who judge anonymity", [about, table])
+
+
+def _sentence(figure: Doc) -> str:
+    what = capital(figure["what"])
+    if figure["found"] is None:
+        return f"{what}: not assessed ({figure['reason']})."
+    return f"{what}: {figure['found']}."

@@ -12,12 +12,13 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -25,11 +26,14 @@ from treeleak._version import __version__
 from treeleak.auditing import Audit
 from treeleak.core.text import percent, plain, shortened
 from treeleak.formats.literals import Edition
-from treeleak.report.blocks import Bar, Bars, Block, Chart, Grid, Sheet, Stack
+from treeleak.report.blocks import Bar, Bars, Block, Chart, Grid, Sheet, Stack, Tone
+from treeleak.report.facts import NONE
+from treeleak.report.sections import TONES
 from treeleak.report.sheet import sheet_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 CHARTS = 2
 """Charts of the piece that a notebook shows."""
@@ -146,7 +150,19 @@ def draw(chart: Chart, key: str) -> Markup:
     ``chart``: Stack or Bars. ``key``: for its ids; nothing else on the page may have it.
     """
     if isinstance(chart, Stack):
-        height, body = _stack(chart)
+        # One bar in parts, and below a line for each: a mark, its name, its figure.
+        out, left = [], 0.0
+        for k, part in enumerate(chart.parts):
+            out.append(_rect(f"tone-{part.tone} part-{k}", left, _width(part.share), 0, 28))
+            left += 100 * part.share
+        y = 28 + GAP
+        for k, part in enumerate(chart.parts):
+            lines = _lines(part.label)
+            out.append(_mark(part.tone, k, y + 2))
+            out += _label(lines, y + 12, x=20)
+            out.append(_at_end(part.text, y + 12))
+            y += LINE + 2 + BELOW * (len(lines) - 1)
+        height, body = y, Markup("").join(out)
     else:
         height, body = _bars(chart)
     return Markup(
@@ -193,22 +209,6 @@ def _shown(chart: Bars) -> tuple[Bar, ...]:
 
 def _width(share: float) -> float:
     return round(max(100 * min(share, 1.0), _LEAST if share > 0 else 0.0), 2)
-
-
-def _stack(chart: Stack) -> tuple[int, Markup]:
-    """One bar in parts, and below a line for each: a mark, its name, its figure."""
-    out, left = [], 0.0
-    for k, part in enumerate(chart.parts):
-        out.append(_rect(f"tone-{part.tone} part-{k}", left, _width(part.share), 0, 28))
-        left += 100 * part.share
-    y = 28 + GAP
-    for k, part in enumerate(chart.parts):
-        lines = _lines(part.label)
-        out.append(_mark(part.tone, k, y + 2))
-        out += _label(lines, y + 12, x=20)
-        out.append(_at_end(part.text, y + 12))
-        y += LINE + 2 + BELOW * (len(lines) - 1)
-    return y, Markup("").join(out)
 
 
 def _bars(chart: Bars) -> tuple[int, Markup]:
@@ -285,3 +285,66 @@ def _label(lines: list[str], y: float, x: float = 0) -> Iterator[Markup]:
 
 def _at_end(text: str, y: float) -> Markup:
     return Markup('<text class="figure" x="100%" y="{y}">{t}</text>').format(y=y, t=text)
+
+
+COLUMNS = ("Model", "Verdict", "Rows exact", "Rows proved", "Values wrong", "Expected wrong")
+_FIGURES = ("exact_rows", "proved", "error", "expected_error")
+FAILED = "no audit"
+_STYLE = """
+table.sortable th button { all: unset; cursor: pointer; text-decoration: underline dotted; }
+table.sortable th button:focus-visible { outline: 3px solid var(--focus); outline-offset: 2px; }
+th[aria-sort="ascending"] button::after { content: " \\2191"; }
+th[aria-sort="descending"] button::after { content: " \\2193"; }
+"""
+
+
+def render_index(entries: Sequence[Mapping[str, Any]], internal: bool) -> str:
+    """Write the page of a batch; ``entries`` in their order, the worst first."""
+    style, script = _file("page.css") + _STYLE, _file("index.js")
+    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
+    return _drawn(
+        "index.html",
+        lines=[_line(rank, entry) for rank, entry in enumerate(entries)],
+        columns=COLUMNS,
+        headline=headline(entries),
+        internal=internal,
+        style=_trusted(style),
+        script=_trusted(script),
+        policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
+        version=__version__,
+    )
+
+
+def headline(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Count verdicts, in words."""
+    counted: dict[str, int] = {}
+    for entry in entries:
+        outcome = entry["verdict"] or FAILED
+        counted[outcome] = counted.get(outcome, 0) + 1
+    parts = [f"{n:,} {outcome.split(' (')[0]}" for outcome, n in counted.items()]
+    unmet = sum(entry["policy_met"] is False for entry in entries)
+    parts += [f"policy not met: {unmet:,}"] if unmet else []
+    return f"{len(entries):,} model{'s' * (len(entries) != 1)}: {'; '.join(parts)}."
+
+
+def verdict_of(entry: Mapping[str, Any]) -> str:
+    """Say a verdict, and whether the policy is met; of a failure, its last words."""
+    if entry["verdict"] is None:
+        last = entry["said"].splitlines()[-1:] or [f"exit status {entry['status']}"]
+        return f"{FAILED}: {last[0].removeprefix('treeleak: ')}"
+    outcome: str = entry["verdict"].split(" (")[0]
+    policy = {None: "", True: "; meets the policy", False: "; does not meet the policy"}
+    return outcome + policy[entry["policy_met"]]
+
+
+def _line(rank: int, entry: Mapping[str, Any]) -> dict[str, Any]:
+    tone: Tone = TONES.get(entry["verdict"], "grey")
+    figures = [(NONE if (n := entry[k]) is None else percent(n, 1), n) for k in _FIGURES]
+    return {
+        "name": entry["name"],
+        "link": None if entry["html"] is None else quote(entry["html"]),
+        "verdict": verdict_of(entry),
+        "tone": tone,
+        "rank": rank,
+        "figures": [(label, -1 if n is None else n) for label, n in figures],
+    }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeleak.auditing.assessors.leaf_words import rows_in_nodes
+from treeleak.auditing.assessors.counts import rows_in_nodes
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.text import percent, shortened

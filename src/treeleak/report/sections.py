@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.text import listed, percent
-from treeleak.report import facts, record, structure
+from treeleak.report import facts
 from treeleak.report.blocks import (
     Bar,
     Bars,
@@ -95,7 +95,7 @@ def ruling(found: Doc) -> Section | None:
         tones=tuple(_STATES[c["state"]] for c in order),
     )
     closed = Prose("A check without an assessment does not pass.", quiet=True)
-    headline, stated = Prose(decision["headline"]), tuple(record.of_policy(decision))
+    headline, stated = Prose(decision["headline"]), tuple(facts.of_policy(decision))
     blocks: list[Block] = [headline, *[Facts(stated)] * bool(stated), table, closed]
     return Section.of("policy", "The ruling of the policy", blocks)
 
@@ -170,7 +170,9 @@ def counts(found: Doc) -> Section:
     if found_counts is None:
         noise = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
         return Section.of(
-            key, _PARTS[key], [*reasons(found, key), *noise, *structure.blocks(found["structure"])]
+            key,
+            _PARTS[key],
+            [*reasons(found, key), *noise, *facts.group_blocks(found["structure"])],
         )
     rows = tuple(
         (facts.capital(what), n, share) for what, n, share in facts.of_counts(found_counts)
@@ -191,7 +193,7 @@ def counts(found: Doc) -> Section:
             table,
             _by_tree(found_counts),
             remark,
-            *structure.blocks(found["structure"]),
+            *facts.group_blocks(found["structure"]),
         ],
     )
 
@@ -314,8 +316,8 @@ def provenance(found: Doc, command: str | None) -> Section:
     rows = [("Model", source["file"] or "in memory", source["origin"])]
     if source["sha256"] is not None:
         rows.append(("SHA-256 of the file", source["sha256"], ""))
-    rows += record.of_inputs(source)
-    rows += record.of_use(source)
+    rows += facts.of_inputs(source)
+    rows += facts.of_use(source)
     rows += [
         ("Seed of the audit", f"{source['seed']}", "the same seed gives the same answer"),
         ("Took", f"{source['seconds']:.1f} s", ""),

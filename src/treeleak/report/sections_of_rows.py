@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from treeleak.auditing.assessors.baselines import WORDS
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE
-from treeleak.auditing.findings.score_words import by_chance
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, by_chance
 from treeleak.core.text import percent
 from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
@@ -320,12 +319,17 @@ def of_membership(result: Doc) -> Iterator[Fact]:
 
 
 def of_shadows(result: Doc) -> Iterator[Fact]:
-    """Say how well models trained on parts of the rows tell who was among theirs."""
-    for size in result["sizes"]:
-        area, caught = size["auc"], size["caught"]
+    """Say how well models, this one and those trained like it, tell who was among their rows."""
+    found = [
+        (f"AUC of shadow models of {size['rows']:,} rows", f"{size['models']:,} models", size)
+        for size in result["sizes"]
+    ]
+    if (own := result["direct"]) is not None:
+        found.insert(0, ("AUC of the model's predictions", f"{own['others']:,} control rows", own))
+    for what, of, score in found:
+        area, caught = score["auc"], score["caught"]
         rate = f"{area['value']:.2f} ({area['low']:.2f} to {area['high']:.2f})"
-        of = f"{size['models']:,} models; 0.5 by chance"
-        yield f"AUC of shadow models of {size['rows']:,} rows", rate, of
+        yield what, rate, f"{of}; 0.5 by chance"
         if caught is not None:
             ends = f"{percent(caught['low'], 1)} to {percent(caught['high'], 1)}"
             share = f"{percent(caught['value'], 1)} ({ends})"
@@ -334,6 +338,8 @@ def of_shadows(result: Doc) -> Iterator[Fact]:
 
 def shadows_remark(result: Doc) -> str:
     """Say what shadow models are."""
+    if not result["sizes"]:
+        return "The score of a person: how sure the model is of their label. Intervals are at 95%."
     return (
         f"Shadow models: a {result['trained']} with the settings of this model, trained on one "
         "half of some of the training rows and on the other half. The score of a person: how sure "

@@ -17,14 +17,21 @@ import pandas as pd
 from treeleak.auditing import Audit, Exposure, NearLeaf
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.advice import of_the_audit
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
+from treeleak.auditing.findings.finding import (
+    LEAK,
+    NO_LEAK,
+    OPEN,
+    POSSIBLE,
+    in_full,
+    in_short,
+    read_scores,
+)
 from treeleak.auditing.wording import PART_ATTACKED
 from treeleak.core.message import ANYBODY
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, isolation, record, sections
+from treeleak.report import facts, isolation, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Pages, Prose, Section, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -52,7 +59,7 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         of_rows.groups(found),
         sections.uncertainty(found, audit.of),
         most_exposed(audit) if edition == "internal" else None,
-        record.frameworks(found),
+        facts.frameworks(found),
         sections.not_assessed(found),
         sections.advice(found),
         sections.notes(found),

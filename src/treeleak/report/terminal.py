@@ -12,11 +12,11 @@ from rich.table import Table
 
 from treeleak.auditing import Audit, Counts, Ruling
 from treeleak.auditing.assessors.baselines import WORDS
-from treeleak.auditing.findings.score_words import by_chance
+from treeleak.auditing.findings.finding import by_chance
 from treeleak.core.text import listed, percent
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, isolation, record, structure
+from treeleak.report import facts, isolation
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.facts import Doc
 from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console, table
@@ -46,7 +46,12 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
         console.print(Panel(Text(document["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
             console.print(_ruling(audit.ruling, document["ruling"], facts.severe(document)))
-        console.print(_source(document["provenance"]), style="dim")
+        provenance = document["provenance"]
+        lines = [provenance["origin"] or "model of unknown origin"]
+        if provenance["file"] is not None:
+            lines.insert(0, f"{provenance['file']} (sha256 {(provenance['sha256'] or '')[:16]})")
+        lines += [f"{what}: {value}" for what, value, _ in facts.of_use(provenance)]
+        console.print(Group(*(Text(line, overflow="fold") for line in lines)), style="dim")
         for title, body in _parts(audit, document, include_rows):
             part(console, title, body)
 
@@ -56,7 +61,7 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
     yield "1. What is in the model", inventory
     yield f"2. Small {audit.of}", _counts(audit, document)
     if document["structure"] is not None:
-        yield structure.TITLE, _structure(document["structure"])
+        yield facts.GROUPS, _structure(document["structure"])
     if (isolated := document["isolation"]) is not None:
         yield isolation.TITLE, _figures_of(isolation.of_isolation, isolation.remark, isolated)
     if (bounded := document["ceiling"]) is not None:
@@ -86,19 +91,9 @@ def _ruling(ruling: Ruling, document: Doc, severe: bool) -> Panel:
         value = f"{shown['found']} ({check.state})"
         lines.add_row(shown["what"], check.bound, Text(value, style=style))
     style = ("bold" if severe else "bold green") if ruling.passed else "bold red"
-    stated = [
-        Text(f"{what}: {value}", style="dim") for what, value, _ in record.of_policy(document)
-    ]
+    stated = [Text(f"{what}: {value}", style="dim") for what, value, _ in facts.of_policy(document)]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)
-
-
-def _source(provenance: Doc) -> Group:
-    lines = [provenance["origin"] or "model of unknown origin"]
-    if provenance["file"] is not None:
-        lines.insert(0, f"{provenance['file']} (sha256 {(provenance['sha256'] or '')[:16]})")
-    lines += [f"{what}: {value}" for what, value, _ in record.of_use(provenance)]
-    return Group(*(Text(line, overflow="fold") for line in lines))
 
 
 def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
@@ -143,10 +138,10 @@ def _counts(audit: Audit, document: Doc) -> Iterator[RenderableType]:
 
 
 def _structure(result: Doc) -> Iterator[RenderableType]:
-    yield figures(structure.of_structure(result))
+    yield figures(facts.of_structure(result))
     if result["groups"]:
-        yield table(structure.heads(result), structure.lines(result), widest=10)
-    yield Text(structure.remark(result), style="dim")
+        yield table(facts.group_heads(result), facts.group_lines(result), widest=10)
+    yield Text(facts.group_remark(result), style="dim")
 
 
 def _worst(counts: Counts) -> str:

@@ -10,8 +10,7 @@ from treeleak.schema.attributes import (
     Ordinal,
 )
 from treeleak.schema.rules import AtMost, Implies, Linear, Rule
-from treeleak.schema.schema import Schema
-from treeleak.schema.schema_file import MOST_BYTES
+from treeleak.schema.schema import MOST_BYTES, Schema
 
 __all__ = [
     "MOST_BYTES",

@@ -295,14 +295,10 @@ def _types(chosen: IntArray, values: ValueIndex, seed: int) -> tuple[FloatArray,
         weighted = belief * times[:, None]
         log_weight = np.log((weighted.sum(axis=0) + 1.0) / (total + n_types))
         share = (held.T @ weighted).T + _LIKENESS * common
-        log_share = np.log(share) - np.log(_totals(share, owner))
+        totals = np.add.reduceat(share, values.start[:-1], axis=1)[:, owner]
+        log_share = np.log(share) - np.log(totals)
         belief = softmax(log_weight + held @ log_share.T, axis=1)
     return log_weight, log_share
-
-
-def _totals(share: FloatArray, owner: IntArray) -> FloatArray:
-    first = np.flatnonzero(np.diff(owner, prepend=-1))
-    return np.asarray(np.add.reduceat(share, first, axis=1)[:, owner])
 
 
 def _trust(times: IntArray, others: FloatArray, log_types: FloatArray) -> float:

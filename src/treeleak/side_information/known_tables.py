@@ -24,9 +24,15 @@ from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import OneHot, Schema
-from treeleak.side_information.known_columns import joint_geometry, part_tree, seated
 from treeleak.side_information.side_information import KnownParts
-from treeleak.side_information.user_tables import KnownTable, matched, positions
+from treeleak.side_information.user_tables import (
+    KnownTable,
+    joint_geometry,
+    matched,
+    part_tree,
+    positions,
+    seated,
+)
 
 MAX_PARTS = 8192
 """Most different known parts of rows: tables of all pairs of them take 0.5 GB."""

@@ -82,7 +82,7 @@ class SolutionSampler:
         live = np.flatnonzero(known.upper[system.cell] > 0)
         cell = system.cell[live]
         atoms = np.column_stack([geometry.atoms(system.points[live]), system.label[live]])
-        single = system.cell_size[cell] == 1
+        single = np.bincount(system.cell, minlength=len(system.signature))[cell] == 1
         certain = np.where(single, known.lower[cell], 0)
         fixed = np.repeat(np.arange(len(live)), certain)
         m = np.bincount(cell[fixed], minlength=len(system.signature))

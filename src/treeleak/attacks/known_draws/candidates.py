@@ -315,7 +315,7 @@ class RowProblem:
     ) -> tuple[IntArray, IntArray]:
         found = np.zeros(len(self.n), dtype=np.int64)
         found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
-        kernels.argmax_rows(choice, self.equation, draws, found, found_d, self.n_classes)
+        kernels.add_counts(choice, self.equation, draws, found, found_d, self.n_classes)
         return found, found_d
 
 

@@ -177,8 +177,8 @@ class Domains:
     ) -> int:
         """Let trees and counts take turns until nothing moves or the time is up.
 
-        Where counts alone move nothing more, two stronger looks are taken: at all leaves of a tree
-        together, and at what would follow from a row's being in a leaf.
+        Where counts alone move nothing more, a stronger look is taken: at what would follow from a
+        row's being in a leaf.
 
         ``changed``, shape (n_rows,): rows of which leaves went since the last time; all of them,
         the first time. ``note`` is told of every step. Returns a leaf (row of A) whose counts no
@@ -219,8 +219,6 @@ class Domains:
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
-                if bad < 0 and len(d) and not changed.any():
-                    bad = each(kernels.match_trees, trees, _COUNTED, *known, d, *where, changed)
                 if bad >= 0:
                     return bad
                 open_leaves = self.open_leaves
@@ -230,8 +228,11 @@ class Domains:
                 open_leaves = self.open_leaves
                 pace.add(int(open_leaves.sum()))
                 n_open = int((open_leaves > 0).sum())
+                n_rows = evidence.n_rows
                 clock.report_progress(
-                    self._progress(n_open), 1.0 - n_open / max(evidence.n_rows, 1)
+                    "narrowing the leaves of each row: "
+                    f"{n_rows - n_open:,} of {n_rows:,} rows settled",
+                    1.0 - n_open / max(n_rows, 1),
                 )
                 if pace.hopeless(int(open_leaves.sum())):
                     break
@@ -286,10 +287,6 @@ class Domains:
             for most in (MOST_BOXES, MORE_BOXES)
         )
         return few, many
-
-    def _progress(self, n_open: int) -> str:
-        n_rows = self.evidence.n_rows
-        return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 
     def chosen(self, label: IntArray) -> NDArray[np.int32]:
         """Choose leaves of rows of some classes so that the row can lie in all of them.

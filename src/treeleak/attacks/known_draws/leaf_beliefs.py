@@ -26,8 +26,12 @@ from treeleak.attacks.known_draws import belief_kernels as kernels
 from treeleak.attacks.known_draws.belief_kernels import Beliefs, Messages, TreePieces
 from treeleak.attacks.known_draws.latent_classes import LatentClasses, fitted_classes
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
-from treeleak.attacks.known_draws.midpoint_kernels import TreeTests, message_from_tests
-from treeleak.attacks.known_draws.midpoint_tests import ends_of, laid_out
+from treeleak.attacks.known_draws.midpoint_kernels import (
+    TreeTests,
+    ends_of,
+    laid_out,
+    message_from_tests,
+)
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all

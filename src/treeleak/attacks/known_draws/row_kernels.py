@@ -163,7 +163,7 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
 
 
 @njit()
-def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any, c: int) -> None:
+def add_counts(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any, c: int) -> None:
     """Add the counts that rows in the columns ``choice`` give; ``c``: number of classes."""
     for t in range(len(draws)):
         place = equation[t]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows, status_of
+from treeleak.attacks.consensus import distance_from_worlds
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import Classes
@@ -40,7 +41,6 @@ from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.run import refuse_unlisted
-from treeleak.attacks.samples_from_solution import distance_from_worlds
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp

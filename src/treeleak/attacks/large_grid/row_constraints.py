@@ -18,8 +18,7 @@ from treeleak.core.memory import require
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.boxes import leaf_boxes
-from treeleak.partition.masks import Masks
+from treeleak.partition.masks import Masks, leaf_boxes
 from treeleak.schema import Joint
 from treeleak.side_information.side_information import KnownParts
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.attacks.solvers.literals import Encoding, encodings_of
-from treeleak.attacks.solvers.row_variables import RowVariables, paths_of
+from treeleak.attacks.solvers.literals import Encoding, RowVariables, encodings_of, paths_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass

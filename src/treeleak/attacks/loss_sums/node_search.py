@@ -23,11 +23,12 @@ from treeleak.attacks.loss_sums.layers import (
     Layer,
     choices,
     effort,
+    equal_states,
     held,
+    joined,
     met,
     propagate_flows,
 )
-from treeleak.attacks.loss_sums.merge_equal_states import equal_states, joined
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -36,7 +37,7 @@ from treeleak.evidence import LossSums
 from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
 from treeleak.evidence.predictions import chances, fitted, l2_at_leaves, margins, steps
 from treeleak.partition import Geometry
-from treeleak.partition.boxes import leaf_boxes
+from treeleak.partition.masks import leaf_boxes
 from treeleak.release.tree import Tree
 
 _FEW = 8

@@ -75,7 +75,8 @@ class MissingDraw:
         first = 0 if place is None else place
         order = np.arange(n_rows - 1)
         left = self._left(cells, order + (order >= first))
-        tree = np.repeat(np.arange(n_trees), np.diff(self._cell_start))
+        n_leaves = np.diff(self.missing.geometry.leaf_start)
+        tree = np.repeat(np.arange(n_trees), n_leaves * self.leaf_counts.shape[1])
         wrong = np.bincount(tree, left != 0, minlength=n_trees).astype(np.int64)
         drawn = self.draws > 0
         fits: Counter[tuple[int, ...]] = Counter()
@@ -99,10 +100,6 @@ class MissingDraw:
         if np.isneginf(out).all():
             raise Mismatch(NO_PLACE)
         return out
-
-    @property
-    def _cell_start(self) -> IntArray:
-        return np.asarray(self.missing.geometry.leaf_start * self.leaf_counts.shape[1])
 
     def _cells(self, points: IntArray, label: IntArray) -> IntArray:
         """Leaf and class of each row in each tree, shape (n_trees, n_rows)."""

@@ -7,6 +7,10 @@ errs least on average; the likeliest dataset and the samples themselves come wit
 
 Trees that saw different rows ask a row one question more: which tree it went to. It is answered
 like any other, as an attribute that is taken out of the answer.
+
+What the attack answers if the counts say nothing shows its assumptions: it takes rows to resemble
+each other, and flags to be 0 more often than 1, and so does better than rows drawn uniformly even
+if the model tells nothing. A model discloses what its counts add to this.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from treeleak.core.text import bounded
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
+from treeleak.release.noise.laws import Laplace
 from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
 from treeleak.release.tree import LEAF, Tree
@@ -230,3 +235,52 @@ def _with_trees(parts: KnownParts, n_trees: int, n_classes: int) -> KnownParts:
 def _without_tree(atoms: NDArray[AnyInt]) -> NDArray[AnyInt]:
     """Take out which tree a row went to: the attribute before the class."""
     return np.delete(atoms, -2, axis=1)
+
+
+SILENT = Laplace(1e-9)
+"""Noise under which a count is as probable for any number of rows as for any other."""
+_GUESSING = Plan(
+    chains=9, cooling=0, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0,
+    stage="guessing without the counts",
+)  # fmt: skip
+"""As many chains and samples as make an answer of the counts: from fewer, the estimate errs more.
+They begin with rows as they are imagined, and walk only to where given values lead them."""
+_ROWS, _LEAST = 10_000, 20
+"""Rows in all samples from which is estimated, and samples: more make no better guess."""
+
+
+def prior_only(
+    evidence: NoisyCounts | LeafLabels,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    side_info: SideInformation = NOTHING,
+) -> Answer:
+    """Guess rows from the shape of the trees, and from what is given, but from no count.
+
+    An :data:`~treeleak.attacks.Attack`. The evidence is taken for its number of rows.
+
+    Returns "likely", without samples.
+    """
+    n_classes = geometry.release.n_classes
+    values = values_in(geometry)
+    counts = np.zeros(geometry.leaf_start[-1] * n_classes)
+    likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
+    target = PosteriorTarget.of(
+        geometry, values, likelihood, evidence.n_rows, side_info.parts, clock
+    )
+    prior = population_prior(side_info.density(geometry), target)
+    plan = affordable(_GUESSING, target, prior, clock, seed)
+    samples = run_posterior(target, plan, prior, clock, seed).samples()
+    most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
+    rows, error = bayes_estimate(
+        samples.thinned(most), target, clock, samples.thinned(most // 4), seed
+    )
+    return Answer(
+        "likely",
+        samples.values,
+        (rows,),
+        numbers={"chains": plan.chains, "samples": len(samples)},
+        ordered=side_info.parts is not None,
+        expected_distance=error,
+    )

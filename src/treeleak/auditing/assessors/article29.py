@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.people import attribute_of, labels_of
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.message import static_message

@@ -17,7 +17,7 @@ from treeleak.auditing.assessors.baselines import (
 )
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Guesses, Individual, Significance, individual_errors, significance

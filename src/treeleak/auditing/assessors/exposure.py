@@ -12,12 +12,12 @@ import pandas as pd
 
 from treeleak.auditing.assessors.article29 import NO_ROWS
 from treeleak.auditing.assessors.compared import Pairs
-from treeleak.auditing.assessors.leaf_words import LeafWords, rows_in_nodes
+from treeleak.auditing.assessors.counts import LeafWords, rows_in_nodes
 from treeleak.auditing.assessors.people import groups_of, labels_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
-from treeleak.metrics.search_score import PROBABLE
+from treeleak.metrics.scores import PROBABLE
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 

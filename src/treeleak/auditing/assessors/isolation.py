@@ -1,4 +1,4 @@
-"""Isolation: predicates of which the counts of a model prove that one training row meets them.
+"""People that a model singles out: by predicates of which counts prove one person, and by proofs.
 
 A predicate that exactly one person of a table meets isolates them. If it is so light that luck
 seldom isolates anybody, it is predicate singling out (Cohen and Nissim 2020).
@@ -12,17 +12,109 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
+from treeleak.claims.boxes import Boxes
 from treeleak.claims.check import check_claims, pinned
-from treeleak.claims.find import Claims, find_claims
+from treeleak.claims.find import Claims, find_claims, is_beyond_luck
+from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.private import dataclass
+from treeleak.reconstruction import Reconstruction
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.release import Release
+from treeleak.schema import Schema
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
+
+
+def assess_alone(case: Case) -> Case:
+    """Count the rows that a model singles out, as a part of an audit."""
+    alone, rare = proved_alone(case.rebuilt, case.release), None
+    y = case.rebuilt.outcomes
+    # A leaf of one row of a regression also tells the target, which few others have.
+    if case.found.isolation is not None and (y is None or case.rebuilt.labelled):
+        rare = int(
+            (
+                alone & rare_rows(case.rebuilt, case.found.isolation.claims, case.request.schema)
+            ).sum()
+        )
+    return case.plus(alone=int(alone.sum()), alone_and_rare=rare)
+
+
+def rare_rows(reconstruction: Reconstruction, claims: Claims, schema: Schema | None) -> BoolArray:
+    """Find rows whose place in all trees tells of one person.
+
+    Luck seldom puts anybody into so small a place; or it pins half of the columns or more: to one
+    value or 5 % of their range, or without a ``schema`` as finely as any test does. A person who is
+    alone in a larger place, as one of a class in a leaf of many, is a small cell for a threshold to
+    judge. Shape (n_rows,).
+    """
+    partition, n = claims.partition, reconstruction.n_rows
+    if reconstruction.X is None:
+        return np.zeros(0, dtype=bool)
+    names = list(partition.release.feature_names)
+    leaves = partition.apply(partition.encode(reconstruction.X[names].to_numpy(dtype=float)))
+    place = partition.boxes(leaves[:, 0])
+    for of_tree in leaves.T[1:]:
+        box = partition.boxes(of_tree)
+        place = Boxes(
+            np.maximum(place.low, box.low), np.minimum(place.high, box.high), place.bits & box.bits
+        )
+    light = is_beyond_luck(n, claims.prior.weight(partition, place))
+    if schema is not None and set(names) <= set(schema.columns):
+        fixed = pinned(replace(claims, region=place, node=leaves[:, 0]), schema)
+    else:
+        tested = np.array([len(cuts) > 0 for cuts in partition.cuts])
+        fixed = ((place.low == place.high) & tested).sum(axis=1)
+    return np.asarray(light | (2 * fixed >= len(names)))
+
+
+def singled_out(reconstruction: Reconstruction, release: Release) -> int:
+    """Count the rows that :func:`proved_alone` finds."""
+    return int(proved_alone(reconstruction, release).sum())
+
+
+def proved_alone(reconstruction: Reconstruction, release: Release) -> BoolArray:
+    """Find the rows that are proved, and proved to share their place with no other of their class.
+
+    A proof that four hundred rows have the same value in the one column that a tree tests is a
+    statistic. A proof that one row lies where no other does speaks of a person. It is there where
+    a leaf counts a single row; and where every row (of the class, if classes are counted) is
+    proved, since then the rebuilt rows tell of each place how many lie there.
+
+    Where row k is row k of the training set, a proof names the row. There, a proved row counts
+    if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
+    A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
+
+    Rows that were given are not counted. Shape (n_rows,).
+    """
+    X, y, proved = reconstruction.X, reconstruction.outcomes, reconstruction.proved
+    if X is None or proved is None or X.empty:
+        return np.zeros(reconstruction.n_rows, dtype=bool)
+    by_class = y is not None and (reconstruction.ordered or release.counts_are == "rows")
+    number = {c: i for i, c in enumerate(release.classes)}
+    label = np.zeros(len(X), dtype=np.int64)
+    if by_class and y is not None:
+        label = np.array([number.get(v, 0) for v in y], dtype=np.int64)
+    leaves = release.leaves(X)
+    sure = proved.to_numpy(dtype=bool)
+    found = sure & ~reconstruction.given.all(axis=1)
+    _, group, size = np.unique(
+        np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
+    )
+    alone = size[group.ravel()] == 1
+    if reconstruction.ordered:
+        return np.asarray(alone & found)
+    alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
+        if by_class and tree.counts is not None:
+            alone |= tree.counts[leaf, label] == 1
+        elif tree.totals is not None:
+            alone |= tree.totals[leaf] == 1
+    return np.asarray(alone & found)
+
 
 SHARE = 0.1
 """Of the time, for finding claims; checking them is quick."""

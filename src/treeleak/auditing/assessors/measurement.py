@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.assessors.baselines import BaselineComparison, BaselineRun, compare
+from treeleak.auditing.assessors.baselines import (
+    BaselineComparison,
+    BaselineRun,
+    Shape,
+    compare,
+    tried_shape,
+)
 from treeleak.auditing.assessors.compared import (
     Compared,
     InOrder,
@@ -21,8 +27,7 @@ from treeleak.auditing.assessors.compared import (
     equal_rows,
 )
 from treeleak.auditing.assessors.domains import Domains
-from treeleak.auditing.assessors.shape import Shape, tried_shape
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Individual, Significance, exact_row_share, same_size

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.comparison import THE_SAME, too_like
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
@@ -115,8 +115,7 @@ def assess(case: Case) -> Case:
         return case.without("membership", THE_SAME)
     if rebuilt.X is None or rebuilt.X.empty:
         return case.without("membership", NO_ROWS)
-    known = [request.beside[name] for name in ("known_rows", "known_columns")]
-    if rebuilt.given.any() or any(table is not None for table in known):
+    if rebuilt.given.any() or request.parts_provided:
         return case.without("membership", GIVEN)
     if (n := min(len(case.truth.X), len(others))) < FEWEST:
         return case.without("membership", TOO_FEW(fewest=FEWEST, rows=n))

@@ -1,7 +1,9 @@
-"""Membership by shadow models: models trained in the same way on halves of the training rows.
+"""Membership by predictions: of shadow models, and of the model itself where others are given.
 
-It needs no rebuilt rows and no control rows, only a model that can be trained again, so it decides
-where an attack on the rows does not come to an answer.
+Shadow models are trained in the same way on halves of the training rows. They need no rebuilt rows
+and no control rows, only a model that can be trained again, so they decide where an attack on the
+rows does not come to an answer. With labelled control rows, the predictions of the model itself are
+attacked; shadow models, if there are any, say how hard each person's label is.
 """
 
 from __future__ import annotations
@@ -9,22 +11,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from treeleak.auditing.serialisable import Serialisable
-from treeleak.core.arrays import FloatArray
+from treeleak.auditing.assessors.comparison import too_like
+from treeleak.auditing.record import Serialisable
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, rows_at
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
+from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import REASONS as REFIT_REASONS
 from treeleak.learn.refit import Refit, refit_of
 from treeleak.metrics.membership import Bounded
 from treeleak.metrics.shadow_models import (
+    DirectScore,
     ShadowScore,
     at_full_size,
+    direct,
     halves,
     scored,
 )
+from treeleak.verification.columns import in_model_columns
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
@@ -40,6 +48,10 @@ _SIZES = 5
 """Sizes that are tried, each twice the one before; the greatest is half of the rows."""
 _PAIRS, _PAIRS_OF_SMALL = 4, 2
 """Pairs of models of the greatest size, and of each smaller one."""
+_MOST_SCORED = 10_000
+"""Training rows, and control rows, whose predictions are compared; of more, a random part."""
+LEAST_OTHERS = 20
+"""Training rows, and control rows, without which no comparison tells anything."""
 MATERIAL = 0.6
 """AUC from which on membership counts as disclosed: an adversary who is shown a training row and
 another person's, as alike as any, picks the training row in six tries of ten, not in five."""
@@ -62,54 +74,126 @@ REASONS = (TOO_FEW, NO_LABELS, TOO_SLOW, GIVEN, *REFIT_REASONS)
 
 @dataclass(frozen=True)
 class Shadows(Serialisable):
-    """Whether models trained like this one tell who was among their training rows.
+    """Whether predictions tell who was among the training rows: of this model, or of ones like it.
 
     Attributes
     ----------
-    trained : str
-        Class that was trained again.
+    trained : str or None
+        Class that was trained again; None where none was.
     sizes : tuple of ShadowScore
         By the number of training rows.
     auc : Bounded or None
-        Of the model itself, as far as smaller ones say: how often a member scores above a person
-        left out. None where the sizes that were reached do not say.
+        Of the model itself: how often a member scores above another person. Measured, or as far as
+        smaller models say; None where those that were reached do not say.
+    direct : DirectScore or None
+        The predictions of the model itself, for training rows and control rows; None without
+        labels of control rows.
     """
 
-    trained: str
+    trained: str | None
     sizes: tuple[ShadowScore, ...]
     auc: Bounded | None
+    direct: DirectScore | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Trained:
+    """What shadow models came to.
+
+    ``sizes``: what each size tells. ``people``: numbers of those on parts of whom the models of the
+    last size were trained; ``difficulty``: how sure models are of them that did not see them, and
+    then of the control people; ``models``: how many said so.
+    """
+
+    sizes: tuple[ShadowScore, ...] = ()
+    people: IntArray | None = None
+    difficulty: FloatArray | None = None
+    models: int = 0
 
 
 def assess(case: Case) -> Case:
-    """Train shadow models, and attack them, as a part of an audit."""
-    request = case.request
-    refit = refit_of(case.live, case.content, case.release)
-    X = case.provided[0] if refit.from_inputs else request.X
-    y = case.provided[1] if refit.from_inputs else request.y
-    if any(request.beside[name] is not None for name in ("known_rows", "known_columns")):
+    """Train shadow models, and attack them and the model itself, as a part of an audit."""
+    request, refit, why = case.request, None, TOO_SLOW
+    try:
+        refit = refit_of(case.live, case.content, case.release)
+    except NotCovered as error:
+        why = message_of(error)
+    X, y = case.provided if case.live is not None else (request.X, request.y)
+    if request.parts_provided:
         return case.without("shadows", GIVEN)
     if y is None or np.ndim(y) != 1 or len(y) != len(X):
         return case.without("shadows", NO_LABELS)
-    if len(X) < 2 * FEWEST:
-        return case.without("shadows", TOO_FEW(fewest=2 * FEWEST, rows=len(X)))
-    sizes = _of_sizes(case, refit, X, np.asarray(y))
-    if not sizes:
-        return case.without("shadows", TOO_SLOW)
-    return case.plus(shadows=Shadows(refit.name, tuple(sizes), at_full_size(sizes, len(X))))
+    y, control = np.asarray(y), _control(case)
+    trained = _Trained()
+    if refit is not None and len(X) < 2 * FEWEST:
+        why = TOO_FEW(fewest=2 * FEWEST, rows=len(X))
+    elif refit is not None:
+        try:
+            trained = _of_sizes(case, refit, X, y, control)
+        except NotCovered as error:
+            why = message_of(error)
+    own = None if control is None else _direct(case, trained, X, y, *control)
+    if not trained.sizes and own is None:
+        return case.without("shadows", why)
+    estimate = at_full_size(list(trained.sizes), len(X)) if own is None else own.auc
+    name = refit.name if refit is not None and trained.sizes else None
+    return case.plus(shadows=Shadows(name, trained.sizes, estimate, own))
 
 
-def _of_sizes(case: Case, refit: Refit, X: Any, y: Any) -> list[ShadowScore]:
+def _control(case: Case) -> tuple[Any, Any] | None:
+    """Control rows as the model takes them, and their labels, where both can be compared."""
+    request, labels = case.request, case.request.control_y
+    if labels is None or case.others is None or len(labels) != len(case.others):
+        return None
+    rows = case.others if case.live is None else request.control
+    table = in_model_columns(case.release, request.X)[0]
+    if len(rows) < LEAST_OTHERS or too_like(table, case.others, request.seed):
+        return None
+    chosen = np.random.default_rng(request.seed).permutation(len(rows))[:_MOST_SCORED]
+    return rows_at(rows, chosen), np.asarray(labels)[chosen]
+
+
+def _direct(
+    case: Case, trained: _Trained, X: Any, y: Any, others: Any, labels: Any
+) -> DirectScore | None:
+    """Attack the predictions of the model itself; None where they are not known."""
+    people = trained.people
+    if people is None:
+        people = np.random.default_rng(case.request.seed).permutation(len(X))[:_MOST_SCORED]
+    if len(people) < LEAST_OTHERS:
+        return None
+    try:
+        score = np.concatenate([
+            of_trees(case.release, rows, values)
+            if case.live is None
+            else of_model(case.live, rows, values)
+            for rows, values in ((rows_at(X, people), y[people]), (others, labels))
+        ])  # fmt: skip
+    except NotCovered:
+        return None
+    if trained.difficulty is not None:
+        score = score - trained.difficulty
+    return direct(score[: len(people)], score[len(people) :], trained.models)
+
+
+def _of_sizes(
+    case: Case, refit: Refit, X: Any, y: Any, control: tuple[Any, Any] | None
+) -> _Trained:
     clock, seed = case.clock.part(case.seconds(SHARE)), case.request.seed
     rng = np.random.default_rng(seed)
     n = len(X)
     rows = [n // 2 >> k for k in range(_SIZES if n > _AT_ONCE else 1)][::-1]
     of_classes = len(np.unique(y.astype(str))) <= MOST_CLASSES
-    found: list[ShadowScore] = []
+    found = _Trained()
     for k, size in enumerate(rows):
         pairs = _PAIRS if k == len(rows) - 1 else _PAIRS_OF_SMALL
         people, inside = halves(y.astype(str) if of_classes else np.zeros(n), size, pairs, rng)
-        some, labels = _rows(X, people), y[people]
+        some, labels = rows_at(X, people), y[people]
+        if control is not None:
+            some = _stacked(some, control[0])
+            labels = np.concatenate([labels, control[1]])
         scores: list[FloatArray] = []
+        late = False
         try:
             with clock.enforced(grace=0.0):
                 for j, member in enumerate(inside):
@@ -120,19 +204,35 @@ def _of_sizes(case: Case, refit: Refit, X: Any, y: Any) -> list[ShadowScore]:
                         case.request.progress(Progress(stage, j / len(inside)))
                     chosen = np.flatnonzero(member)
                     scores.append(refit.scores(some, labels, chosen, seed + 1 + j))
-        except TimeUp:
-            # Two pairs or more say something; the last one may be cut in two.
-            done = len(scores) // 2 * 2
-            if done >= 4:
-                found.append(scored(np.array(scores[:done]), inside[:done]))
-            break
+        except (TimeUp, KeyboardInterrupt):
+            # Broken off, some libraries say that the user did it.
+            if not clock.stopped:
+                raise
+            late = True
         except NotCovered:
-            if not found:
+            if not found.sizes:
                 raise
             break
-        found.append(scored(np.array(scores), inside))
+        # Two pairs or more say something; the last one may be cut in two.
+        done = len(scores) // 2 * 2
+        if done >= 4:
+            found = _with(found, np.array(scores[:done]), people, inside[:done])
+        if late:
+            break
     return found
 
 
-def _rows(X: Any, people: Any) -> Any:
-    return X.iloc[people] if hasattr(X, "iloc") else np.asarray(X)[people]
+def _with(found: _Trained, scores: FloatArray, people: IntArray, inside: BoolArray) -> _Trained:
+    """Add what models of one more size tell."""
+    members, others = scores[:, : len(people)], scores[:, len(people) :]
+    left_out = np.where(inside, 0.0, members).sum(axis=0) / (~inside).sum(axis=0)
+    difficulty = np.concatenate([left_out, others.mean(axis=0)])
+    return _Trained((*found.sizes, scored(members, inside)), people, difficulty, len(scores))
+
+
+def _stacked(members: Any, others: Any) -> Any:
+    if isinstance(members, pd.DataFrame):
+        names = list(members.columns)
+        there = others if isinstance(others, pd.DataFrame) else pd.DataFrame(others, columns=names)
+        return pd.concat([members, there[names]], ignore_index=True)
+    return np.concatenate([np.asarray(members), np.asarray(others)])

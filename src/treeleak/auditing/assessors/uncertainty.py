@@ -12,7 +12,7 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.serialisable import Serialisable
+from treeleak.auditing.record import Serialisable
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import Message, message_of
 from treeleak.core.private import dataclass

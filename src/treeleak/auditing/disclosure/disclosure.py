@@ -84,7 +84,11 @@ def few_behind(
     combination that is not zero has weight on enough people. Raises TooHard if the search would
     take too long.
     """
-    rows = _independent(matrix)
+    # Rows that span the same, and no more of them than there must be.
+    ranks = {p: _reduced(matrix, range(matrix.shape[1]), p)[1] for p in PRIMES}
+    if len({len(pivots) for pivots in ranks.values()}) > 1:
+        raise TooHard
+    rows = _independent_mod(matrix)
     members = [1 << k for k in range(len(people))]
     left = [MOST_WORK] if work is None else work
     found = _search(rows, people.astype(np.int64), members, threshold - 1, left)
@@ -188,14 +192,6 @@ def _reduced(
         out = (out - factor[:, None] * out[r]) % p
         pivots.append(int(column))
     return out, pivots
-
-
-def _independent(matrix: IntArray) -> IntArray:
-    """Rows that span the same, and no more of them than there must be."""
-    ranks = {p: _reduced(matrix, range(matrix.shape[1]), p)[1] for p in PRIMES}
-    if len({len(pivots) for pivots in ranks.values()}) > 1:
-        raise TooHard
-    return _independent_mod(matrix)
 
 
 def _vanishing(rows: IntArray, columns: IntArray) -> IntArray:

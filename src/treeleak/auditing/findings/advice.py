@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from treeleak.auditing.assessors.decision_rule import test_of
+from treeleak.auditing.assessors.comparison import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
-from treeleak.auditing.assessors.pace import more_time_helps
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE
-from treeleak.auditing.findings.score_words import in_short
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, in_short, more_time_helps
 from treeleak.core.message import ANYBODY
 from treeleak.core.private import dataclass
 from treeleak.core.text import percent
@@ -17,7 +15,7 @@ from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults
 
 HARDEN = (
     "Remove from the file what predictions do not need: counts, impurities or gains, seeds, "

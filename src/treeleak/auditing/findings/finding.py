@@ -1,12 +1,19 @@
-"""What an audit may conclude, and a finding: one thing that it found."""
+"""What an audit may conclude, a finding, and figures in words: scores, chances, times."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from treeleak.core.message import Audience, Message, sentences
+import numpy as np
+
+from treeleak.auditing import wording
+from treeleak.core.clock import Incumbent
+from treeleak.core.message import Audience, Message, MessageTemplate, sentences
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Part, Verdict
+from treeleak.metrics.scores import Numbers, Scores
+from treeleak.reconstruction import Reconstruction
 
 LEAK: Verdict = "leak shown"
 POSSIBLE: Verdict = "possible leak"
@@ -69,3 +76,89 @@ class Finding:
             "messages": [m.as_data(reader) for m in self.messages],
             "fix": list(self.fix),
         }
+
+
+def in_full(scores: Scores) -> Message:
+    """Say how far rows are off, as the beginning of a sentence."""
+    templates = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF
+    return _sentence(scores, *templates)
+
+
+def in_short(scores: Scores) -> Message:
+    """Say the same of a yardstick, beside the rebuilt rows."""
+    templates = (
+        wording.ERROR_SHORT, wording.WRONG_SHORT, wording.OFF_SHORT, wording.WRONG_AND_OFF_SHORT,
+    )  # fmt: skip
+    return _sentence(scores, *templates)
+
+
+def _sentence(
+    scores: Scores,
+    error: MessageTemplate,
+    wrong: MessageTemplate,
+    off: MessageTemplate,
+    both: MessageTemplate,
+) -> Message:
+    numbers, of_categories = scores.numbers, {"wrong": scores.categories}
+    if numbers is None:
+        return error(error=scores.error) if scores.categories is None else wrong(**of_categories)
+    of_numbers = {"off": numbers.off, "exact": numbers.exact, "near": numbers.near}
+    if scores.categories is None:
+        return off(**of_numbers)
+    return both(**of_categories, **of_numbers)
+
+
+def read_scores(stored: Mapping[str, Any]) -> Scores:
+    """Take scores out of the document of an audit."""
+    numbers = stored["numbers"]
+    return Scores(**{**stored, "numbers": None if numbers is None else Numbers(**numbers)})
+
+
+def by_chance(probability: float) -> str:
+    """Say how probable a margin would be by chance."""
+    if probability < 1e-4:
+        return "<0.01%"
+    return f"{100 * probability:.2g}%" if probability < 0.1 else f"{100 * probability:.0f}%"
+
+
+_FEWEST_STEPS = 3
+_FLAT = 0.1
+"""Least power of the time by which the misfit must fall to speak of a pace."""
+_MOST = 100.0
+"""Factor over the time that was spent, beyond which nothing is foretold."""
+_LEFT = 0.5
+"""Misfit at which every count is met."""
+
+
+def time_needed(trace: Sequence[Incumbent]) -> float | None:
+    """Estimate the seconds after which every count would be met, at the pace so far.
+
+    The misfit is taken to fall as a power of the time, fitted to the later half of the trace: a
+    rough guess that is out by a factor of a few.
+
+    Returns None where too few steps show a pace, and infinity where the misfit hardly falls, or it
+    would take a hundred times as long.
+    """
+    seconds = np.array([max(i.seconds, 1e-3) for i in trace])
+    misfit = np.array([float(i.misfit) for i in trace])
+    late = (seconds >= seconds.max(initial=0.0) / 4) & (misfit > 0)
+    if late.sum() < _FEWEST_STEPS or np.ptp(np.log(seconds[late])) == 0:
+        return None
+    slope, _ = np.polyfit(np.log(seconds[late]), np.log(misfit[late]), 1)
+    if slope > -_FLAT:
+        return np.inf
+    factor = (misfit[late][-1] / _LEFT) ** (-1 / slope)
+    return float(seconds[late][-1] * factor) if factor <= _MOST else np.inf
+
+
+def more_time_helps(rebuilt: Reconstruction) -> bool:
+    """Whether an attack that found no fitting rows may find them in more time."""
+    return rebuilt.status == "unknown" and time_needed(rebuilt.trace) != np.inf
+
+
+def time_words(seconds: float) -> str:
+    """Say a time in the unit that fits."""
+    for unit, size in (("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} seconds"

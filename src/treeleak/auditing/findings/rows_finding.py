@@ -11,8 +11,7 @@ import numpy as np
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.assessors.compared import Compared
-from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.decision_rule import (
+from treeleak.auditing.assessors.comparison import (
     LEVEL,
     MATERIAL,
     Decision,
@@ -20,10 +19,20 @@ from treeleak.auditing.assessors.decision_rule import (
     strongest,
     test_of,
 )
+from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement, came_back
-from treeleak.auditing.assessors.pace import more_time_helps, time_needed, time_words
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
-from treeleak.auditing.findings.score_words import in_full, in_short
+from treeleak.auditing.findings.finding import (
+    LEAK,
+    NO_LEAK,
+    OPEN,
+    POSSIBLE,
+    Finding,
+    in_full,
+    in_short,
+    more_time_helps,
+    time_needed,
+    time_words,
+)
 from treeleak.core.message import FigureWithSupport, Message
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.scores import FEWEST_PEOPLE, Scores
@@ -48,7 +57,7 @@ def of_rows(
 
     Leak shown if the rows are unique (under the schema), and not all of them alike to ten others;
     if they prove a row that shares its place with no other row; or if, measured against the
-    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.decision_rule`). Rows
+    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.comparison`). Rows
     that were given do not count.
 
     Possible leak if they are nearer than baselines without the counts of leaves, but

@@ -20,18 +20,19 @@ from treeleak.core.message import FigureWithSupport, Message, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
+from treeleak.metrics.shadow_models import DirectScore
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
-    from treeleak.auditing.result import AuditResults
+    from treeleak.auditing.case import AuditResults
 
 
 MOST_PARTS = 3
 """Parts that one finding names."""
 
 
-def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> tuple[Finding, ...]:
+def find(found: AuditResults) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -52,8 +53,6 @@ def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> 
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other. ``rare``:
-    those of them whose place is too small for luck; None where that is not known.
     Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
@@ -74,8 +73,8 @@ def find(found: AuditResults, singled_out: int = 0, rare: int | None = None) -> 
         if found.narrower:
             outside.append(wording.NARROWER())
         findings += of_rows(
-            rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished, outside,
-            found.rows_provided, rare,
+            rebuilt, found.measurement, found.alone, found.proofs_hold, unfinished, outside,
+            found.rows_provided, found.alone_and_rare,
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [
@@ -235,13 +234,13 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
 
     ``rows_open``: whether the attack on the rows themselves came to no answer.
     """
-    largest = shadows.sizes[-1]
-    messages = [
-        wording.MEMBERS_TOLD(
-            rows=largest.rows, models=largest.models, auc=largest.auc.value,
-            low=largest.auc.interval.low, high=largest.auc.interval.high,
-        )
-    ]  # fmt: skip
+    largest = shadows.direct or shadows.sizes[-1]
+    area = largest.auc
+    rates = {"auc": area.value, "low": area.interval.low, "high": area.interval.high}
+    if isinstance(largest, DirectScore):
+        messages = [wording.MEMBERS_DIRECT(**rates)]
+    else:
+        messages = [wording.MEMBERS_TOLD(rows=largest.rows, models=largest.models, **rates)]
     if largest.caught is not None:
         messages.append(wording.MEMBERS_CAUGHT(share=largest.caught.value))
     if shadows.auc is None:

@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.conditions import Context, Rule
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules import (
     COLUMN_TABLE,
     DESCRIPTION,
@@ -84,7 +83,22 @@ def rule_beside(owner: StoredObject, name: str, value: Any, context: Context) ->
         return None
     if (table := table_of(value)) is not None:
         expected = isinstance(owner, Bundle) and (name in owner.rows or name in EXAMPLES)
-        return _of_table(table, context, expected)
+        n, d = table.cells.shape if table.cells.ndim == 2 else (len(table.cells), 1)
+        names = _columns_of(context)
+        of_model = _has_columns(table, names)
+        known = context.table
+        if known is not None and (aligned := _aligned(table, context.rows)) is not None:
+            return TABLE if _holds_rows(aligned, known, expected) else (
+                MODEL_TABLE if of_model else _by_number(table, context))  # fmt: skip
+        about = context.n_rows is not None and n >= _FEWEST and (
+            _LEAST <= table.n_rows / max(context.n_rows, 1) <= _MOST)  # fmt: skip
+        if of_model and (expected or about):
+            return TABLE
+        if expected and d > 1 and names and d >= len(names):
+            return TABLE
+        if of_model:
+            return MODEL_TABLE
+        return _by_number(table, context)
     if not is_around(owner):
         return None
     if value is None or isinstance(value, (bool, int, float, np.generic)):
@@ -101,25 +115,6 @@ def is_rows_beside(owner: StoredObject, name: str, value: Any, context: Context)
     """Say whether a part beside a model holds rows, or a line for each row, as far as is known."""
     rule = rule_beside(owner, name, value, context)
     return rule in (TABLE, MODEL_TABLE, PER_ROW, SMALL_CELLS)
-
-
-def _of_table(table: StoredTable, context: Context, expected: bool) -> Rule:
-    n, d = table.cells.shape if table.cells.ndim == 2 else (len(table.cells), 1)
-    names = _columns_of(context)
-    of_model = _has_columns(table, names)
-    known = context.table
-    if known is not None and (aligned := _aligned(table, context.rows)) is not None:
-        return TABLE if _holds_rows(aligned, known, expected) else (
-            MODEL_TABLE if of_model else _by_number(table, context))  # fmt: skip
-    about = context.n_rows is not None and n >= _FEWEST and (
-        _LEAST <= table.n_rows / max(context.n_rows, 1) <= _MOST)  # fmt: skip
-    if of_model and (expected or about):
-        return TABLE
-    if expected and d > 1 and names and d >= len(names):
-        return TABLE
-    if of_model:
-        return MODEL_TABLE
-    return _by_number(table, context)
 
 
 def _by_number(table: StoredTable, context: Context) -> Rule:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.forms import SHORT, pieces
-from treeleak.auditing.inventory.known_files import FILES, PARTS
+from treeleak.auditing.inventory.known_classes import FILES, PARTS
 from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
-from treeleak.auditing.inventory.rule import Rule
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
 from treeleak.release.stored import Opaque, StoredObject
 

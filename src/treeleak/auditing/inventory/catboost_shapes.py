@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from treeleak.auditing.inventory.known_files import CATBOOST_SETTINGS
+from treeleak.auditing.inventory.known_classes import CATBOOST_SETTINGS
 from treeleak.auditing.inventory.shapes import (
     FEW,
     ByColumn,

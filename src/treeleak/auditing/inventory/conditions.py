@@ -1,15 +1,21 @@
-"""What the rules of the inventory may ask of a value, and of the model as a whole."""
+"""A rule of the inventory, what it may ask of a value, and of the model as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
+from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.private import dataclass
+from treeleak.formats.literals import Mark
 from treeleak.release.release import Release
+from treeleak.release.stored import StoredObject
 
 
 @dataclass(frozen=True)
@@ -32,26 +38,6 @@ class Context:
     """The same, made comparable."""
     least_count: int | None = None
     """The smallest number of people that the model's folder lets be shown, where it says one."""
-
-
-def missing(_: Any, context: Context) -> bool:
-    """Say whether the trees saw missing values."""
-    return context.missing is True
-
-
-def missing_behind_noise(_: Any, context: Context) -> bool:
-    """Say whether they did, and counts carry noise."""
-    return context.noise and context.missing is True
-
-
-def missing_unknown(_: Any, context: Context) -> bool:
-    """Say whether nobody knows if they saw any."""
-    return context.missing is None
-
-
-def none_missing(_: Any, context: Context) -> bool:
-    """Say whether it is known that they saw none."""
-    return context.missing is False
 
 
 def filled(value: Any, _: Context) -> bool:
@@ -79,11 +65,6 @@ def noisy(value: Any, context: Context) -> bool:
     return context.noise and value is not None
 
 
-def empty(value: Any, _: Context) -> bool:
-    """Say whether an array is all zero."""
-    return isinstance(value, np.ndarray) and not value.any()
-
-
 def of_leaves(value: Any, _: Context) -> bool:
     """Say whether the root, and so every node that is no leaf, is left empty."""
     return isinstance(value, np.ndarray) and len(value) > 1 and not value[0].any()
@@ -100,21 +81,6 @@ def of_random_targets(value: Any, context: Context) -> bool:
     return plain_values(value, context) and origin.endswith(
         ("IsolationForest", "RandomTreesEmbedding")
     )
-
-
-def has_value(value: Any, _: Context) -> bool:
-    """Say whether there is a value."""
-    return value is not None
-
-
-def drawn(value: Any, context: Context) -> bool:
-    """Say whether there is a value, of a model whose trees drew their rows."""
-    return bool(context.drawn) and value is not None
-
-
-def not_drawn(value: Any, context: Context) -> bool:
-    """Say whether there is a value, of a model whose trees saw every row."""
-    return context.drawn is False and value is not None
 
 
 def one_per_row(value: Any, context: Context) -> bool:
@@ -137,16 +103,46 @@ def one_per_row(value: Any, context: Context) -> bool:
     return False
 
 
-def none_stated(value: Any, _: Context) -> bool:
-    """Say whether LightGBM's words on the values of columns say nothing."""
-    return isinstance(value, str) and set(value.split()) <= {"none"}
+Change = Literal[
+    "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
+]
 
 
-def true(value: Any, _: Context) -> bool:
-    """Say whether a flag is set."""
-    return value is True
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What some attributes are, and whether they give rows away; no two rules are the same."""
+
+    names: str
+    """Patterns of attributes, separated by blanks."""
+    mark: Mark
+    what: str
+    why: str
+    """In plain words."""
+    owner: str = "*"
+    """Patterns of the class that holds the attribute."""
+    when: Callable[[Any, Context], bool] = field(default=lambda *_: True)
+    """Gets the value and the context."""
+    change: Change | None = None
+    """Key of the advice that helps."""
+    rows: bool = False
+    """Whether it holds training rows as they are."""
+    unknown: bool = False
+    """Whether nobody knows what it is."""
+    form: forms.Form = field(default=lambda *_: True)
+    """Gets the value and the object that holds it, and says whether type and size are those that
+    such a value has. If not, the rule does not speak of it. By default whatever it is: it is called
+    a leak already, or its file's reader has checked it."""
+    describe: Callable[[Any, StoredObject], str] = field(default=lambda *_: "")
+    """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
+    of_columns: Callable[[Context], str] = field(default=lambda _: "")
+    """Says once for a whole file what its parts of this kind tell of the columns."""
+
+    def names_it(self, owner: str, name: str) -> bool:
+        """Say whether the rule speaks of an attribute of this name, in objects of this class."""
+        return fits(self.names, name) and fits(self.owner, owner)
 
 
-def all_none(value: Any, _: Context) -> bool:
-    """Say whether a list holds nothing but None."""
-    return isinstance(value, list) and all(item is None for item in value)
+@lru_cache(1 << 14)
+def fits(patterns: str, name: str) -> bool:
+    """Say whether a name fits one of several patterns, which blanks separate."""
+    return any(fnmatchcase(name, p) for p in patterns.split())

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory.drawn import follows_law, is_drawn, is_random
 from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import (
     checked_by_reader,
+    follows_law,
+    is_drawn,
     is_model_tree,
+    is_random,
     n_classes_of,
     n_columns,
     n_nodes,
@@ -136,11 +138,6 @@ def is_scalar(value: Any, most: int = MAX_TEXT) -> bool:
 
 
 # ------------------------------------------------------------------------------------- forms
-
-
-def anything(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Whatever it is: it is called a leak already, or its file's reader has checked it."""
-    return True
 
 
 def _flat(value: Any, most: float, longest: int, code: bool = False) -> list[Any] | None:

@@ -16,12 +16,11 @@ import numpy as np
 
 from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
-from treeleak.auditing.inventory.conditions import Context
-from treeleak.auditing.inventory.drawn import hides_bits
+from treeleak.auditing.inventory.conditions import Change, Context, Rule
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
-from treeleak.auditing.inventory.rule import Change, Rule
+from treeleak.auditing.inventory.owners import hides_bits
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
     RULES,
@@ -31,8 +30,7 @@ from treeleak.auditing.inventory.rules import (
     UNKNOWN,
 )
 from treeleak.auditing.inventory.shapes import Accounted
-from treeleak.auditing.inventory.stored_rows import Table
-from treeleak.auditing.inventory.values_of_people import Held, values_of_people
+from treeleak.auditing.inventory.stored_rows import Held, Table, values_of_people
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Mark
@@ -376,7 +374,14 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     if isinstance(value, Mapping):
         if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
             return [(part, _unknown(value, context))], inside
-        return _dictionary(part)
+        # Values by their keys: plain ones are known together or not at all.
+        at = part.path
+        inside = [
+            replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
+            for k, v in part.value.items()
+        ]
+        odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
+        return [(part, UNKNOWN)] if odd else [], inside
     if isinstance(value, np.ndarray) and value.dtype.names:
         inside = [
             replace(
@@ -406,17 +411,6 @@ def _rows_in_names(value: Any, context: Context) -> bool:
 
 def _names_rows(owner: StoredObject, name: str) -> bool:
     return any(r.rows and r.names != "*" for r in _rules_of(owner.name, name))
-
-
-def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
-    """Values by their keys: plain ones are known together or not at all."""
-    at = part.path
-    inside = [
-        replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
-        for k, v in part.value.items()
-    ]
-    odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
-    return [(part, UNKNOWN)] if odd else [], inside
 
 
 def _files(part: _Part) -> list[_Part]:

@@ -3,6 +3,10 @@
 The table beside this module was made from the sources of scikit-learn 1.3 to 1.9, of diffprivlib
 and of treeleak itself (tools/list_known_classes.py). So no name that a file gives is ever imported,
 and a file of any of these versions is known, whichever is installed.
+
+The parts of files of boosting libraries have names in them, and no classes. So that rules can speak
+of them as of attributes of objects, each kind of part has a class here: its settings, and what else
+stands in it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,107 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from treeleak.auditing.inventory.known_files import FILES
 from treeleak.core.private import dataclass
+
+XGBOOST_SETTINGS = (
+    "n_estimators objective max_depth max_leaves max_bin grow_policy learning_rate verbosity "
+    "booster tree_method gamma min_child_weight max_delta_step subsample sampling_method "
+    "colsample_bytree colsample_bylevel colsample_bynode reg_alpha reg_lambda scale_pos_weight "
+    "base_score missing num_parallel_tree random_state n_jobs monotone_constraints "
+    "interaction_constraints importance_type device gpu_id predictor validate_parameters "
+    "enable_categorical feature_types feature_weights max_cat_to_onehot max_cat_threshold "
+    "multi_strategy eval_metric early_stopping_rounds callbacks kwargs use_label_encoder"
+)
+_XGB_SET = (
+    "_features_count n_features_in_ _Booster n_classes_ classes_ _le evals_result_ best_iteration "
+    "best_score"
+)
+_LGBM = (
+    "boosting_type objective num_leaves max_depth learning_rate n_estimators subsample_for_bin "
+    "class_weight min_split_gain min_child_weight min_child_samples subsample subsample_freq "
+    "colsample_bytree reg_alpha reg_lambda random_state n_jobs importance_type silent verbose "
+    "verbosity _other_params _objective _fobj "
+    # LightGBM's own names, which its scikit-learn classes take, too.
+    "alpha bagging_by_query bagging_fraction bagging_freq bagging_seed bin_construct_sample_cnt "
+    "boost_from_average boosting cat_l2 cat_smooth cegb_penalty_split cegb_tradeoff "
+    "data_random_seed data_sample_strategy deterministic device device_type drop_rate drop_seed "
+    "early_stopping_min_delta early_stopping_round early_stopping_rounds enable_bundle extra_seed "
+    "extra_trees fair_c feature_fraction feature_fraction_bynode feature_fraction_seed "
+    "feature_pre_filter first_metric_only force_col_wise force_row_wise gpu_use_dp "
+    "is_enable_sparse is_unbalance lambda_l1 lambda_l2 linear_lambda linear_tree max_bin "
+    "max_cat_threshold max_cat_to_onehot max_delta_step max_drop metric min_data_in_bin "
+    "min_data_in_leaf min_data_per_group min_gain_to_split min_sum_hessian_in_leaf "
+    "monotone_constraints monotone_constraints_method monotone_penalty neg_bagging_fraction "
+    "num_grad_quant_bins num_threads objective_seed other_rate path_smooth "
+    "poisson_max_delta_step pos_bagging_fraction pre_partition quant_train_renew_leaf reg_sqrt "
+    "scale_pos_weight seed sigmoid skip_drop stochastic_rounding top_k top_rate tree_learner "
+    "tweedie_variance_power uniform_drop use_missing use_quantized_grad xgboost_dart_mode "
+    "zero_as_missing max_bin_by_feature feature_contri cegb_penalty_feature_coupled "
+    "cegb_penalty_feature_lazy interaction_constraints eval_at label_gain"
+)
+_LGBM_SET = (
+    "_Booster _evals_result _best_score _best_iteration _class_weight _class_map fitted_ _le "
+    "_fitted_with_feature_names _n_features _n_features_in _classes _n_classes"
+)
+CATBOOST_SETTINGS = (
+    "allow_const_label allow_writing_files approx_on_full_history auto_class_weights "
+    "bagging_temperature best_model_min_trees boost_from_average boosting_type bootstrap_type "
+    "border_count callback cat_features class_names class_weights classes_count "
+    "colsample_bylevel combinations_ctr counter_calc_method ctr_description ctr_history_unit "
+    "ctr_leaf_count_limit ctr_target_border_count custom_loss custom_metric data_partition "
+    "depth dev_efb_max_buckets dev_score_calc_obj_block_size device_config devices "
+    "dictionaries diffusion_temperature early_stopping_rounds embedding_features eta "
+    "eval_fraction eval_metric feature_border_type feature_calcers feature_weights "
+    "final_ctr_computation_mode first_feature_use_penalties fixed_binary_splits "
+    "fold_len_multiplier fold_permutation_block gpu_cat_features_storage gpu_ram_part "
+    "grow_policy has_time ignored_features input_borders iterations l2_leaf_reg langevin "
+    "leaf_estimation_backtracking leaf_estimation_iterations leaf_estimation_method "
+    "learning_rate logging_level loss_function max_bin max_ctr_complexity max_depth "
+    "max_leaves metadata metric_period min_child_samples min_data_in_leaf model_shrink_mode "
+    "model_shrink_rate model_size_reg monotone_constraints mvs_reg n_estimators name nan_mode "
+    "num_boost_round num_leaves num_trees objective od_pval od_type od_wait one_hot_max_size "
+    "output_borders penalties_coefficient per_feature_ctr per_float_feature_quantization "
+    "per_object_feature_penalties pinned_memory_size posterior_sampling random_score_type "
+    "random_seed random_state random_strength reg_lambda rsm sampling_frequency sampling_unit "
+    "save_snapshot scale_pos_weight score_function silent simple_ctr snapshot_file "
+    "snapshot_interval sparse_features_conflict_fraction store_all_simple_ctr subsample "
+    "target_border task_type text_features text_processing thread_count tokenizers train_dir "
+    "use_best_model used_ram_limit verbose"
+)
+_CATBOOST_SET = (
+    "_test_evals __model _prediction_values_change _loss_value_change _init_params _random_seed"
+)
+
+XGBOOST, LIGHTGBM, CATBOOST = "xgboost.core.Booster", "lightgbm.basic.Booster", "catboost.core."
+PARTS = "treeleak.files."
+
+FILES: Mapping[str, tuple[str, str]] = {
+    **{f"xgboost.sklearn.{name}": (XGBOOST_SETTINGS, _XGB_SET) for name in (
+        "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")},
+    "xgboost.compat.XGBoostLabelEncoder": ("", "classes_"),
+    XGBOOST: ("booster", "feature_names feature_types handle version learner Config "
+        "Model best_iteration best_ntree_limit"),
+    **{f"lightgbm.sklearn.{name}": (_LGBM, _LGBM_SET) for name in (
+        "LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")},
+    LIGHTGBM: (
+        "tree version num_class num_tree_per_iteration label_index max_feature_idx objective "
+        "average_output monotone_constraints network _network _Booster__attr "
+        "_train_data_name train_set_version params "
+        "_Booster__train_data_name _Booster__need_reload_eval_info "
+            "_Booster__set_objective_to_none name_valid_sets "
+        "_Booster__num_dataset _Booster__init_predictor _Booster__num_class "
+        "_Booster__inner_predict_buffer _Booster__is_predicted_cur_iter "
+        "_Booster__num_inner_eval _Booster__name_inner_eval _Booster__higher_better_inner_eval",
+        "_handle handle feature_names feature_infos tree_sizes trees parameters importances "
+        "pandas_categorical best_iteration best_score"),
+    **{f"{CATBOOST}{name}": (
+        CATBOOST_SETTINGS, f"{_CATBOOST_SET} features_info model_info oblivious_trees "
+            "trees ctr_data "
+             "scale_and_bias") for name in (
+        "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
+}  # fmt: skip
+"""By type: settings, and what else can stand there, separated by blanks."""
+
 
 LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from treeleak.auditing.inventory import catboost_shapes, xgboost_shapes
-from treeleak.auditing.inventory.known_classes import is_name
-from treeleak.auditing.inventory.known_files import CATBOOST, LIGHTGBM, PARTS, XGBOOST
+from treeleak.auditing.inventory.known_classes import CATBOOST, LIGHTGBM, PARTS, XGBOOST, is_name
 from treeleak.auditing.inventory.shapes import Accounted, Shape, Sizes, left_over, without
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm
 from treeleak.release.readers.lightgbm_text import booster_from_text

@@ -6,11 +6,12 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from treeleak.auditing.inventory import conditions, forms, numbers, searches, value_summaries
-from treeleak.auditing.inventory import forms_of_boosting as boosting
+import numpy as np
+
+from treeleak.auditing.inventory import conditions, forms, numbers, searches
+from treeleak.auditing.inventory import rules_of_boosting as boosting
+from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
-from treeleak.auditing.inventory.rule import Rule
-from treeleak.auditing.inventory.rules_of_boosting import OF_BOOSTING
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -65,7 +66,7 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 
 RULES: tuple[Rule, ...] = (
     *BESIDE,
-    *OF_BOOSTING,
+    *boosting.OF_BOOSTING,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "
@@ -91,7 +92,8 @@ RULES: tuple[Rule, ...] = (
     # -- trees
     Rule("n_node_samples weighted_n_node_samples impurity count gain bin_threshold", "harmless",
          "counts that were emptied", "All zero.",
-         owner="Tree TreePredictor", when=conditions.empty, form=forms.per_node),
+         owner="Tree TreePredictor", form=forms.per_node,
+         when=lambda v, _: isinstance(v, np.ndarray) and not v.any()),
     Rule("n_node_samples distinct count", "leaks", "rows in each node",
          _COUNTS + " If trees drew rows at random, these are the different rows of each node. The "
              "number at the root confirms a guessed seed.",
@@ -143,23 +145,24 @@ RULES: tuple[Rule, ...] = (
     Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
          "Each lies between two values of training rows, mostly half-way.",
          owner="Tree release TreePredictor", change="values", form=forms.tests,
-         of_columns=value_summaries.of_thresholds),
+         of_columns=numbers.all_thresholds),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "Noise on counts does not protect it: training must draw it without looking at "
              "rows.",
-         owner="Tree release TreePredictor", when=conditions.missing_behind_noise,
+         owner="Tree release TreePredictor", when=lambda _, c: c.noise and c.missing is True,
          form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "leaks", "where missing values go",
          "It shows the columns in which training rows had no value.",
-         owner="Tree release TreePredictor", when=conditions.missing, form=forms.flags),
+         owner="Tree release TreePredictor", when=lambda _, c: c.missing is True, form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "harmless", "where missing values go",
          "No tree saw a missing value.",
-         owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.flags),
+         owner="Tree release TreePredictor", when=lambda _, c: c.missing is False,
+         form=forms.flags),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "If a tree saw missing values, it shows in which columns training rows had none.",
-         owner="Tree release TreePredictor", when=conditions.missing_unknown, change="values",
+         owner="Tree release TreePredictor", when=lambda _, c: c.missing is None, change="values",
          form=forms.flags),
     Rule("feature feature_idx left right left_child right_child is_leaf leaves depth "
          "is_categorical bitset_idx *_bitsets", "not assessed", "shape of the trees",
@@ -183,13 +186,13 @@ RULES: tuple[Rule, ...] = (
     Rule("_random_seed random_state", "leaks", "seed of the rows that were held back",
          "Early stopping kept part of the rows from the trees. The seed and the number of "
              "rows disclose which.",
-         owner="HistGradientBoosting* GradientBoosting*", when=conditions.has_value,
+         owner="HistGradientBoosting* GradientBoosting*", when=lambda v, _: v is not None,
          change="seeds", form=boosting.seed_of_split),
     Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
-         when=conditions.drawn, change="seeds", form=forms.seeds),
+         when=lambda v, c: bool(c.drawn) and v is not None, change="seeds", form=forms.seeds),
     Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row, so the seed names none of "
         "them.",
-         when=conditions.not_drawn, form=forms.seeds),
+         when=lambda v, c: c.drawn is False and v is not None, form=forms.seeds),
     Rule(SEED_NAMES, "not assessed", "seeds",
          "If this model draws rows at random, the seed can disclose which.",
          change="seeds", form=forms.seeds),
@@ -199,7 +202,7 @@ RULES: tuple[Rule, ...] = (
     Rule("_n_samples _n_samples_bootstrap _max_samples n_rows n_draws", "leaks",
          "numbers of rows and draws",
          "With a seed, even one found by a search, they repeat the draw of every tree.",
-         when=conditions.drawn, change="seeds", form=forms.short),
+         when=lambda v, c: bool(c.drawn) and v is not None, change="seeds", form=forms.short),
     Rule("_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
          "n_samples_seen_ n_samples_ n_features_in_ n_outputs_ n_classes_ max_features_ n_iter_ "
          "_max_features _max_depth n_estimators_ n_trees_per_iteration_ n_features_ n_splits_ "
@@ -270,13 +273,14 @@ RULES: tuple[Rule, ...] = (
          "For a value that few rows have, the mean discloses their label.",
          change="values", form=forms.encodings),
     Rule("bin_thresholds_", "harmless", "borders that were emptied", "None.",
-         owner="_BinMapper", when=conditions.all_none, form=boosting.borders),
+         owner="_BinMapper", form=boosting.borders,
+         when=lambda v, _: isinstance(v, list) and all(item is None for item in v)),
     Rule("bin_thresholds_ borders", "leaks", "borders of all values of the columns",
          "These are the middles of every two neighbouring values of a column, even if no "
              "tree tests it. For columns with more values than bins, they are some of these. "
              "Two of them enclose each value that only one person has.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
-         describe=numbers.of_borders, of_columns=value_summaries.of_borders),
+         describe=numbers.of_borders, of_columns=numbers.all_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

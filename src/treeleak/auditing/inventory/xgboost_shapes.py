@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory.known_files import XGBOOST_SETTINGS
+from treeleak.auditing.inventory.known_classes import XGBOOST_SETTINGS
 from treeleak.auditing.inventory.shapes import (
     FEW,
     Items,

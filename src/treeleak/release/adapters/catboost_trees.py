@@ -12,9 +12,8 @@ from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import numbers
 from treeleak.release.bounds import MOST_LEVELS, MOST_NODES, at_most
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import is_finite, is_whole, located
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 # 2^24 leaves are more than any file holds.
 MOST_QUESTIONS = 24

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import (
     DIFFERENT,
@@ -60,7 +60,6 @@ from treeleak.release.adapters.lightgbm_fitting import (
     without_estimates,
 )
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble
@@ -70,7 +69,7 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
 from treeleak.release.statistics import DRAWS, GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 ESTIMATORS = ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")
 # LightGBM takes numbers up to this for zero.
@@ -241,7 +240,14 @@ def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) ->
     decision = whole_numbers(raw, "decision_type", n, (0, 16), where)
     tested = decision & CATEGORICAL > 0
     sets = _categories(raw, threshold, tested, where)
-    missing_left = _missing_left(t, threshold, decision, tested)
+    # Say where missing values go left, and refuse zeros that go another way than their value.
+    kind, default = decision >> 2, decision & DEFAULT_LEFT > 0
+    zero_left = threshold >= 0
+    zeros = (kind == MISSING["zero"]) & ~tested
+    apart = zeros & ((default != zero_left) | ((threshold >= -ZERO) & (threshold < ZERO)))
+    if apart.any():
+        raise NotCovered(ZEROS.format(t, int(apart.argmax())))
+    missing_left = np.where(kind == MISSING["none"], zero_left, default) & ~tested
     if "split_gain" in raw:
         gain = np.append(numbers(raw, "split_gain", n, where), np.zeros(n_leaves))
         statistics.append(finite(GAIN, gain, ~leaf))
@@ -278,19 +284,6 @@ def _counted(values: FloatArray, present: BoolArray, where: str) -> NodeStatisti
         at = int(bad.argmax())
         raise BadModel(f"{where}, node {at}: {values[at]:g} is not a number of rows")
     return NodeStatistic(ROWS, values, None if present.all() else present)
-
-
-def _missing_left(
-    t: int, threshold: FloatArray, decision: IntArray, tested: BoolArray
-) -> BoolArray:
-    """Say where missing values go left, and refuse zeros that go another way than their value."""
-    kind, default = decision >> 2, decision & DEFAULT_LEFT > 0
-    zero_left = threshold >= 0
-    zeros = (kind == MISSING["zero"]) & ~tested
-    apart = zeros & ((default != zero_left) | ((threshold >= -ZERO) & (threshold < ZERO)))
-    if apart.any():
-        raise NotCovered(ZEROS.format(t, int(apart.argmax())))
-    return np.where(kind == MISSING["none"], zero_left, default) & ~tested
 
 
 def _categories(

@@ -18,7 +18,7 @@ What its forest does, found out from the sources of 0.6.6 and checked by trainin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -119,6 +119,17 @@ _LAWS = {law.__name__: law.law for law in (DiscreteLaplace, Laplace)}
 def _dp_forest(stored: StoredObject) -> Release:
     names, notes = feature_names(stored)
     schema = stored.get("schema")
+    allowed = {a.get("name") for a in _attributes(schema) if a.get("missing")}
+    if unknown := allowed - set(names):
+        raise BadInput(f"the schema allows missing values in an unknown column: {unknown.pop()!r}")
+    groups = {}
+    for attribute in _attributes(schema):
+        if attribute.name != "OneHot" or attribute.get("at_most_one"):
+            continue
+        columns = tuple(attribute.get("members"))
+        if not set(columns) <= set(names):
+            raise BadInput(f"one-hot group {attribute.get('name')!r} names an unknown column")
+        groups[str(attribute.get("name"))] = columns
     return Release(
         trees=tuple(
             _leaves_only(_tree(tree, t), t) for t, tree in enumerate(fitted(stored, "trees_"))
@@ -128,8 +139,8 @@ def _dp_forest(stored: StoredObject) -> Release:
         sampling=AllRows(),
         n_rows=None,
         noise=_count_noise(stored.get("noise_")),
-        maybe_missing=_maybe_missing(schema, names),
-        one_hot=_one_hot(schema, names),
+        maybe_missing=frozenset(allowed),
+        one_hot=groups,
         origin="treeleak, DPForestClassifier",
         notes=notes,
         sources=tuple(fitted(stored, "trees_")),
@@ -168,22 +179,3 @@ def _count_noise(stored: Any) -> CountNoise | LabelNoise:
 
 def _attributes(schema: Any) -> Any:
     return schema.get("attributes", ()) if isinstance(schema, StoredObject) else ()
-
-
-def _maybe_missing(schema: Any, names: tuple[str, ...]) -> frozenset[str]:
-    allowed = {a.get("name") for a in _attributes(schema) if a.get("missing")}
-    if unknown := allowed - set(names):
-        raise BadInput(f"the schema allows missing values in an unknown column: {unknown.pop()!r}")
-    return frozenset(allowed)
-
-
-def _one_hot(schema: Any, names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    groups = {}
-    for attribute in _attributes(schema):
-        if attribute.name != "OneHot" or attribute.get("at_most_one"):
-            continue
-        columns = tuple(attribute.get("members"))
-        if not set(columns) <= set(names):
-            raise BadInput(f"one-hot group {attribute.get('name')!r} names an unknown column")
-        groups[str(attribute.get("name"))] = columns
-    return groups

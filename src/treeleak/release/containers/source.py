@@ -14,8 +14,17 @@ import numpy as np
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.release.checked_json import read_json
-from treeleak.release.containers.bundle import BUNDLE, DESCRIPTION, Bundle, Description, StoredTable
-from treeleak.release.containers.layouts import Layout, layout_of, least_count, matches
+from treeleak.release.containers.bundle import (
+    BUNDLE,
+    DESCRIPTION,
+    Bundle,
+    Description,
+    Layout,
+    StoredTable,
+    layout_of,
+    least_count,
+    matches,
+)
 from treeleak.release.containers.members import Member, is_archive, members_of
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.ohdsi import with_names
@@ -171,7 +180,22 @@ def _content(member: Member, layout: Layout, trust_pickle: bool) -> Any:
     if head.startswith(b"\x93NUMPY") and size <= MOST_PARSED:
         return parse_npy(path.read_bytes(), name)
     if head.startswith((b"PAR1", b"ARROW1")) and size <= MOST_PARSED:
-        return _parquet(path)
+        # Read a table of Parquet or Arrow, where pyarrow is installed.
+        try:
+            import pyarrow  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+        except ImportError:
+            return Opaque(path.name, "a table (Parquet or Arrow): read where pyarrow is installed")
+        import pandas as pd
+
+        read: Callable[..., Any] = pd.read_parquet
+        try:
+            frame = read(path)
+        except Exception as error:  # pyarrow has errors of its own.
+            raise BadModel(
+                f"no table ({cause(error) if isinstance(error, OSError) else error})"
+            ) from (error)
+        cells = np.array(frame.to_numpy(dtype=object)[:MOST_ROWS])
+        return StoredTable.of(tuple(map(str, frame.columns)), cells, len(frame))
     if suffix in (".json", ".jsonl", "") and head.lstrip()[:1] in (b"{", b"["):
         return _json(member, size, head, trust_pickle)
     if matches(_SURE, name) or head.startswith(b"tree\n"):
@@ -270,22 +294,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _parquet(path: Path) -> Any:
-    """Read a table of Parquet or Arrow, where pyarrow is installed."""
-    try:
-        import pyarrow  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
-    except ImportError:
-        return Opaque(path.name, "a table (Parquet or Arrow): read where pyarrow is installed")
-    import pandas as pd
-
-    read: Callable[..., Any] = pd.read_parquet
-    try:
-        frame = read(path)
-    except Exception as error:  # pyarrow has errors of its own.
-        raise BadModel(f"no table ({cause(error) if isinstance(error, OSError) else error})") from (
-            error
-        )
-    cells = np.array(frame.to_numpy(dtype=object)[:MOST_ROWS])
-    return StoredTable.of(tuple(map(str, frame.columns)), cells, len(frame))

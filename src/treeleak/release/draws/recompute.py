@@ -5,6 +5,9 @@ chances in a forest since 1.9 and in a bagging since 1.8 (before, weights multip
 forest and a bagging hand their trees the same seeds; a bagging's tree draws its columns first. So
 the rule follows from what the release says, and no function of an installed scikit-learn, of
 whatever version, is asked.
+
+Also, which rows early stopping kept from the trees, given the seed: by scikit-learn's
+``train_test_split``, whose rule has not changed since 0.24.
 """
 
 from __future__ import annotations
@@ -17,12 +20,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.release import Release
-from treeleak.release.sampling import Bootstrap
+from treeleak.release.sampling import Bootstrap, HeldBack
+
+
+def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
+    """List the rows that trees were fitted to, in the order in which they were.
+
+    ``labels``: their classes, which are asked for where these were held back in equal shares.
+
+    Raises
+    ------
+    BadInput
+        If the labels are missing, or no row would be left.
+    """
+    n_test = int(np.ceil(held.share * n_rows)) if held.share < 1 else int(held.share)
+    n_train = n_rows - n_test
+    if n_train < 1 or n_test < 1:
+        raise BadInput(f"of {n_rows:,} rows, {n_test:,} would have been held back")
+    rng = np.random.RandomState(held.seed)
+    if not held.by_class:
+        return np.asarray(rng.permutation(n_rows)[n_test:])
+    if labels is None or len(labels) != n_rows:
+        raise BadInput("which rows were held back follows from the labels, too: give them")
+    _, number = np.unique(np.asarray(labels), return_inverse=True)
+    size = np.bincount(number)
+    members = np.split(np.argsort(number, kind="stable"), np.cumsum(size)[:-1])
+    train = _in_shares(size, n_train, rng)
+    _in_shares(size - train, n_test, rng)
+    found: list[int] = []
+    for of_class, k in zip(members, train, strict=True):
+        found += of_class[rng.permutation(len(of_class))][:k].tolist()
+    return np.asarray(rng.permutation(found), dtype=np.int64)
+
+
+def _in_shares(size: IntArray, n: int, rng: np.random.RandomState) -> IntArray:
+    """Share n out among classes as evenly as their sizes are, the rest by size of remainder."""
+    exact = size / size.sum() * n
+    out = np.floor(exact)
+    left = int(n - out.sum())
+    rest = exact - out
+    for value in np.unique(rest)[::-1]:
+        if left <= 0:
+            break
+        candidates = np.flatnonzero(rest == value)
+        more = min(len(candidates), left)
+        out[rng.choice(candidates, size=more, replace=False)] += 1
+        left -= more
+    return np.asarray(out, dtype=np.int64)
+
 
 # Draws, or entries of the table of them; beyond, neither time nor memory is reasonable.
 MAX_ENTRIES = 2**31
@@ -91,7 +141,22 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
     known = re.fullmatch(r"scikit-learn .* (forest|bagging)", sampling.rule)
     if sampling.rule and not known:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
-    n_draws, n_rows, weights = _n_draws(release, sampling), release.n_rows, sampling.row_weights
+    # Find the number of draws per tree, on which all that the release says must agree.
+    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
+    for t, tree in enumerate(release.trees):
+        total = None
+        if release.counts_are == "draws" and tree.counts is not None:
+            total = tree.counts[0].sum()
+        elif release.counts_are in ("draws", "none") and tree.totals is not None:
+            total = tree.totals[0]
+        if total is not None:
+            sources.setdefault(int(total), f"tree {t}")
+    if not sources:
+        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
+    if len(sources) > 1:
+        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
+        raise NotCovered(f"the numbers of draws differ: {first}, {second}")
+    n_draws, n_rows, weights = next(iter(sources)), release.n_rows, sampling.row_weights
     if n_rows is None and weights is not None:
         n_rows = len(weights)
     elif n_rows is None and sampling.rows_between is not None:
@@ -118,25 +183,6 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
             key = before.tobytes(), apart, cdf.tobytes()
             out.setdefault(key, Rule(n_rows or 0, n_draws, before, apart, cdf))
     return list(out.values())
-
-
-def _n_draws(release: Release, sampling: Bootstrap) -> int:
-    """Find the number of draws per tree, on which all that the release says must agree."""
-    sources = {} if sampling.n_draws is None else {sampling.n_draws: "the model"}
-    for t, tree in enumerate(release.trees):
-        total = None
-        if release.counts_are == "draws" and tree.counts is not None:
-            total = tree.counts[0].sum()
-        elif release.counts_are in ("draws", "none") and tree.totals is not None:
-            total = tree.totals[0]
-        if total is not None:
-            sources.setdefault(int(total), f"tree {t}")
-    if not sources:
-        raise NotCovered(static_message("the model does not say how many rows each tree drew"))
-    if len(sources) > 1:
-        first, second, *_ = (f"{n} in {where}" for n, where in sources.items())
-        raise NotCovered(f"the numbers of draws differ: {first}, {second}")
-    return next(iter(sources))
 
 
 def _columns(n_columns: int, n_drawn: int, replaced: bool) -> tuple[IntArray, bool]:

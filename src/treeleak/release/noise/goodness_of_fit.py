@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtrc, gammaincc
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.noise.table import NoiseTable, excess_bound
@@ -72,12 +72,20 @@ def noise_misfit(
             and excess_bound(table, float(noise_values.sum()), [(1.0, len(noise_values))]) < least
         ):
             return Misfit("larger", "their sum is too far from 0")
-        larger, smaller = _size_bounds(table, noise_values)
+        # Bound the log probability of values at least, and at most, as improbable: Chernoff.
+        power, log_moment = table.log_moments
+        surprise = float(table.surprise(noise_values).sum())
+        bounds = (power - 1) * surprise + noise_values.size * log_moment
+        larger, smaller = float(bounds[power < 1].min()), float(bounds[power > 1].min())
         if centred and larger < least:
             return Misfit("larger", "they are too large")
         if smaller < least:
             return Misfit("smaller", "they are too small")
-        if _too_many_zeros(table, noise_values, level):
+        # Say whether noise would so seldom be 0 so often; of noise that is not whole, nearly 0.
+        near = 0.0 if table.whole else 1e-9 * table.sd
+        zeros = int((np.abs(noise_values) <= near).sum())
+        chance = math.exp(table.log_density[0]) * (1.0 if table.whole else 2 * near)
+        if zeros > 0 and float(bdtrc(zeros - 1, noise_values.size, min(chance, 1.0))) < level:
             return Misfit("smaller", "too many of them are 0")
         if centred and _differs_in_location(table, noise_values, level):
             return Misfit("other", "they lie elsewhere")
@@ -113,22 +121,6 @@ def count_misfit(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -
     if any(excess_bound(table, off, [(1.0, number)]) < least for off, number in pairs):
         return Misfit("larger", "the sums of trees differ too much")
     return None
-
-
-def _size_bounds(table: NoiseTable, y: FloatArray) -> tuple[float, float]:
-    """Bound the log probability of values at least, and at most, as improbable: Chernoff."""
-    power, log_moment = table.log_moments
-    surprise = float(table.surprise(y).sum())
-    bounds = (power - 1) * surprise + y.size * log_moment
-    return float(bounds[power < 1].min()), float(bounds[power > 1].min())
-
-
-def _too_many_zeros(table: NoiseTable, y: FloatArray, level: float) -> bool:
-    """Say whether noise would so seldom be 0 so often; of noise that is not whole, nearly 0."""
-    near = 0.0 if table.whole else 1e-9 * table.sd
-    zeros = int((np.abs(y) <= near).sum())
-    chance = math.exp(table.log_density[0]) * (1.0 if table.whole else 2 * near)
-    return zeros > 0 and float(bdtrc(zeros - 1, y.size, min(chance, 1.0))) < level
 
 
 def _whole_by_chance(table: NoiseTable, counts: Sequence[FloatArray]) -> float:
@@ -223,7 +215,14 @@ def label_misfit(
             rows = np.where(top, rows, 0)
         hit = named[top]
         chance = np.exp(noise.log_prob(rows))[top]
-    more, fewer = _hits_bound(hit, chance)
+    # Bound the log probability of so many hits or more, and of so many or fewer.
+    s = np.concatenate([[0.0], np.geomspace(0.01, 50.0, 80)])[:, None]
+    bounds = []
+    for seen, p in ((hit, chance), (~hit, 1 - chance)):
+        p = np.clip(p, 0.0, 1.0)
+        log_mgf = np.log1p(p * np.expm1(s)).sum(axis=1)
+        bounds.append(float((log_mgf - s[:, 0] * seen.sum()).min()))
+    more, fewer = bounds[0], bounds[1]
     if noise.rule == "present":
         few = Misfit("smaller", "too few of the classes that they hold go unseen")
         many = Misfit("larger", "too many of the classes that they hold go unseen")
@@ -233,17 +232,6 @@ def label_misfit(
     if alone and fewer < math.log(LEVEL):
         return few
     return many if more < math.log(LEVEL) else None
-
-
-def _hits_bound(hit: BoolArray, chance: FloatArray) -> tuple[float, float]:
-    """Bound the log probability of so many hits or more, and of so many or fewer."""
-    s = np.concatenate([[0.0], np.geomspace(0.01, 50.0, 80)])[:, None]
-    bounds = []
-    for seen, p in ((hit, chance), (~hit, 1 - chance)):
-        p = np.clip(p, 0.0, 1.0)
-        log_mgf = np.log1p(p * np.expm1(s)).sum(axis=1)
-        bounds.append(float((log_mgf - s[:, 0] * seen.sum()).min()))
-    return bounds[0], bounds[1]
 
 
 # --------------------------------------------------------------------------------------- scale

@@ -16,7 +16,7 @@ from treeleak.core.message import static_message
 from treeleak.core.signals import private_folder
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
-from treeleak.release.readers.isolated_process import Worker, refused_by
+from treeleak.release.readers.pickled import Worker, refused_by
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.declared import EXACT_WHOLE
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats import release as declared
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
@@ -27,7 +26,7 @@ from treeleak.release.statistics import (
     Quantity,
     Statistics,
 )
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 BY_CLASS = " by class"
 
@@ -89,6 +88,10 @@ def made_of(found: declared.Tree, t: int, of: Counted) -> Tree:
         raise BadModel(f"{where}, node {half.argmax()}: half a leaf, half a test")
     statistics = _statistics(found, feature == LEAF, of, where)
     with located(f"{where}: "):
+        # Join the categories of each node that tests for some.
+        size = [0 if members is None else len(members) for members in sets]
+        values = [value for members in sets if members is not None for value in members]
+        node = np.repeat(np.arange(len(sets)), size)
         return Tree(
             feature=feature,
             threshold=np.array([math.nan if v is None else float(v) for v in found.threshold]),
@@ -97,7 +100,7 @@ def made_of(found: declared.Tree, t: int, of: Counted) -> Tree:
             missing_left=np.array(found.missing_left or [False] * n, dtype=bool),
             statistics=statistics,
             strict=None if found.strict is None else np.array(found.strict, dtype=bool),
-            categories=_categories_from_list(sets),
+            categories=CategorySets(node, np.array(values, dtype=np.int64)) if values else None,
             output=found.output,
         )
 
@@ -143,7 +146,14 @@ def _statistics(found: declared.Tree, leaf: BoolArray, of: Counted, where: str) 
         filled = values if present.all() else [np.zeros(shape) if v is None else v for v in values]
         table: Any = np.array(filled, dtype=np.float64).reshape(len(leaf), *shape)
         if quantity == DISTINCT:
-            table = _whole(table, key, where)
+            bad = ~((table >= 0) & (table < EXACT_WHOLE) & (table == np.floor(table)))
+            if bad.any():
+                node = int(np.argwhere(bad)[0, 0])
+                raise BadModel(
+                    f"{where}, node {node}: {key} is {table[node]!s:.40}, must be whole and "
+                    "not negative"
+                )
+            table = table.astype(np.int64)
         # Behind noise, a 0 beside nodes that are no leaves says nothing.
         leaves_only = key == "counts" and of.noisy and not table[~leaf].any()
         some = leaf if leaves_only else None if present.all() else present
@@ -158,16 +168,6 @@ def _check_shape(values: Sequence[Any], shape: tuple[int, ...], key: str, where:
         fits = (several and len(value) == shape[0]) if shape else not several
         if not fits and value is not None:
             raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {due}")
-
-
-def _whole(table: FloatArray, key: str, where: str) -> IntArray:
-    bad = ~((table >= 0) & (table < EXACT_WHOLE) & (table == np.floor(table)))
-    if bad.any():
-        node = int(np.argwhere(bad)[0, 0])
-        raise BadModel(
-            f"{where}, node {node}: {key} is {table[node]!s:.40}, must be whole and not negative"
-        )
-    return table.astype(np.int64)
 
 
 def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
@@ -216,14 +216,6 @@ def _tests_to_dict(tree: Tree) -> dict[str, Any]:
     if tree.output is not None:
         out["output"] = int(tree.output)
     return out
-
-
-def _categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | None:
-    """Join the categories of each node that tests for some."""
-    size = [0 if members is None else len(members) for members in sets]
-    values = [value for members in sets if members is not None for value in members]
-    node = np.repeat(np.arange(len(sets)), size)
-    return CategorySets(node, np.array(values, dtype=np.int64)) if values else None
 
 
 def check_sums(tree: Tree, where: str) -> None:

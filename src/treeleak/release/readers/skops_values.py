@@ -118,7 +118,14 @@ class Archive:
         loader, mark = str(node.get("__loader__")), node.get("__id__")
         self.leftovers += odd_fields(node, loader, root=depth == 0)
         if loader == "CachedNode":
-            return self._again(node, depth)
+            known = self._by_id.get(node["__id__"])
+            if known is None:
+                return Opaque(_type(node), "refers back to itself")
+            self.grow(known.size)
+            self._deepest = max(self._deepest, depth + known.height)
+            if self._deepest > MAX_DEPTH:
+                raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
+            return known.value
         read = _LOADERS.get(loader)
         if read is None:
             return Opaque(_type(node), f"stored by {loader}, which is not known here", _raw(node))
@@ -129,16 +136,6 @@ class Archive:
         self._by_id[mark] = _Known(value, self._size - before, self._deepest - depth)
         self._deepest = max(self._deepest, deepest)
         return value
-
-    def _again(self, node: Node, depth: int) -> Any:
-        known = self._by_id.get(node["__id__"])
-        if known is None:
-            return Opaque(_type(node), "refers back to itself")
-        self.grow(known.size)
-        self._deepest = max(self._deepest, depth + known.height)
-        if self._deepest > MAX_DEPTH:
-            raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
-        return known.value
 
     def grow(self, size: int) -> None:
         """Count what a value comes to when written out."""

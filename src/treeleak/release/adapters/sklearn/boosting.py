@@ -214,10 +214,6 @@ def _weights_by_errors(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
     class_weight = next((w for t in trees if (w := t.get("class_weight")) is not None), None)
     release = release_of(stored, trees, Training(AllRows(), None, class_weight))
-    return _uneven(release)
-
-
-def _uneven(release: Release) -> Release:
     held = {float(tree.totals[0]) for tree in release.trees if tree.totals is not None}
     if len(held) > 1 and release.not_covered is None:
         return replace(release, not_covered=UNEVEN)

@@ -18,9 +18,9 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.message import MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.attributes import class_labels, fitted, origin_of, whole
-from treeleak.release.joined import can_join, joined
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.release import OtherClasses, Part, Release
+from treeleak.release.row_sets import can_join, joined
 from treeleak.release.stored import StoredObject
 
 Labels = Literal["same", "encoded", "rest", "others"]

@@ -45,7 +45,6 @@ from treeleak.release.adapters.sklearn.nodes import (
     with_statistic,
 )
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
@@ -53,7 +52,7 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 _KINDS = {
     **dict.fromkeys(

@@ -24,13 +24,14 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
     whole_sums,
 )
-from treeleak.release.adapters.xgboost.fitting import fitting_of, one_start
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
     Model,
+    fitting_of,
     found_in,
     number_of,
+    one_start,
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
@@ -298,24 +299,20 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
     roots = [float(tree.totals[0]) for tree in trees if tree.totals is not None]
     share = model.trained_with("subsample")
     if share is not None and share < 1 and len(roots) == len(trees):
-        return _subsample(model, share)
+        # Say how a model drew rows all of whose trees count them.
+        method, seed = _method(model), model.trained_with("seed")
+        uniform = found_in(model.config, "sampling_method") in (None, "uniform")
+        # By "approx", trees of one round draw in another way.
+        alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
+        if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
+            return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
+        return Subsample(forest_seed=int(seed), rule=XGBOOST_RULE.format(method, f"{share:g}"))
     if len(set(roots)) > 1:
         return UnknownSampling(DIFFERENT)
     if share is not None and share != 1:
         return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
     return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
-
-
-def _subsample(model: Model, share: float) -> Sampling:
-    """Say how a model drew rows all of whose trees count them."""
-    method, seed = _method(model), model.trained_with("seed")
-    uniform = found_in(model.config, "sampling_method") in (None, "uniform")
-    # By "approx", trees of one round draw in another way.
-    alone = method != "approx" or model.trained_with("num_parallel_tree") == 1
-    if method is None or seed is None or not 0 <= seed < 2**31 or not uniform or not alone:
-        return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
-    return Subsample(forest_seed=int(seed), rule=XGBOOST_RULE.format(method, f"{share:g}"))
 
 
 def _method(model: Model) -> str | None:

@@ -35,7 +35,6 @@ from treeleak.release.adapters.boosted import (
 )
 from treeleak.release.adapters.xgboost.model import Model, object_in
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_NODES
-from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import located
 from treeleak.release.statistics import (
     GAIN,
@@ -47,7 +46,7 @@ from treeleak.release.statistics import (
     Quantity,
     Statistics,
 )
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 VECTORS = static_message(
     "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered",

@@ -1,4 +1,4 @@
-"""What the benchmarks print, and the published figures they print beside it."""
+"""The authors' published runs, beside ours."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
-from experiments.results_version import say_versions
+from experiments.benchmarks.frame import CONSOLE
 
-CONSOLE = Console(width=360)
-"""Wide enough for the widest table: no figure is cut short."""
 TOLERANCE = 0.002
 """By how much an error may exceed the published one and count as no worse."""
+LEAST = 1e-3
+"""What an error counts as that is smaller, in the geometric mean of ratios."""
 
 
 class Beside(NamedTuple):
@@ -28,49 +26,9 @@ class Beside(NamedTuple):
     ours: float
 
 
-def new_table(title: str, names: str, left: str) -> Table:
-    out = Table(title=title)
-    for name in names.split(", "):
-        justify = "left" if name in left.split(", ") else "right"
-        out.add_column(name, justify=justify, no_wrap=True)
-    return out
-
-
-def title(what: str, runs: pd.DataFrame) -> str:
-    """Say what was run: seeds, time limits, results versions."""
-    limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
-    return (
-        f"{what}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit {limits} s; "
-        f"{say_versions(runs.results_version)}"
-    )
-
-
-def statuses(runs: pd.DataFrame) -> str:
-    return " ".join(f"{n} {status}" for status, n in runs.status.value_counts().items())
-
-
-def number(value: float, digits: int = 4) -> str:
-    return "" if np.isnan(value) else f"{value:.{digits}f}"
-
-
-def verdict(met: bool) -> str:
-    """Say whether a floor is met."""
-    return "met" if met else "NOT met"
-
-
 def depth_name(depth: float | None) -> str:
     """Name a depth as the published tables do."""
     return "None" if depth is None or np.isnan(depth) else f"{depth:g}"
-
-
-def published_runs(name: str) -> pd.DataFrame | None:
-    """The authors' runs as they stand in a file; None as for :func:`published`."""
-    path = Path(os.environ.get("TREELEAK_PUBLISHED", "")) / name
-    if not path.exists():
-        CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
-        return None
-    # "None" is a depth.
-    return pd.read_csv(path, keep_default_na=False)
 
 
 def published(name: str) -> pd.DataFrame | None:
@@ -78,9 +36,12 @@ def published(name: str) -> pd.DataFrame | None:
 
     None, with the reason on the terminal, if the file is not there.
     """
-    runs = published_runs(name)
-    if runs is None:
+    path = Path(os.environ.get("TREELEAK_PUBLISHED", "")) / name
+    if not path.exists():
+        CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
         return None
+    # "None" is a depth; some runs stand twice in their files.
+    runs = pd.read_csv(path, keep_default_na=False).drop_duplicates()
     error = pd.to_numeric(runs.error, errors="coerce")
     if "status" in runs:
         error = error.where(runs.status != "UNKNOWN")
@@ -107,3 +68,14 @@ def beside(runs: pd.DataFrame | None, ours: pd.DataFrame, **point: Any) -> Besid
     same = ours[ours.seed.isin(answered.seed)]
     error = (ours if same.empty else same).error.mean(skipna=False)
     return Beside(theirs.error.mean(), theirs.seconds.median(), len(answered), error)
+
+
+def grid_score(ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> tuple[int, float]:
+    """Count the points at most so much above the published; the geometric mean of the ratios.
+
+    Errors below LEAST, in which a zero would be worth any number of other points, are taken as
+    LEAST on both sides.
+    """
+    own, other = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+    ratio = np.log(np.maximum(own, LEAST) / np.maximum(other, LEAST))
+    return int((own <= other + tolerance).sum()), float(np.exp(ratio.mean()))
