@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import treeleak
 from helpers.cli import keep, run
 from helpers.models import without_seeds
+from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from treeleak.release import DecisionRule, RuleList, registry, write_rules
 from treeleak.schema import Schema
@@ -177,7 +178,7 @@ def hidden(tmp_path_factory, compas):
 
 def of_hidden(command, folder, *more):
     arguments = [command, folder / "model.skops", "--schema", folder / "schema.toml"]
-    return [*arguments, "--bootstrap", "hidden", "--time-limit", 20, *more]
+    return [*arguments, "--bootstrap", "hidden", "--time-limit", AMPLE, *more]
 
 
 def test_drawn_counts_only_are_all_that_is_used(hidden):
@@ -223,7 +224,7 @@ def test_records_get_their_probability_of_membership(hidden, tmp_path):
     assert "6 records" in result.stderr
     assert stat.S_IMODE(members.stat().st_mode) == 0o600
     schema = Schema.read(hidden / "schema.toml")
-    posterior = treeleak.reconstruct(hidden / "model.skops", schema, "hidden", 20)
+    posterior = treeleak.reconstruct(hidden / "model.skops", schema, "hidden", AMPLE)
     expected = posterior.membership(pd.read_csv(hidden / "records.csv"))
     found = pd.read_csv(members)
     assert found["membership"].tolist() == pytest.approx(expected.tolist())

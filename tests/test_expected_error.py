@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import treeleak
 from experiments.benchmarks.calibration import Case, run
 from helpers.chance import likely_shares
+from helpers.patient import AMPLE
 from treeleak import Numeric, Schema, reconstruct
 from treeleak.attacks.large_grid.bayes_estimate import _sure
 from treeleak.metrics import reconstruction_error
@@ -122,7 +123,7 @@ def test_the_expected_error_is_near_the_true_one_on_average(kind):
     expected, true = [], []
     for seed in range(4):
         X, y = people(30, seed)
-        found = reconstruct(MODELS[kind].fit(X, y), SCHEMA, time_limit=10, seed=seed)
+        found = reconstruct(MODELS[kind].fit(X, y), SCHEMA, time_limit=AMPLE, seed=seed)
         assert found.interval_columns == ("age", "dose")
         expected.append(found.expected_error)
         true.append(reconstruction_error(found.X, X, SCHEMA))
@@ -133,7 +134,7 @@ def test_the_expected_error_is_near_the_true_one_on_average(kind):
 def test_what_was_given_is_no_error_and_what_is_open_counts_alone():
     X, y = people(30, 0)
     model = MODELS["exact counts"].fit(X, y)
-    found = reconstruct(model, SCHEMA, time_limit=10, known_columns=X[["age"]])
+    found = reconstruct(model, SCHEMA, time_limit=AMPLE, known_columns=X[["age"]])
     assert found.interval_columns == ("dose",)
     assert (found.lower.age == found.upper.age).all()
     assert found.expected_error == pytest.approx(found.expected_distance * 3 / 2)

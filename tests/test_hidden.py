@@ -21,6 +21,7 @@ from helpers.brute_force import rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
+from helpers.patient import AMPLE
 from helpers.releases import bootstrap_draws, drawn, random_tree
 from helpers.tables_of import labelled
 from treeleak.attacks.posterior import hidden_draws as hidden
@@ -531,7 +532,7 @@ def test_a_population_says_what_no_tree_tests():
     forest = RandomForestClassifier(20, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
     schema = Schema.from_columns(X.columns)
     result = reconstruct(
-        forest, schema, bootstrap="hidden", time_limit=5, population={"c": 0.95}
+        forest, schema, bootstrap="hidden", time_limit=AMPLE, population={"c": 0.95}
     )  # fmt: skip
     assert result.X["c"].mean() > 0.85
     assert 0.9 < result.expectation(lambda rows, _: rows["c"].mean()).mean < 0.99

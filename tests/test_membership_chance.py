@@ -15,6 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import treeleak
 from helpers.examples import examples
+from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from treeleak.attacks.samples import Samples
 from treeleak.core.errors import PrivacyWarning
@@ -199,7 +200,7 @@ MODELS = {
 def test_every_kind_of_evidence_says_who_is_in(name):
     X, y, compas = compas_sample(50)
     model, told = MODELS[name]
-    result = treeleak.reconstruct(model.fit(X, y), compas.schema, time_limit=10, **told)
+    result = treeleak.reconstruct(model.fit(X, y), compas.schema, time_limit=30, **told)
     others = compas.X.drop(X.index).sample(400, random_state=0)
     inside, outside = (
         result.membership(rows.assign(label=compas.y[rows.index]), 0.5) for rows in (X, others)
@@ -228,7 +229,7 @@ def test_noise_says_who_is_in():
     )
     with pytest.warns(PrivacyWarning):
         forest.fit(X, y)
-    result = treeleak.reconstruct(forest, compas.schema, n_rows=50, time_limit=10)
+    result = treeleak.reconstruct(forest, compas.schema, n_rows=50, time_limit=AMPLE)
     others = compas.X.drop(X.index).sample(400, random_state=0)
     assert result.membership(X, 0.5).mean() > result.membership(others, 0.5).mean()
 

@@ -107,7 +107,7 @@ def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
     schema = Schema([Binary("x2"), Binary("x4"), Binary("x9", missing=True)])
     X, y = table(200, 3)
     forest = shallow(X[["x2", "x4", "x9"]].assign(x9=0), y, 0)
-    result = treeleak.reconstruct(forest, schema, "hidden", 10.0, 0)
+    result = treeleak.reconstruct(forest, schema, "hidden", AMPLE, 0)
     samples = result.posterior.samples
     values, rng = samples.values, np.random.default_rng(0)
     a = next(a for a, p in enumerate(values.parts) if getattr(p.attribute, "missing", False))
@@ -166,7 +166,7 @@ def test_rows_keep_to_rules_where_values_are_drawn():
     members = ("x5", "x6", "x7")
     X.loc[X[list(members)].sum(axis=1) > 1, list(members)] = 0
     schema = Schema(SCHEMA.attributes, rules=[AtMost(members)])
-    result = treeleak.reconstruct(shallow(X, y, 0), schema, "hidden", 10.0, 0)
+    result = treeleak.reconstruct(shallow(X, y, 0), schema, "hidden", AMPLE, 0)
     assert schema.valid(result.X.to_numpy(float), list(X)).all()
     assert result.X.drop(columns=list(members)).drop_duplicates().shape[0] > 8
 

@@ -24,6 +24,7 @@ from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.older import COUNTS_GAPS, needs_counted_gaps
+from helpers.patient import AMPLE
 from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
 from treeleak import (
     BadInput,
@@ -352,8 +353,8 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden_and_a_note_says_why():
     X, y = small(6, 3)
     schema = Schema.from_columns(X.columns)
     release = stripped(to_release(RandomForestClassifier(3).fit(X, y)))
-    fallen = reconstruct(release, schema, seed_search=0, time_limit=20)
-    asked = reconstruct(release, schema, "hidden", time_limit=20)
+    fallen = reconstruct(release, schema, seed_search=0, time_limit=AMPLE)
+    asked = reconstruct(release, schema, "hidden", time_limit=AMPLE)
     for result in (fallen, asked):
         assert result.status == "likely"
         assert not result.ordered
@@ -394,12 +395,12 @@ def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
     X, y = small(8, 3)
     schema = Schema.from_columns(X.columns)
     forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    both = reconstruct(forest, schema, "hidden", 20, use_distinct="both")
+    both = reconstruct(forest, schema, "hidden", AMPLE, use_distinct="both")
     other = both.without_distinct
     assert both.evidence.endswith("distinct counts")
     assert other.evidence.endswith("drawn counts only")
     for own, distinct in ((both, True), (other, False)):
-        alone = reconstruct(forest, schema, "hidden", 20, use_distinct=distinct)
+        alone = reconstruct(forest, schema, "hidden", AMPLE, use_distinct=distinct)
         assert same(own, alone)
     told = json.loads(both.to_json(include_rows=True))
     assert told["without_distinct"]["evidence"] == other.evidence
@@ -415,7 +416,7 @@ def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
 def test_what_json_tells_of_hidden_draws():
     X, y = small(8, 3)
     forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", 20)
+    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", AMPLE)
     told = json.loads(result.to_json(include_rows=True))
     assert told["row_count"] == {"n": 8, "between": [8, 8], "origin": "as the model says"}
     assert told["posterior"]["samples"] == len(result.posterior)

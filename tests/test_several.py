@@ -198,7 +198,7 @@ def test_more_trees_err_less_and_no_answer_more_than_a_guess():
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
     X, y, compas = compas_sample(100)
     forest = RandomForestClassifier(10, max_depth=2, random_state=0).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
+    found = treeleak.reconstruct(forest, compas.schema, "known", 60.0, 0)
     values, labels = found.most_likely
     codes = np.searchsorted(forest.classes_, labels)
     missed = check_rows(to_release(forest), values.to_numpy(), codes, found.draws.counts).misfit
