@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ def audit(
                 if not done:
                     time.sleep(0.05)
                     if time.perf_counter() - start > limit + _KILLED:
-                        process.kill()
+                        os.kill(process.pid, signal.SIGKILL)  # Popen.kill would reap it
             process.returncode = status = os.waitstatus_to_exitcode(code)
         seconds = time.perf_counter() - start
         lines = [line for line in told.read_text(errors="replace").splitlines() if line.strip()]
