@@ -25,8 +25,9 @@ import experiments
 import treeleak
 from helpers.cli import keep, run
 from treeleak.core.errors import BadInput
-from treeleak.core.output import csv_text, unmarked, write_file
+from treeleak.core.output import write_file
 from treeleak.core.signals import private_folder
+from treeleak.core.spreadsheets import csv_text, unmarked
 from treeleak.release import DecisionRule, RuleList, to_release, write_rules
 from treeleak.release.readers.release_file import write_release
 

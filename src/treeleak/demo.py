@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_limits
 from treeleak.auditing import Audit, audit
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, cause
-from treeleak.core.output import csv_text, write_file
+from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
+from treeleak.core.spreadsheets import csv_text
 from treeleak.core.text import percent
 from treeleak.datasets import load_compas
 from treeleak.metrics import exact_row_share, random_rows

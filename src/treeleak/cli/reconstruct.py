@@ -21,7 +21,8 @@ from treeleak.cli.files import (
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Beside, Tables, check_label, named, read_records, schema_named
 from treeleak.core.errors import BadInput
-from treeleak.core.output import csv_text, write_file
+from treeleak.core.output import write_file
+from treeleak.core.spreadsheets import csv_text
 from treeleak.core.text import free_name
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ class Tables:
         """
         import pandas as pd
 
-        from treeleak.core.output import unmarked
+        from treeleak.core.spreadsheets import unmarked
 
         try:
             table = pd.read_csv(path)
