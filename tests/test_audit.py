@@ -1084,7 +1084,9 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
     (finding,) = (
         f
         for f in find(
-            AuditResults(reconstruction=replace(drawn.reconstruction, status="feasible")), unlike
+            AuditResults(
+                reconstruction=replace(drawn.reconstruction, status="feasible"), alone=unlike
+            )
         )
         if f.verdict == LEAK
     )

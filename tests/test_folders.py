@@ -774,4 +774,4 @@ def test_reconstruct_takes_a_folder(tmp_path, folder):
 def test_a_document_of_another_kind_is_no_bundle():
     assert document(MODEL)["meta"] == "rf"
     with pytest.raises(BadModel):
-        treeleak.release.readers.json_layout._made({"meta": "naive-bayes"})
+        treeleak.release.readers.json_files._made({"meta": "naive-bayes"})

@@ -373,7 +373,7 @@ def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
     assert found.shadows.direct.models == 0
     assert found.shadows.auc.interval.low > 0.6
     valid(found.to_dict(), "audit")
-    assert "AUC of the model's predictions" in found.to_html()
+    assert "own predictions" in found.to_html()
 
 
 def test_labels_of_control_rows_are_one_for_each():

@@ -58,7 +58,7 @@ class AuditRequest:
     earlier: Any
     n_rows: int | None
     control: Any
-    control_y: Any
+    control_y: Any = None
     threshold: int
     sensitive: Sequence[str]
     groups: Sequence[str]

@@ -25,7 +25,7 @@ from treeleak.attacks.samples import Info
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied, njit
-from treeleak.core.private import dataclass
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 
@@ -35,6 +35,7 @@ _PART = 0.5
 """Share of the exchanges that take each attribute with even odds, where the others take one."""
 
 
+@shows_no_value
 class Places(NamedTuple):
     """What rows of a system can be: see :class:`~treeleak.attacks.annealing.SearchSpace`."""
 

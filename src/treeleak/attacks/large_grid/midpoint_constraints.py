@@ -151,8 +151,20 @@ def say_more(constraints: RowConstraints) -> bool:
         and not any(isinstance(part.attribute, Joint) for part in geometry.parts)
         and constraints.n_rows
         and words <= _MOST_MEMBERS
-        and len(geometry.compiled[-1]) <= _MOST_TESTED
+        and int(geometry.radix[geometry.compiled[1][_tests(geometry)[0]]].sum()) <= _MOST_TESTED
     )
+
+
+def _tests(geometry: Geometry) -> tuple[IntArray, IntArray]:
+    """Find the different tests: a node of each, and the test of each inner node.
+
+    Thresholds that part the atoms alike are different: a value may lie between them.
+    """
+    inner = np.flatnonzero(geometry.compiled[1] >= 0)
+    threshold = np.concatenate([tree.threshold for tree in geometry.release.trees])[inner]
+    asked = np.column_stack([geometry.compiled[2][inner], threshold.astype(float).view(np.int64)])
+    _, node, test = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    return inner[node], test.ravel()
 
 
 def _refined(values: ValueIndex) -> tuple[ValueIndex, tuple[IntArray, ...]]:
@@ -194,16 +206,15 @@ def _laid_out(
     radix = np.array([len(r) for r in rank])
     ends = [_ends(values, a, rank[a]) for a in range(len(rank))]
     tables: list[tuple[IntArray, IntArray, IntArray]] = []
-    test, node, test_of_node = np.unique(begin[inner], return_index=True, return_inverse=True)
-    of_test = np.flatnonzero(inner)[node]
-    for at, v in zip(test.tolist(), of_test.tolist(), strict=True):
-        a = int(attribute[v])
+    of_test, test_of_node = _tests(geometry)
+    for v in of_test.tolist():
+        a, at = int(attribute[v]), int(begin[v])
         goes_by_rank = np.zeros(radix[a], dtype=bool)
         goes_by_rank[rank[a]] = goes[at + atom[a]]
         tables.append((goes_by_rank, *_fitting(*ends[a], 2.0 * threshold[v])))
     test_begin = np.append(0, np.cumsum(radix[attribute[of_test]]))[:-1]
     new_begin = np.zeros(len(begin), dtype=np.int64)
-    new_begin[inner] = test_begin[test_of_node.ravel()]
+    new_begin[inner] = test_begin[test_of_node]
     goes_all, low, high = (np.concatenate([t[i] for t in tables]) for i in range(3))
     parent = np.full(len(attribute), -1)
     parent[left[inner]] = parent[right[inner]] = np.flatnonzero(inner)
