@@ -407,6 +407,7 @@ def as_target(model, X=None, y=None, X_test=None):
         X_train=X,
         y_train=y,
         X_test=X_test,
+        y_test=None,
     )
 
 

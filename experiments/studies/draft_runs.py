@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -40,9 +41,10 @@ def attack(parameters: Parameters) -> Record:
         ``n_rows``, ``method`` and ``time_limit``.
     """
     found = forests.attack(Forest(**parameters))
-    kept = ("seconds", "error", "expected_error", "guess", "misfit")
+    kept = ("seconds", "expected_error", "guess", "misfit")
     status = UNANSWERED if found["status"] == "refused" else found["status"]
-    return {name: found[name] for name in kept} | {"status": status}
+    error = math.nan if found["error"] is None else found["error"]
+    return {name: found[name] for name in kept} | {"status": status, "error": error}
 
 
 def answered(*given: Any, **told: Any) -> tuple[Reconstruction | None, float]:
