@@ -135,13 +135,18 @@ def caught(members: FloatArray, others: FloatArray, false_positives: float) -> C
 
     Of people with equal scores, all are told or none.
     """
-    most = math.floor(false_positives * len(others) + 1e-9)
-    # Above the score of the first that must not be told.
-    threshold = np.sort(others)[::-1][most] if most < len(others) else -np.inf
+    threshold = to_pass(others, false_positives)
     needed = round(1 / false_positives)
     return Caught(
         false_positives, int((members > threshold).sum()), len(members), needed, len(others)
     )
+
+
+def to_pass(others: FloatArray, false_positives: float) -> float:
+    """Find the score above which all but a share of the other people are not."""
+    most = math.floor(false_positives * len(others) + 1e-9)
+    # That of the first that must not be told.
+    return float(np.sort(others)[::-1][most]) if most < len(others) else -math.inf
 
 
 def auc(members: FloatArray, others: FloatArray, level: float = LEVEL) -> Bounded:

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval
-from treeleak.metrics.membership import Bounded, auc, share_below
+from treeleak.metrics.membership import Bounded, auc, share_below, to_pass
 
 FALSE_POSITIVES = 0.01
 """Share of the people left out who are taken for members, at which members are counted."""
@@ -114,8 +114,7 @@ def scored(scores: FloatArray, inside: BoolArray, level: float = LEVEL) -> Shado
         above[~member] += 1.0 - share_below(outside, within)
         areas[k] = below.mean()
         if enough:
-            most = math.floor(FALSE_POSITIVES * len(outside))
-            caught[member] += within > np.sort(outside)[::-1][most]
+            caught[member] += within > to_pass(outside, FALSE_POSITIVES)
     z = float(ndtri((1 + level) / 2))
     by_person = above / pairs
     variance = by_person.var(ddof=1) / n + areas.reshape(-1, 2).mean(axis=1).var(ddof=1) / pairs
@@ -158,8 +157,7 @@ def direct(members: FloatArray, others: FloatArray, models: int) -> DirectScore:
     """Compare scores of training rows with those of other people, both less their difficulty."""
     n, share = len(members), None
     if len(others) >= 1 / FALSE_POSITIVES:
-        most = math.floor(FALSE_POSITIVES * len(others))
-        hit = members > np.sort(others)[::-1][most]
+        hit = members > to_pass(others, FALSE_POSITIVES)
         half = float(ndtri((1 + LEVEL) / 2)) * hit.std(ddof=1) / math.sqrt(n)
         share = Bounded.around(float(hit.mean()), half)
     return DirectScore(n, len(others), models, auc(members, others), share)
