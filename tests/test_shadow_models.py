@@ -29,6 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
+from treeleak.auditing.assessors import shadow_models
 from treeleak.auditing.assessors.shadow_models import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
 from treeleak.auditing.findings.verdict import of_auc
@@ -383,3 +384,26 @@ def test_labels_of_control_rows_are_one_for_each():
         treeleak.audit(model, X[:50], y[:50], control_y=y[50:])
     with pytest.raises(BadInput, match="49 labels of 50 control rows"):
         treeleak.audit(model, X[:50], y[:50], control=X[50:], control_y=y[51:])
+
+
+def test_control_rows_that_the_model_does_not_predict_leave_shadow_models_alone():
+    X, y = people(240)
+    X["kind"] = np.where(X["b"] > 0, "x", "y")
+    X.loc[200, "kind"] = "only in a control row"
+    coded = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    model = make_pipeline(coded, RandomForestClassifier(10, random_state=0))
+    model.fit(X[:120], y[:120])
+    options = {"control": X[120:], "control_y": y[120:], "time_limit": 10}
+    found = treeleak.audit(model, X[:120], y[:120], **options)
+    assert found.shadows.direct is None
+    assert found.shadows.sizes[-1].rows == 60
+
+
+def test_a_reason_from_below_is_listed_as_it_is(instead):
+    def refit_of(*_):
+        raise NotCovered("a reason of another room")
+
+    instead("refit_of", refit_of, shadow_models)
+    X, y = people(100)
+    found = treeleak.audit(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=10)
+    assert found.reason("shadows") == "a reason of another room"

@@ -18,7 +18,7 @@ from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, rows_at
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
-from treeleak.core.message import MessageTemplate, message_of, static_message
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import REASONS as REFIT_REASONS
@@ -114,10 +114,11 @@ class _Trained:
 def assess(case: Case) -> Case:
     """Train shadow models, and attack them and the model itself, as a part of an audit."""
     request, refit, why = case.request, None, TOO_SLOW
+    failure: NotCovered | None = None
     try:
         refit = refit_of(case.live, case.content, case.release)
     except NotCovered as error:
-        why = message_of(error)
+        failure = error
     X, y = case.provided if case.live is not None else (request.X, request.y)
     if request.parts_provided:
         return case.without("shadows", GIVEN)
@@ -131,17 +132,22 @@ def assess(case: Case) -> Case:
         try:
             trained = _of_sizes(case, refit, X, y, control)
         except NotCovered as error:
-            why = message_of(error)
-    own = None if control is None else _direct(case, trained, X, y, *control)
+            failure = error
+    own = None if control is None else _direct(case, trained, X, y, control[2])
     if not trained.sizes and own is None:
+        if failure is not None:
+            raise failure
         return case.without("shadows", why)
     estimate = at_full_size(list(trained.sizes), len(X)) if own is None else own.auc
     name = refit.name if refit is not None and trained.sizes else None
     return case.plus(shadows=Shadows(name, trained.sizes, estimate, own))
 
 
-def _control(case: Case) -> tuple[Any, Any] | None:
-    """Control rows as the model takes them, and their labels, where both can be compared."""
+def _control(case: Case) -> tuple[Any, Any, FloatArray] | None:
+    """Control rows as the model takes them, their labels, and how sure it is of these.
+
+    None where they cannot be compared, or the model does not predict them.
+    """
     request, labels = case.request, case.request.control_y
     if labels is None or case.others is None or len(labels) != len(case.others):
         return None
@@ -150,34 +156,45 @@ def _control(case: Case) -> tuple[Any, Any] | None:
     if len(rows) < LEAST_OTHERS or too_like(table, case.others, request.seed):
         return None
     chosen = np.random.default_rng(request.seed).permutation(len(rows))[:_MOST_SCORED]
-    return rows_at(rows, chosen), np.asarray(labels)[chosen]
+    rows, labels = rows_at(rows, chosen), np.asarray(labels)[chosen]
+    sure = _sure(case, rows, labels)
+    return None if sure is None else (rows, labels, sure)
+
+
+def _sure(case: Case, X: Any, y: Any) -> FloatArray | None:
+    """How sure the model itself is of labels; None where its predictions are not known."""
+    try:
+        return of_trees(case.release, X, y) if case.live is None else of_model(case.live, X, y)
+    except (TimeUp, MemoryError):
+        raise
+    except Exception:
+        # Foreign code may raise anything: for a category, say, that only control rows have.
+        return None
 
 
 def _direct(
-    case: Case, trained: _Trained, X: Any, y: Any, others: Any, labels: Any
+    case: Case, trained: _Trained, X: Any, y: Any, others: FloatArray
 ) -> DirectScore | None:
-    """Attack the predictions of the model itself; None where they are not known."""
+    """Attack the predictions of the model itself; None where they are not known.
+
+    ``others``: how sure it is of the labels of control rows.
+    """
     people = trained.people
     if people is None:
         people = np.random.default_rng(case.request.seed).permutation(len(X))[:_MOST_SCORED]
     if len(people) < LEAST_OTHERS:
         return None
-    try:
-        score = np.concatenate([
-            of_trees(case.release, rows, values)
-            if case.live is None
-            else of_model(case.live, rows, values)
-            for rows, values in ((rows_at(X, people), y[people]), (others, labels))
-        ])  # fmt: skip
-    except NotCovered:
+    members = _sure(case, rows_at(X, people), y[people])
+    if members is None:
         return None
+    score = np.concatenate([members, others])
     if trained.difficulty is not None:
         score = score - trained.difficulty
     return direct(score[: len(people)], score[len(people) :], trained.models)
 
 
 def _of_sizes(
-    case: Case, refit: Refit, X: Any, y: Any, control: tuple[Any, Any] | None
+    case: Case, refit: Refit, X: Any, y: Any, control: tuple[Any, Any, FloatArray] | None
 ) -> _Trained:
     clock, seed = case.clock.part(case.seconds(SHARE)), case.request.seed
     rng = np.random.default_rng(seed)
