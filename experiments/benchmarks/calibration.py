@@ -61,6 +61,13 @@ MODELS: Mapping[str, tuple[str, str, Mapping[str, Any], str]] = MappingProxyType
 """By name: module, class, settings, and what is said of draws."""
 _SHIPPED = {"iris": "load_iris", "wine": "load_wine", "cancer": "load_breast_cancer"}
 TABLES = (*_SHIPPED, "people", "adult", "german")
+_FITTED_ON: Mapping[str, str] = MappingProxyType(
+    {"anes96": "vote", "fair": "affairs", "randhie": "mdvis", "modechoice": "choice",
+     "star98": "NABOVE"}
+)  # fmt: skip
+"""Tables of statsmodels, by the column that becomes the class, from its median: for the slope of
+:mod:`treeleak.attacks.consensus`, which must not be set on tables that it is judged on."""
+PARTS = {"judged": TABLES, "fitted": tuple(_FITTED_ON)}
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,11 @@ def raw_table(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, pd.Serie
     if name in _SHIPPED:
         load: Callable[..., Any] = getattr(import_module("sklearn.datasets"), _SHIPPED[name])
         X, y = load(return_X_y=True, as_frame=True)
+        X = X.iloc[:, :8]
+    elif name in _FITTED_ON:
+        table = getattr(import_module("statsmodels.datasets"), name).load_pandas().data
+        y = table.pop(_FITTED_ON[name])
+        X, y = table.drop(columns=["NBELOW", "individual"], errors="ignore"), (y > y.median()) * 1
         X = X.iloc[:, :8]
     elif name == "people":
         from experiments.benchmarks.known_raw_tables import people
@@ -118,7 +130,7 @@ def run(case: Case) -> Record:
 
 
 def bins(found: Reconstruction, X: pd.DataFrame) -> FloatArray:
-    """Number of values, their summed confidence, and how many are right, in each tenth."""
+    """Number of values, their summed confidence, and how many are right, in each hundredth."""
     if found.X is None or found.confidence is None or len(found.X) != len(X):
         return np.zeros((0, 3))
     truth = X
@@ -131,15 +143,18 @@ def bins(found: Reconstruction, X: pd.DataFrame) -> FloatArray:
     right = (low <= true + 1e-6 * np.abs(true)) & (true - 1e-6 * np.abs(true) <= high)
     sure = found.confidence.to_numpy(dtype=float)
     counted = ~found.given & (sure < 1.0) & ~np.isnan(sure)
-    tenth = np.minimum((sure[counted] * 10).astype(int), 9)
+    place = np.minimum((sure[counted] * 100).astype(int), 99)
     weights = np.ones(counted.sum()), sure[counted], right[counted]
-    return np.column_stack([np.bincount(tenth, w, 10) for w in weights])
+    return np.column_stack([np.bincount(place, w, 100) for w in weights])
 
 
-def cases(tables: Sequence[str], limits: Sequence[float], n_rows: int) -> list[Case]:
+def cases(
+    tables: Sequence[str], limits: Sequence[float], n_rows: int, seeds: Sequence[int]
+) -> list[Case]:
     """Every table with every model, with a schema and without."""
     return [
-        Case(table, model, with_schema, limit, n_rows)
+        Case(table, model, with_schema, limit, n_rows, seed)
+        for seed in seeds
         for table in tables
         for model in MODELS
         for with_schema in (True, False)
@@ -155,7 +170,8 @@ def shown(records: Sequence[Record], by: str) -> bool:
     lines = []
     for key, own in groups.items():
         counts = [np.asarray(r["bins"], dtype=float) for r in own if len(r["bins"])]
-        for tenth, (n, sure, right) in enumerate(np.sum(counts, axis=0) if counts else ()):
+        tenths = np.sum(counts, axis=0).reshape(10, -1, 3).sum(axis=1) if counts else ()
+        for tenth, (n, sure, right) in enumerate(tenths):
             if n >= FEWEST:
                 share = right / n
                 lines.append({
@@ -170,10 +186,14 @@ def shown(records: Sequence[Record], by: str) -> bool:
 def main(args: Sequence[str]) -> int:
     """Run what the command line asks for; 1 if a bin is off."""
     given = options(
-        "calibration", __doc__, args, kept=True, tables=list(TABLES), models=list(MODELS),
+        "calibration", __doc__, args, parts=PARTS, kept=True,
+        tables=[*TABLES, *_FITTED_ON], models=list(MODELS), seeds=[0],
         limits=[4.0, 20.0], rows=150,
     )  # fmt: skip
-    chosen = [c for c in cases(given.tables, given.limits, given.rows) if c.model in given.models]
+    tables = [t for part in given.parts for t in PARTS[part] if t in given.tables]
+    chosen = [
+        c for c in cases(tables, given.limits, given.rows, given.seeds) if c.model in given.models
+    ]
     records = collect(
         "calibration", chosen, run, lambda c: replace(c, n_rows=40, time_limit=2.0), given
     )
