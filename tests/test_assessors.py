@@ -140,6 +140,7 @@ def test_a_part_cannot_use_what_it_does_not_need(instead):
         treeleak.audit(DecisionTreeClassifier().fit(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [False, True], ids=["tree", "rules"])
 def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, instead):
     rng = np.random.default_rng(0)

@@ -101,6 +101,7 @@ def said_of_points(factor: TreeFactor, evidence: KnownDraws, points: np.ndarray)
     return out
 
 
+@pytest.mark.slow
 @examples(30, fast=6)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_them(seed, gaps):
@@ -152,6 +153,7 @@ def test_a_place_is_as_probable_as_the_points_in_it_and_says_what_is_left_of_the
                 np.testing.assert_allclose(told[i, s], exact, atol=1e-3)
 
 
+@pytest.mark.slow
 @examples(60, fast=10)
 @given(st.integers(0, 2**32), st.booleans())
 def test_counts_are_as_probable_as_all_ways_to_meet_them(seed, distinct):

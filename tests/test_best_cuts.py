@@ -63,6 +63,7 @@ def sample(request):
     return Sample(xgboost.XGBClassifier(n_estimators=15, n_jobs=1, reg_lambda=l2), X, y)
 
 
+@pytest.mark.slow
 def test_no_cut_of_the_true_table_is_better_than_those_chosen(sample):
     nodes, rules = sample.said()
     # Were any, nothing would be taken to hold of such nodes.
@@ -240,6 +241,7 @@ def test_cuts_lie_between_values_of_the_training_set(sample):
         assert np.bincount(sample.atom[:, a], minlength=len(part)).all()
 
 
+@pytest.mark.slow
 def test_true_values_are_likelier_than_others_in_their_boxes(sample):
     asked = sample.geometry, sample.leaf, sample.label, sample.box, Clock.of(60)
     share = values_in_boxes(*asked, (0,), 2)

@@ -512,6 +512,7 @@ def test_catboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
             )
 
 
+@pytest.mark.slow
 def test_the_counts_of_a_cbm_file_are_nowhere_in_it(tmp_path):
     catboost = pytest.importorskip("catboost", reason="needs CatBoost: treeleak[catboost]")
     rng = np.random.default_rng(0)

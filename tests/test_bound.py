@@ -24,6 +24,7 @@ from treeleak.release.tree import Tree
 from treeleak.schema import Numeric, Ordinal, Schema
 
 
+@pytest.mark.slow
 @seeds(60, fast=30)
 def test_the_best_attack_stays_within_the_bound_that_says_something_of_tiny_universes(seeds):
     reached, says = np.array([tiny(seed) for seed in seeds], dtype=float).T
@@ -65,6 +66,7 @@ def stump(column, cut, left, right):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_model_code_is_a_prefix_code():
     """Kraft's sum over all trees of up to one test is at most 1."""
     ends = {"a": (0.0, 2.0), "b": (0.0, 1.0)}

@@ -262,6 +262,7 @@ def test_a_vote_of_pipelines_takes_rows_of_the_input():
     assert audit.measurement is not None
 
 
+@pytest.mark.slow
 def test_labels_of_several_columns_are_left_out():
     both = np.column_stack([y, X["d"]])
     audit = treeleak.audit(OneVsRestClassifier(forest()).fit(X, both), X, both, time_limit=AMPLE)

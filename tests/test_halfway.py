@@ -47,6 +47,7 @@ def density(least: tuple[float, float], most: tuple[float, float], doubled: floa
     return max(both, 0.0) / ((most[1] - most[0]) * (least[1] - least[0]))
 
 
+@pytest.mark.slow
 @examples(60, fast=3)
 @given(st.integers(0, 2**31), st.integers(1, 3), st.integers(1, 3))
 def test_a_test_says_what_all_cases_say(seed, n_left, n_right):

@@ -106,6 +106,7 @@ def test_of_a_row_that_no_tree_drew_nothing_is_told():
     assert guess.bits == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_seeds_are_searched_for_where_the_file_has_none():
     X, y = table(60, 3)
     forest = forest_of(X, y, 7, 25)

@@ -44,6 +44,7 @@ def all_tables(claims, cells, label, n):
     return tables[(held[:, at][tables].sum(axis=1) == truth[at]).all(axis=(1, 2))]
 
 
+@pytest.mark.slow
 def test_claims_hold_in_every_table_that_meets_the_counts():
     n_tables = n_claims = narrowed = 0
     for seed in range(12):

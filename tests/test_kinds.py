@@ -40,6 +40,7 @@ def laid_out(evidence: KnownDraws, y: np.ndarray) -> LeafBeliefs:
     return LeafBeliefs.of(evidence, boxes, None, possible, Clock(60.0))
 
 
+@pytest.mark.slow
 @examples(20, fast=5)
 @given(st.integers(0, 2**32))
 def test_kinds_are_counted_as_points_are(seed):
@@ -97,6 +98,7 @@ def test_kinds_say_how_attributes_go_together():
     assert four > one + 0.3
 
 
+@pytest.mark.slow
 def test_before_anything_is_heard_rows_are_like_all_of_their_class():
     evidence, y = forest(60, 10, 2)
     own = laid_out(evidence, y)

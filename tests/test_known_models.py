@@ -125,6 +125,7 @@ def checked(seed: int) -> list[str]:
     return [kind, found.status]
 
 
+@pytest.mark.slow
 @seeds(FORESTS, fast=10)
 def test_what_is_proved_is_so_in_every_table_and_all_that_is_so_is_proved(
     unlisted, compared, seeds

@@ -58,6 +58,7 @@ def cells(release, X, y):
     return Counter((*row, label) for row, label in zip(leaf.tolist(), list(y), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed"), [("boosting", 0), ("histogram", 0), ("regularised", 0), ("regularised", 1)]
 )

@@ -59,6 +59,7 @@ def all_worlds(land: ChainContext, s: int, prior: TreePrior) -> dict[tuple[int, 
     return {rows: p / total for rows, p in out.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", spread([0, 3, 5], fast=2))
 def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> None:
     _, geometry, values, searches = opened(seed, n_rows=6, n_trees=4)

@@ -264,6 +264,7 @@ def test_scores_and_weights_of_rows_are_seen_in_the_first_sums(y, kind):
     assert release.n_rows == len(ROWS)
 
 
+@pytest.mark.slow
 def test_rows_that_start_from_scores_of_their_own_are_rebuilt_from_counts(tmp_path):
     model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
     model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
@@ -282,6 +283,7 @@ def test_monotone_constraints_bend_leaves():
     assert to_release(model).ensemble.fitting is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "y"), [("LGBMRegressor", 0), ("LGBMClassifier", 1)])
 def test_rows_behind_a_bagging_come_back_in_their_order(name, y):
     model = getattr(lightgbm, name)(

@@ -151,6 +151,7 @@ def samples_of(rows):
     return Samples.of_worlds(values, rows[None] + values.atom_start[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
 def test_pairs_of_equal_rows_say_how_far_a_prior_is_from_the_population(spread):
     found = []

@@ -166,6 +166,7 @@ def stopping(looks: int) -> Clock:
     return clock
 
 
+@pytest.mark.slow
 @examples(25, fast=4)
 @given(st.integers(0, 2**31))
 def test_no_test_of_the_training_rows_is_broken(seed):
@@ -257,6 +258,7 @@ class Known(Case):
         return np.column_stack([rng.integers(low, high + 1), self.truth[:, -1]]).astype(np.int32)
 
 
+@pytest.mark.slow
 @examples(25, fast=4)
 @given(st.integers(0, 2**31))
 def test_where_draws_are_known_each_tree_tests_its_own_rows(seed):

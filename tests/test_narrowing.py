@@ -168,6 +168,7 @@ def test_whole_numbers_beyond_the_precision_of_the_model_stay_where_they_are():
     np.testing.assert_array_equal(found.table, table)
 
 
+@pytest.mark.slow
 @rows_quickly
 @pytest.mark.parametrize("kind", [Numeric, Ordinal])
 def test_no_value_leaves_an_interval_in_which_it_certainly_lies(kind, monkeypatch):

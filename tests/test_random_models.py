@@ -134,6 +134,7 @@ def test_targets_are_not_proved_where_nothing_shows_that_rows_had_scores_of_thei
     assert sure is None or (sure < 1).all()
 
 
+@pytest.mark.slow
 def test_rows_that_early_stopping_left_are_not_in_the_order_of_the_training_set():
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.integers(0, 4, (40, 3)), columns=list("abc")).astype(float)

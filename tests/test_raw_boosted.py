@@ -56,6 +56,7 @@ def test_a_table_with_values_exchanged_between_two_thresholds_has_the_same_file(
     assert models.best(models.exact, twin, data) < 1.0, names[j]
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     record = raw_boosted.run(case)

@@ -132,6 +132,7 @@ def test_membership_is_disclosed_where_the_interval_says_so(low, high, verdict):
     assert MATERIAL == 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
     X, y = people(160, seed)
@@ -250,6 +251,7 @@ def test_settings_that_do_not_make_such_trees_are_refused():
         stated.scores(X, labels, half, 0)
 
 
+@pytest.mark.slow
 def test_a_lightgbm_file_is_trained_again_by_its_parameters(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
     X, y = people(160)

@@ -228,6 +228,7 @@ def test_estimators_are_read_live_and_from_pickles(kind, y, classes, written, tm
     assert release.sampling.kind == ("subsample" if "RF" in kind else "all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["hist", "exact", "approx"])
 @pytest.mark.parametrize("seed", [0, 7])
 def test_drawn_rows_show_by_training_on_others(method, seed):
