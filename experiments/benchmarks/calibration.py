@@ -2,9 +2,9 @@
 
 Exact counts, known and hidden draws, and boosted models, with and without a schema, each with
 little time and with more: in each ten-point bin of confidence, the share of values that are right
-must be within seven points of the mean confidence. A number is right if it lies in its interval;
-rows are matched one to one where their order is not known. Proved values and answers without
-confidence do not count.
+must be within seven points of the mean confidence. A number is right if it lies in its interval,
+any other value if it is the true one; rows are matched one to one where their order is not known.
+Proved values and answers without confidence do not count.
 """
 
 from __future__ import annotations
@@ -140,7 +140,12 @@ def bins(found: Reconstruction, X: pd.DataFrame) -> FloatArray:
     low, high, true = (
         np.asarray(t[found.X.columns], dtype=float) for t in (found.lower, found.upper, truth)
     )
-    right = (low <= true + 1e-6 * np.abs(true)) & (true - 1e-6 * np.abs(true) <= high)
+    # A confidence is that of the value; of a number that splits bound, of its interval.
+    value = np.asarray(found.X, dtype=float)
+    in_interval = found.X.columns.isin(found.interval_columns)
+    low, high = np.where(in_interval, low, value), np.where(in_interval, high, value)
+    slack = 1e-6 * np.abs(true)
+    right = (low <= true + slack) & (true - slack <= high)
     sure = found.confidence.to_numpy(dtype=float)
     counted = ~found.given & (sure < 1.0) & ~np.isnan(sure)
     place = np.minimum((sure[counted] * 100).astype(int), 99)
