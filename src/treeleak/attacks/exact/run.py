@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
+from treeleak.attacks.consensus import led_astray
 from treeleak.attacks.exact.annealing_runs import several_worlds, some_world
 from treeleak.attacks.exact.posterior_under_learned_prior import (
     Learned,
@@ -42,6 +43,8 @@ _PROMISING, _WIDE = 12, 3
 asked first where walks learn what rows are like."""
 _FIRST_TRY, _PROOF, _WIDE_PROOF = 1.0, 1.5, 0.3
 """Work for the integer solver (about seconds): before walks, and for proofs after them."""
+_TWO = 2
+"""Values of a column up to which shares of worlds are right as they are."""
 
 
 def exact(
@@ -73,8 +76,12 @@ def exact(
     except GridTooLarge as why:
         refuse_unlisted(geometry, side_info)
         constraints = RowConstraints.of_exact(evidence, geometry)
-        return by_walking(constraints, values, clock, seed, str(why))
-    return of_cells(evidence, partition, values, clock, seed, side_info)
+        answer = by_walking(constraints, values, clock, seed, str(why))
+    else:
+        answer = of_cells(evidence, partition, values, clock, seed, side_info)
+    if isinstance(evidence, ExactCounts) and (np.diff(values.start[:-1]) > _TWO).any():
+        answer = replace(answer, rows=led_astray(answer.rows, values))
+    return answer
 
 
 def of_cells(

@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.consensus import MAX_ALIGNED
+from treeleak.attacks.consensus import ASTRAY, MAX_ALIGNED
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.partition.value_index import ValueIndex
 
@@ -25,9 +25,6 @@ _ROUNDS = 30
 _BESIDE = 1.0
 """Rows that agree in a column, and that do not, beside those of each kind."""
 _LEAST, _NEVER = 1e-9, 1e9
-_ASTRAY = 0.08
-"""How often walks are led astray alike: of the values of which they said .99 by themselves, .84 to
-.95 were right on four tables."""
 
 
 def by_two_walks(
@@ -52,7 +49,7 @@ def by_two_walks(
     # Whatever all rows hold, others may not.
     share = frequent / (2 * len(one) + 1)
     sure = _sure(one, two, _found(one == two, chance), share, _matching(chance, share, values))
-    sure = (1.0 - _ASTRAY) * sure + _ASTRAY * share[one]
+    sure = (1.0 - ASTRAY) * sure + ASTRAY * share[one]
     sure *= values.prior(frequent / 2)[values.first[one]]
     none = np.zeros(len(one), dtype=bool)
     return Rows(values.first[best], sure, none, False, misfit), far / values.n_columns
