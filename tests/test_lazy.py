@@ -21,6 +21,7 @@ from helpers.tables_of import dataset, written
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.consensus import ASTRAY
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid import bayes_estimate
 from treeleak.core.clock import Clock
@@ -265,7 +266,8 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
     answer = walked(case, Clock(60.0))
     check_form(answer, case)
     assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
-    assert (answer.rows[0].confidence[:, :-1] == 0.5).all()
+    # Even odds, but for searches that are led astray as a whole.
+    assert (np.abs(answer.rows[0].confidence[:, :-1] - 0.5) <= ASTRAY).all()
     # Classes of known draws follow from whole trees.
     assert set(answer.rows[0].confidence[:, -1]) <= {0.5, 0.9999}
 
