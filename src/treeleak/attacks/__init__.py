@@ -10,6 +10,7 @@ from treeleak.attacks.answer import Answer, Rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.evidence import (
+    DrawnLossSums,
     Evidence,
     ExactCounts,
     ExactTotals,
@@ -35,6 +36,7 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
         ("exact.run:exact", "auto", (ExactCounts,)),
         ("loss_sums.regression:regression", "auto", (ExactTotals,)),
         ("loss_sums.run:loss_sums", "auto", (LossSums, LeafValueEvidence)),
+        ("known_draws.sums_of_loss:drawn_sums", "auto", (DrawnLossSums,)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

@@ -17,7 +17,7 @@ from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_steps import LeafValueEvidence
 from treeleak.evidence.linear_constraints import LinearConstraints
-from treeleak.evidence.loss_sums import LossSums
+from treeleak.evidence.loss_sums import DrawnLossSums, LossSums
 from treeleak.evidence.noisy_counts import LeafLabels, NoisyCounts
 from treeleak.evidence.protocol import (
     BOOTSTRAP_MODES,
@@ -35,6 +35,7 @@ __all__ = [
     "MAX_ROWS",
     "Contradiction",
     "CountSystem",
+    "DrawnLossSums",
     "Evidence",
     "ExactCounts",
     "ExactTotals",
@@ -63,6 +64,7 @@ def register(kind: type[Evidence]) -> None:
 
 register(ExactCounts)
 register(LossSums)
+register(DrawnLossSums)
 register(LeafValueEvidence)
 register(ExactTotals)
 register(KnownDraws)

@@ -17,7 +17,8 @@ That has two solutions; as a leaf steps by -G / H, and 0 < H <= n / 4, mostly on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +41,8 @@ from treeleak.evidence.predictions import (
 )
 from treeleak.evidence.protocol import Contradiction, SamplingAssumptions, check_size, unequal
 from treeleak.partition import Geometry
-from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
+from treeleak.release.release import Release
+from treeleak.release.statistics import DRAWS, GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 from treeleak.release.tree import Tree
 
 _SUMMED, _SMALL = 3e-6, 1e-7
@@ -55,6 +57,11 @@ _ROUGH = 1e-3
 """How far a sum may be off after many steps, for each root of a row."""
 _DOUBLE = 1e-5
 """How many times these, where all numbers are in double precision."""
+
+_FEWEST = 2
+"""Rows without which there are no two classes."""
+_WHOLE = 0.01
+"""How far a number of rows that follows from sums may be off."""
 
 SECOND, FIRST, SQUARED, STEP = "second", "first", "squared", "step"
 
@@ -105,19 +112,10 @@ class LossSums:
     @classmethod
     def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], LossSums] | None:
         """Fit boosted models of classes whose trees saw all rows, and say what leaves added."""
-        release, ensemble = assumed.release, assumed.release.ensemble
-        counted = release.trees[0].totals
-        if (
-            not assumed.exact
-            or assumed.sampling != "all"
-            or ensemble is None
-            or ensemble.fitting is None
-            or not ensemble.fitting.of_classes
-            or ensemble.fitting.assumed
-            or len(release.classes) != max(len(ensemble.base_scores), 2)
-            or counted is None
-            or not values_present(release)
-        ):
+        release, counted = assumed.release, assumed.release.trees[0].totals
+        if not assumed.exact or assumed.sampling != "all" or not _covered(release):
+            return None
+        if counted is None:
             return None
         check_size(release, int(counted[release.trees[0].leaves].sum()), "tree 0 counts ")
         return cls
@@ -275,6 +273,97 @@ class LossSums:
                 counts=Derivative(self.geometry, which), by_label=True,
                 scale=0.4 * np.sqrt(np.maximum(rows, 1)),
             )  # fmt: skip
+
+
+def _covered(release: Release) -> bool:
+    """Whether it is known how the leaves of a model of classes come to what they add."""
+    ensemble = release.ensemble
+    return (
+        ensemble is not None
+        and ensemble.fitting is not None
+        and ensemble.fitting.of_classes
+        and not ensemble.fitting.assumed
+        and len(release.classes) == max(len(ensemble.base_scores), 2)
+        and values_present(release)
+    )
+
+
+def _started(release: Release, n_rows: int) -> Release:
+    """Find the prediction before the first tree, where its leaves hold that as well.
+
+    It is the log odds of a number of positive rows, of all: the one that leaves a whole number of
+    them to each leaf.
+    """
+    ensemble, fitting = fitted(release)
+    H, n, value = (at_leaves(release, q)[: len(release.trees[0].leaves)]
+                   for q in (HESSIAN, DRAWS, VALUE))  # fmt: skip
+    rate, start = ensemble.learning_rate, fitting.start
+    if start is None or len(start) > 1 or rate is None or n_rows < _FEWEST or np.isnan(H + n).any():
+        return release
+    p = np.arange(1, n_rows)[:, None] / n_rows
+    gradient = -(value - np.log(p / (1 - p))) / rate * (H + fitting.l2_at(release.trees[0]).max())
+    positive = n * p - gradient
+    off = np.abs(positive - np.rint(positive)).max(axis=1)
+    off[(positive < -_WHOLE).any(axis=1) | (positive > n + _WHOLE).any(axis=1)] = np.inf
+    best = float(p[off.argmin(), 0])
+    first = replace(fitting, start=(float(np.log(best / (1 - best))),))
+    return replace(release, ensemble=replace(ensemble, fitting=first))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLossSums(LossSums):
+    """The same of trees that drew rows, where it is known which: sum over rows k of b_tk [row k in
+    leaf v] a(row k, t).
+
+    The rows are not exchangeable: row k of an answer is row k of the training set.
+    """
+
+    draws: NDArray[np.unsignedinteger[Any]]
+    """Shape (n_trees, n_rows). b: whether each tree drew each row."""
+    kind: ClassVar[str] = "known draws, sums of the loss"
+
+    @classmethod
+    def fitting(cls, assumed: SamplingAssumptions) -> Callable[[Geometry], DrawnLossSums] | None:
+        """Fit boosted models of classes whose draws are known, none of them repeated."""
+        release, draws = assumed.release, assumed.draws
+        if release.noise is not None or assumed.draws_hidden or not assumed.draws_needed:
+            return None
+        if draws is None or draws.max(initial=0) > 1 or not _covered(release):
+            return None
+        check_size(release, draws.shape[1])
+        return partial(cls._of, draws=draws)
+
+    @classmethod
+    def _of(cls, geometry: Geometry, draws: NDArray[Any]) -> DrawnLossSums:
+        release = _started(geometry.release, draws.shape[1])
+        return cls(replace(geometry, release=release), draws)
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Drawn rows in each leaf; NaN where the model does not say."""
+        return at_leaves(self.geometry.release, DRAWS)
+
+    @property
+    def n_rows(self) -> int:
+        """N: rows of the training set, drawn or not."""
+        return int(self.draws.shape[1])
+
+    def open_leaves(self) -> BoolArray:
+        """Close none: a leaf that counts nobody may hold rows that its tree did not draw."""
+        return np.ones((len(self.n), len(self.geometry.release.classes)), dtype=bool)
+
+    def contradiction(self) -> Contradiction | None:
+        """Find a tree that counts another number of rows than it drew."""
+        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1])
+        drew = self.draws.sum(axis=1)
+        for t in np.flatnonzero(~np.isnan(per_tree) & (per_tree != drew)).tolist():
+            why = f"its leaves hold {per_tree[t]:,.0f} draws, it drew {drew[t]:,}"
+            return Contradiction(t, 0, why)
+        return None
+
+    def statements(self) -> tuple[LinearConstraints, ...]:
+        """Give what leaves and nodes sum up over the rows that their trees drew."""
+        return tuple(replace(s, coefficients=self.draws) for s in self._all)
 
 
 _BLURRED = 1e-6

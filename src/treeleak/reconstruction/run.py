@@ -290,9 +290,8 @@ def _solved(
     """
     ensemble, too_large = problem.release.ensemble, ""
     fitting = None if ensemble is None else ensemble.fitting
-    # Sums are used where they are those of all rows.
-    drew = problem.draws or problem.hidden
-    if ensemble is not None and fitting is not None and fitting.of_classes and not drew:
+    # Sums are used where it is known whose they are.
+    if ensemble is not None and fitting is not None and fitting.of_classes and not problem.hidden:
         try:
             with refused():
                 return _by_sums(problem, ensemble, clock)

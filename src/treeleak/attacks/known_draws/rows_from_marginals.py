@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from treeleak.attacks.answer import Rows, most_worlds
@@ -30,6 +31,40 @@ _WORLDS = 40
 """Datasets that are drawn, at most."""
 
 
+class Candidates(Protocol):
+    """Pairs that rows may be."""
+
+    @property
+    def fixed_pair(self) -> IntArray:
+        """Pair of each row that has one candidate, shape (n_rows,); -1 for the others."""
+
+    @property
+    def rows(self) -> IntArray:
+        """The open rows, shape (n_open,)."""
+
+    @property
+    def column(self) -> NDArray[Any]:
+        """Column of each candidate, shape (n_candidates,)."""
+
+    @property
+    def pair(self) -> IntArray:
+        """Pair of each column, shape (n_columns,)."""
+
+    @property
+    def owner(self) -> IntArray:
+        """Open row of each candidate, shape (n_candidates,)."""
+
+
+class Marginals(NamedTuple):
+    """:class:`Candidates` of any attack."""
+
+    fixed_pair: IntArray
+    rows: IntArray
+    column: NDArray[Any]
+    pair: IntArray
+    owner: IntArray
+
+
 class Places(Protocol):
     """Where the points of pairs are: on a grid, or in a list of candidates."""
 
@@ -47,7 +82,7 @@ class Places(Protocol):
 def rows_from_marginals(
     pair: IntArray,
     proved: BoolArray,
-    problem: RowProblem,
+    problem: Candidates,
     u: FloatArray,
     pairs: Pairs,
     places: Places,
@@ -65,8 +100,8 @@ def rows_from_marginals(
         Pair of each row; -1 where no tree drew it.
     proved : bool array, shape (n_rows,)
         Whether the pair is proved.
-    problem : RowProblem
-        Candidates ...
+    problem : Candidates
+        What rows may be ...
     u : float array, shape (n_candidates,)
         ... and their probabilities, for the rows that are not proved.
     population : Density, optional
@@ -152,7 +187,7 @@ def typicality(
 
 
 def _shares(
-    pair: IntArray, proved: BoolArray, problem: RowProblem, u: FloatArray, n_pairs: int
+    pair: IntArray, proved: BoolArray, problem: Candidates, u: FloatArray, n_pairs: int
 ) -> tuple[sparse.csr_array, IntArray]:
     """Probability of each pair for each row that some tree drew, and once for all the others.
 

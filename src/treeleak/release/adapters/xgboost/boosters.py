@@ -149,7 +149,7 @@ def _release(model: Model) -> Release:
     fitting, rate = fitting_of(model, trees, rounds)
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
-    sampling = _sampling(model, trees)
+    sampling = _sampling(model, trees, summed=fitting is not None and fitting.of_classes)
     if fitting is not None and fitting.assumed:
         # What is assumed here, the values of leaves confirm or contradict.
         not_covered, sampling = None, AllRows()
@@ -294,12 +294,16 @@ def _counted(
     return None if rows is None else NodeStatistic(ROWS, rows)
 
 
-def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
-    """Say which rows each tree saw, as far as the counts and the parameters show it."""
+def _sampling(model: Model, trees: Sequence[Tree], *, summed: bool) -> Sampling:
+    """Say which rows each tree saw, as far as the counts and the parameters show it.
+
+    ``summed``: whether it is known what rows add to the sums of trees that do not count them.
+    """
     roots = [float(tree.totals[0]) for tree in trees if tree.totals is not None]
     share = model.trained_with("subsample")
-    if share is not None and share < 1 and len(roots) == len(trees):
-        # Say how a model drew rows all of whose trees count them.
+    follows = len(roots) == len(trees) or (summed and roots and model.n_outputs == 1)
+    if share is not None and share < 1 and follows:
+        # Say how a model drew rows if all its trees count or sum them.
         method, seed = _method(model), model.trained_with("seed")
         uniform = found_in(model.config, "sampling_method") in (None, "uniform")
         # By "approx", trees of one round draw in another way.
