@@ -39,7 +39,7 @@ _DROPPED = 1e-5
 """Rows expected in a cell below which it is left out."""
 _BROKEN = -1.0
 """Value of the dual that shows, beyond rounding, that no rows of these cells meet the sums."""
-_LEVEL = 1e-3
+_LEVEL = 1e-2
 """Share of the dual's value by which a stage must lower it, or little more is to be had."""
 _STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 24, 24, 6, 0.5
 """Steps in which the reaction is turned on; how many may follow, and how many of them without
@@ -48,6 +48,8 @@ _MOST_SHARPENED = 2**26
 """Most pairs of rows and kinds to which the sums react."""
 _CANDIDATE = 1e-3
 """Least probability of a cell for a row that is written down."""
+_NEARLY = 0.1
+"""Share of statements up to which missed ones are repaired row by row."""
 _THINKABLE, _NO_GAIN = 1e-7, 1e-9
 """Least probability of a kind that a single row is tried as, and what is no gain."""
 _MOST_WORK = 3e11
@@ -106,7 +108,7 @@ def drawn_sums(
         if seen[-1].missed and not part.stopped:
             _sharpened(seen[-1], evidence, partition, part, seen)
     found = min(reversed(seen), key=lambda fit: fit.missed)
-    if found.missed:
+    if 0 < found.missed <= _NEARLY * len(found.dual.right):
         found = _repaired(found, evidence, partition, clock)
     rows = _written(found, evidence, partition, values)
     clock.report_progress("rebuilding the rows", 1.0, rows.misfit)
