@@ -36,6 +36,11 @@ _QUIET = {
     "catboost": {"verbose": 0, "thread_count": 2, "allow_writing_files": False},
     "sklearn": {},
 }
+_SUBSAMPLE: dict[str, Any] = {"n_estimators": 100, "subsample": 0.8, "random_state": 0}
+_TUNED: dict[str, Any] = {
+    **_SUBSAMPLE, "n_estimators": 300, "colsample_bytree": 0.8, "learning_rate": 0.05,
+    "max_depth": 6,
+}  # fmt: skip
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "XGBClassifier": ("xgboost", "XGBClassifier", {}),
     "LGBMClassifier": ("lightgbm", "LGBMClassifier", {}),
@@ -55,10 +60,19 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "LGBMClassifier, drawn": (
         "lightgbm", "LGBMClassifier", {"bagging_fraction": 0.8, "bagging_freq": 1},
     ),
+    "XGBClassifier, subsample": ("xgboost", "XGBClassifier", _SUBSAMPLE),
+    "XGBClassifier, tuned": ("xgboost", "XGBClassifier", _TUNED),
+    "LGBMClassifier, subsample": (
+        "lightgbm", "LGBMClassifier", {**_SUBSAMPLE, "subsample_freq": 1},
+    ),
+    "LGBMClassifier, tuned": ("lightgbm", "LGBMClassifier", {**_TUNED, "subsample_freq": 1}),
+    "GradientBoosting, subsample": ("sklearn", "GradientBoostingClassifier", _SUBSAMPLE),
 }  # fmt: skip
 """By name: library, class, and parameters that are no defaults."""
 DRAWN = frozenset(name for name in MODELS if name.endswith(", drawn"))
 """Whose trees drew some of the rows; the attack is told how many rows there were, and no seed."""
+SUBSAMPLED = frozenset(name for name in MODELS if name.endswith((", subsample", ", tuned")))
+"""The same, with a seed: the attack is told how many rows there were."""
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 FIGURES = (
     "cells", "right", "exact", "told", "proved", "wrong", "others", "targets", "alone", "single",
@@ -160,7 +174,7 @@ def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Recor
         lambda: treeleak.reconstruct(
             release, case.schema, bootstrap=_sampling(case, release, settings),
             time_limit=case.time_limit, seed=case.seed,
-            n_rows=len(X) if case.model in DRAWN else None,
+            n_rows=len(X) if case.model in DRAWN | SUBSAMPLED else None,
         )
     )  # fmt: skip
     outcome = dict.fromkeys(FIGURES) | record

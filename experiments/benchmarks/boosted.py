@@ -29,7 +29,8 @@ never tells these rows apart. Where rows are in order, "placed" is the share tha
 place, and "off" how far any target is off that the answer says is determined.
 
 Of models called "drawn", each tree drew 80 % of the rows, and nobody knows which: rows follow from
-numbers of rows alone. Floors stand in
+numbers of rows alone. Of those called "subsample" and "tuned", the draws follow from the seed, and
+"placed" is what is asked. Floors stand in
 ``boosted_floors.csv``. XGBoost, LightGBM and CatBoost are needed for their lines, and the shared
 tables for all but iris and wine.
 """

@@ -40,7 +40,7 @@ from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
-from treeleak.release.sampling import AllRows
+from treeleak.release.sampling import AllRows, Subsample
 from treeleak.release.stated_noise import (
     NoiseLeft,
     as_counted,
@@ -198,11 +198,15 @@ def prepare_case(case: Case) -> Case:
     check_names(request.sensitive, columns, "sensitive")
     check_names(request.groups, columns | set(getattr(request.X, "columns", ())), "groups")
     case = case if request.control is None else _with_control(case, release)
+    # Which rows were drawn depends on how many there were, which is no secret of anybody.
+    drew = isinstance(release.sampling, Subsample)
+    counted = all(tree.totals is not None for tree in release.trees)
+    n_rows = request.stated_rows if drew and not counted else request.n_rows
     problem = Problem(
         release=release,
         stated_schema=request.schema,
         bootstrap=request.bootstrap,
-        knowledge=Knowledge(n_rows=request.n_rows, **request.beside),
+        knowledge=Knowledge(n_rows=n_rows, **request.beside),
         seed=request.seed,
     )
     case = replace(case, posed=problem)

@@ -35,7 +35,7 @@ from treeleak.auditing.result import Audit
 from treeleak.core.arrays import Labels, Place, Rows
 from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.evidence import LeafValueEvidence, LossSums
+from treeleak.evidence import DrawnLossSums, LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import rebuild
 from treeleak.release import Model, Release, RuleList, StoredObject, to_release
@@ -260,7 +260,8 @@ def _rebuilt(case: Case) -> Case:
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and not _all_determined(rebuilt):
-        summed = rebuilt.evidence.startswith((LossSums.kind, LeafValueEvidence.kind))
+        kinds = LossSums.kind, DrawnLossSums.kind, LeafValueEvidence.kind
+        summed = rebuilt.evidence.startswith(kinds)
         return case.without("reconstruction", wording.LEFT_OPEN if summed else wording.HOLDS_MORE)
     return case
 

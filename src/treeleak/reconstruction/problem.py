@@ -16,7 +16,7 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
-from treeleak.evidence import MakeEvidence, draws_needed, evidence_for
+from treeleak.evidence import MakeEvidence, SamplingAssumptions, draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
@@ -345,7 +345,9 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
             if old is None and before is not None:
                 old = _draws(before, seed_search, part)
         except NotCovered as why:
-            if bootstrap == "known" or clock.stopped:
+            # Where trees do not count what they drew, hidden draws are no way out.
+            hideable = SamplingAssumptions(release, bootstrap).may_be_drawn
+            if bootstrap == "known" or clock.stopped or not hideable:
                 raise
             notes = (TAKEN_AS_HIDDEN(why=message_of(why)),)
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -279,6 +279,42 @@ class Dual:
         out -= 0.5 * (self.draws.T @ squares)
         out -= (out * u).sum(axis=1, keepdims=True)
         return out
+
+    def costs(self, best: IntArray, pool: Pool) -> Singles:
+        """How far sums are from what leaves say if one row were of another kind.
+
+        ``best``, shape (n_rows,): kinds of all rows. Returns an array of shape (n_rows, n_kinds),
+        in squares of the usual deviations of sums, up to a number for each row.
+        """
+        n_rows, counts = len(best), np.stack([np.stack(s.counts) for s in self.sums])
+        u = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
+        u[np.arange(n_rows), best] = 1.0
+        drawn, weight = self.draws @ u, np.zeros((self.n_leaves, len(self.sums)))
+        off = np.zeros_like(weight)
+        for a, (sums, scale) in enumerate(zip(self.sums, self.split(self.scale), strict=True)):
+            held = np.zeros(self.n_leaves)
+            for c in range(self.n_classes):
+                share = self._of_class(drawn, c)
+                kernels.add_sums(self.leaf, sums.counts[c], share, 0, len(self.leaf), held)
+            off[:, a] = sums.at_leaves(sums.of_statements(held) - sums.constraints.right)
+            weight[:, a] = sums.at_leaves(1.0 / scale**2)
+        added = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
+        for a, c in product(range(len(self.sums)), range(self.n_classes)):
+            each = counts[a, c]
+            more = weight[self.leaf, a] * each * (2 * off[self.leaf, a] + each)
+            self._of_class(added, c)[:] += more
+        # A row that stays in its leaf is there once.
+        twice = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
+        precision = weight[:, :, None] * np.eye(len(self.sums))
+        jobs = [
+            partial(
+                kernels.add_reaction, self.leaf, counts, self.draws, u, precision,
+                np.arange(first, last), 0.5, twice,
+            )
+            for first, last in pairwise(self._ends(n_rows))
+        ]  # fmt: skip
+        run_all(jobs, pool=pool)
+        return np.asarray(self.draws.T @ added - 2.0 * twice)
 
     def blocks(self) -> list[slice]:
         """Rows that are looked at together."""

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.known_draws.rows_from_marginals import Marginals, rows_from_marginals
-from treeleak.attacks.known_draws.sums_dual import Dual, LeafSums, Look
+from treeleak.attacks.known_draws.sums_dual import Dual, Look
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.parallel import Pool
@@ -48,10 +48,8 @@ _MOST_SHARPENED = 2**26
 """Most pairs of rows and kinds to which the sums react."""
 _CANDIDATE = 1e-3
 """Least probability of a cell for a row that is written down."""
-_NEARLY = 0.1
-"""Share of statements up to which missed ones are repaired row by row."""
-_THINKABLE, _NO_GAIN = 1e-7, 1e-9
-"""Least probability of a kind that a single row is tried as, and what is no gain."""
+_MOST_MOVES, _NO_GAIN = 100, 1e-3
+"""Rows that are moved, at most, and what is no gain, in usual variances of sums."""
 _MOST_WORK = 3e11
 """Most products in one evaluation: a few seconds."""
 _TO_WRITE = 0.1
@@ -108,8 +106,12 @@ def drawn_sums(
         if seen[-1].missed and not part.stopped:
             _sharpened(seen[-1], evidence, partition, part, seen)
     found = min(reversed(seen), key=lambda fit: fit.missed)
-    if 0 < found.missed <= _NEARLY * len(found.dual.right):
-        found = _repaired(found, evidence, partition, clock)
+    with clock.cut_short():
+        # A row may be of a cell that was left out.
+        for dual in (replace(found.dual, reference=None), whole):
+            if found.missed and dual.n_kinds * evidence.n_rows <= _MOST_SHARPENED:
+                repaired = _repaired(found, dual, evidence, partition, clock)
+                found = min(found, repaired, key=lambda fit: fit.missed)
     rows = _written(found, evidence, partition, values)
     clock.report_progress("rebuilding the rows", 1.0, rows.misfit)
     numbers = {
@@ -228,60 +230,23 @@ def _missed(dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Part
     return int((~np.concatenate(met)).sum())
 
 
-def _candidates(found: _Fit, least: float) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows, kinds that they may be, and with which probability: all that reach ``least``."""
-    dual, out = found.dual, list[tuple[IntArray, IntArray, FloatArray]]()
+def _repaired(
+    found: _Fit, dual: Dual, evidence: DrawnLossSums, partition: Partition, clock: Clock
+) -> _Fit:
+    """Move single rows to other kinds of ``dual``, while sums come nearer to what leaves say."""
+    label, at = np.divmod(found.best, len(found.dual.cell))
+    place = np.searchsorted(dual.cell, found.dual.cell[at])
+    best, every = label * len(dual.cell) + place, np.arange(len(label))
     with Pool() as pool:
-        score = dual.scores(found.multipliers, pool)
-    for block in dual.blocks():
-        share, _ = dual.probabilities(score, block)
-        k, kind = np.nonzero(share >= least)
-        out.append((k + block.start, kind, share[k, kind].astype(float)))
-    row, kind, u = (np.concatenate(part) for part in zip(*out, strict=True))
-    return row, kind, u
-
-
-def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock: Clock) -> _Fit:
-    """Move single rows to other kinds while that brings sums nearer to what leaves say."""
-    dual, best = found.dual, found.best.copy()
-    row, kind, _ = _candidates(found, _THINKABLE)
-    n_cells, left = len(dual.cell), list[FloatArray]()
-
-    def counted(sums: LeafSums, kinds: IntArray) -> tuple[IntArray, FloatArray]:
-        label, at = np.divmod(kinds, n_cells)
-        place = sums.place[dual.leaf[:, at].T]
-        counts = np.zeros(place.shape)
-        for c, each in enumerate(sums.counts):
-            counts[label == c] = each[:, at[label == c]].T
-        return np.maximum(place, 0), np.where(place >= 0, counts, 0.0)
-
-    weights = np.split(
-        1.0 / dual.scale**2, np.cumsum([len(s.constraints.right) for s in dual.sums])[:-1]
-    )
-    drew = dual.draws.T.astype(float)
-    for sums in dual.sums:
-        place, counts = counted(sums, best)
-        held = np.bincount(place.ravel(), (counts * drew).ravel(), len(sums.constraints.right))
-        left.append(held - sums.constraints.right)
-    while len(row) and not clock.stopped:
-        gain = np.zeros(len(row))
-        for sums, off, weight in zip(dual.sums, left, weights, strict=True):
-            (old, less), (new, more) = counted(sums, best[row]), counted(sums, kind)
-            less, more = less * drew[row], more * drew[row]
-            same = old == new
-            change = np.where(same, more - less, more)
-            gain -= (weight[new] * change * (2 * off[new] + change)).sum(axis=1)
-            gone = np.where(same, 0.0, -less)
-            gain -= (weight[old] * gone * (2 * off[old] + gone)).sum(axis=1)
-        move = int(gain.argmax())
-        if gain[move] <= _NO_GAIN:
-            break
-        for sums, off in zip(dual.sums, left, strict=True):
-            for each, sign in ((best[row[move]], -1.0), (kind[move], 1.0)):
-                place, counts = counted(sums, np.array([each]))
-                np.add.at(off, place[0], sign * counts[0] * drew[row[move]])
-        best[row[move]] = kind[move]
-    return replace(found, best=best, missed=_missed(dual, best, evidence, partition))
+        for _ in range(_MOST_MOVES):
+            cost = dual.costs(best, pool)
+            gain = cost[every, best][:, None] - cost
+            k, kind = np.unravel_index(int(gain.argmax()), gain.shape)
+            if gain[k, kind] <= _NO_GAIN or clock.stopped:
+                break
+            best[k] = kind
+    missed = _missed(dual, best, evidence, partition)
+    return replace(found, dual=dual, best=best, missed=missed)
 
 
 def _written(
@@ -293,10 +258,17 @@ def _written(
     key = pairs.cell * dual.n_classes + pairs.label_of
     label, at = np.divmod(np.arange(dual.n_kinds), len(dual.cell))
     pair_of = np.searchsorted(key, dual.cell[at] * dual.n_classes + label)
-    row, kind, u = _candidates(found, _CANDIDATE)
-    if not found.missed:
-        # Real numbers that all fit are no chance.
-        row, kind, u = np.arange(len(drawn)), found.best, np.ones(len(drawn))
+    # Real numbers that all fit are no chance.
+    row, kind, u = np.arange(len(drawn)), found.best, np.ones(len(drawn))
+    if found.missed:
+        likely = list[tuple[IntArray, IntArray, FloatArray]]()
+        with Pool() as pool:
+            score = dual.scores(found.multipliers, pool)
+        for block in dual.blocks():
+            share, _ = dual.probabilities(score, block)
+            k, each = np.nonzero(share >= _CANDIDATE)
+            likely.append((k + block.start, each, share[k, each].astype(float)))
+        row, kind, u = (np.concatenate(part) for part in zip(*likely, strict=True))
     some = drawn[row]
     open_, owner = np.unique(row[some], return_inverse=True)
     settled = np.full(len(drawn), -1, dtype=np.int64)

@@ -1,0 +1,193 @@
+"""Sums of the loss over rows that trees drew: what the libraries add up, the dual, and the rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+
+import treeleak
+from helpers.patient import AMPLE
+from treeleak.attacks.known_draws.sums_dual import Coordinates, Dual
+from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import Pool
+from treeleak.evidence import DrawnLossSums, SamplingAssumptions
+from treeleak.partition import Geometry, enumerate_cells
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.schema import Binary, Schema
+
+LIBRARIES = {
+    name: pytest.param(name, marks=pytest.mark.skipif(absent, reason=f"needs {name}"))
+    for name in ("sklearn", "xgboost", "lightgbm")
+    for absent in [importlib.util.find_spec(name) is None]
+}
+
+
+def table(n_rows, seed, n_columns=7):
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n_rows, n_columns)) < rng.uniform(0.2, 0.8, n_columns)).astype(int)
+    y = (X @ rng.normal(size=n_columns) + rng.normal(size=n_rows) > 0).astype(int)
+    return pd.DataFrame(X, columns=[f"c{j}" for j in range(n_columns)]), pd.Series(y)
+
+
+def fitted(library, X, y, **settings):
+    if library == "sklearn":
+        known = {k: v for k, v in settings.items() if k in ("n_estimators", "learning_rate")}
+        model = GradientBoostingClassifier(subsample=0.8, random_state=0, **known)
+    elif library == "xgboost":
+        import xgboost
+
+        model = xgboost.XGBClassifier(subsample=0.8, random_state=0, n_jobs=1, **settings)
+    else:
+        import lightgbm
+
+        model = lightgbm.LGBMClassifier(
+            subsample=0.8, subsample_freq=1, random_state=0, n_jobs=1, verbose=-1,
+            min_child_samples=5, **settings,
+        )  # fmt: skip
+    return model.fit(X, y)
+
+
+def drawn(library, X, y, **settings):
+    """The evidence of a model, and its cells."""
+    model = fitted(library, X, y, **settings)
+    release = replace(to_release(model), n_rows=len(X))
+    draws = known_draws(release).counts
+    make = DrawnLossSums.fitting(SamplingAssumptions(release, draws=draws))
+    assert make is not None
+    evidence = make(Geometry.of(release, Schema([Binary(c) for c in X])))
+    return model, evidence, enumerate_cells(evidence.geometry, evidence.open_leaves())
+
+
+def leaves(evidence, X):
+    """Leaf (row of A) of each row in each tree."""
+    release, node = evidence.geometry.release, None
+    node = release.leaves(X.to_numpy(float))
+    out = np.empty(node.shape, dtype=np.int64)
+    for t, (tree, start) in enumerate(
+        zip(release.trees, evidence.geometry.leaf_start, strict=False)
+    ):
+        out[:, t] = start + np.searchsorted(tree.leaves, node[:, t])
+    return out
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values())
+@pytest.mark.parametrize(
+    "settings", [{}, {"learning_rate": 0.05, "colsample_bytree": 0.7}, {"reg_lambda": 3.0}]
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_true_rows_meet_what_leaves_sum_up(library, settings, seed):
+    X, y = table(80, seed)
+    _, evidence, _ = drawn(library, X, y, n_estimators=20, **settings)
+    assert evidence.contradiction() is None
+    leaf, label = leaves(evidence, X), y.to_numpy()
+    for statement in evidence.statements():
+        assert statement.met(leaf, label).all(), statement.quantity
+    # Nobody else does: sums are over whole rows.
+    others = label.copy()
+    others[:5] = 1 - others[:5]
+    met = [s.met(leaf, others).all() for s in evidence.statements() if s.by_label]
+    assert not any(met)
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values())
+def test_the_dual_falls_as_its_slope_says(library):
+    X, y = table(40, 3)
+    _, evidence, partition = drawn(library, X, y, n_estimators=6)
+    dual, rng = Dual.of(evidence, partition), np.random.default_rng(0)
+    x = rng.normal(size=len(dual.right)) / dual.scale
+    step = rng.normal(size=len(x)) / dual.scale
+    with Pool() as pool:
+        look = dual.look(x, pool)
+        slope = (look.expected - dual.right) @ step
+        ahead, behind = (dual.look(x + h * step, pool).value for h in (0.01, -0.01))
+        assert (ahead - behind) / 0.02 == pytest.approx(slope, rel=1e-2, abs=1e-2)
+        assert look.mass.sum() == pytest.approx(len(X), rel=1e-4)
+        coordinates = dual.coordinates(x, pool)
+    assert_inverse(coordinates, rng.normal(size=len(x)), rng.normal(size=len(x)))
+
+
+def assert_inverse(coordinates: Coordinates, y, g):
+    x = coordinates.multipliers(y)
+    np.testing.assert_allclose(coordinates.from_multipliers(x), y, rtol=1e-6, atol=1e-8)
+    # <M y, g> = <y, M' g>
+    assert x @ g == pytest.approx(y @ coordinates.gradient(g), rel=1e-6)
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values())
+def test_the_reaction_is_that_of_each_row_and_leaf(library):
+    X, y = table(15, 5, n_columns=3)
+    _, evidence, partition = drawn(library, X, y, n_estimators=3, learning_rate=0.3)
+    dual, rng = Dual.of(evidence, partition), np.random.default_rng(1)
+    x = 0.3 * rng.normal(size=len(dual.right)) / dual.scale
+    with Pool() as pool:
+        found, score = dual.reaction(x, pool), dual.scores(x, pool)
+    u = dual.probabilities(score, slice(0, len(X)))[0].astype(float)
+    counts = np.stack([np.stack(s.counts) for s in dual.sums]).astype(float)
+    n_sums, n_classes, n_trees, n_cells = counts.shape
+    a = counts.transpose(1, 3, 2, 0).reshape(n_classes * n_cells, n_trees, n_sums)
+    leaf = np.tile(dual.leaf, n_classes)
+    floor = 0.5 * (counts**2).mean(axis=(1, 2, 3))
+    due = np.zeros_like(u)
+    for t in range(n_trees):
+        for v in np.unique(leaf[t]):
+            there = leaf[t] == v
+            known = np.array([s.place[v] >= 0 for s in dual.sums])
+            if not known.any():
+                continue
+            part = np.where(there[:, None], a[:, t], 0.0)[:, known]
+            mean = (u @ part) * dual.draws[t][:, None]
+            second = np.einsum("k,kj,ja,jb->ab", dual.draws[t], u, part, part)
+            inverse = np.linalg.inv(second - mean.T @ mean + np.diag(floor[known]))
+            for k in np.flatnonzero(dual.draws[t]):
+                due[k] += part @ inverse @ mean[k] - 0.5 * np.einsum(
+                    "ja,ab,jb->j", part, inverse, part
+                )
+    due -= (due * u).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, due, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values())
+def test_rows_come_back_in_their_order_with_their_classes(library):
+    X, y = table(60, 7)
+    model, _, _ = drawn(library, X, y, n_estimators=120)
+    schema = Schema([Binary(c) for c in X])
+    found = treeleak.reconstruct(model, schema, time_limit=AMPLE, n_rows=len(X))
+    assert found.ordered
+    assert found.evidence.startswith(DrawnLossSums.kind)
+    assert found.status == "feasible"
+    assert not found.proved.any()
+    tested = [c for c in X if c not in found.free_columns]
+    right = (found.X[tested].to_numpy() == X[tested].to_numpy()).all(axis=1)
+    right &= found.y.to_numpy() == y.to_numpy()
+    assert right.mean() >= 0.9
+
+
+@pytest.mark.skipif(importlib.util.find_spec("xgboost") is None, reason="needs xgboost")
+def test_without_the_number_of_rows_the_way_out_is_named():
+    refused = 0
+    for n_rows in range(60, 68):
+        X, y = table(n_rows, 7)
+        release = to_release(fitted("xgboost", X, y, n_estimators=3))
+        try:
+            assert known_draws(release).counts.shape == (3, n_rows)
+        except NotCovered:
+            refused += 1
+            with pytest.raises(NotCovered, match="--n-rows"):
+                treeleak.reconstruct(release, time_limit=AMPLE)
+    # The first tree, which counts, may not have drawn the last rows.
+    assert refused
+
+
+@pytest.mark.skipif(importlib.util.find_spec("xgboost") is None, reason="needs xgboost")
+def test_an_audit_knows_how_many_rows_there_were():
+    X, y = table(60, 7)
+    model = fitted("xgboost", X, y, n_estimators=60)
+    audit = treeleak.audit(model, X, y, time_limit=AMPLE)
+    assert audit.reconstruction.evidence.startswith(DrawnLossSums.kind)
+    assert audit.verdict == "leak shown"
