@@ -269,7 +269,8 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
     # Even odds, but for searches that are led astray as a whole.
     assert (np.abs(answer.rows[0].confidence[:, :-1] - 0.5) <= ASTRAY).all()
     # Classes of known draws follow from whole trees.
-    assert set(answer.rows[0].confidence[:, -1]) <= {0.5, 0.9999}
+    label = answer.rows[0].confidence[:, -1]
+    assert ((np.abs(label - 0.5) <= ASTRAY) | (label == 0.9999)).all()
 
 
 @pytest.mark.parametrize("kind", ["rows", "none"])

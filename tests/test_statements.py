@@ -21,12 +21,13 @@ from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_
 from treeleak import evidence
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
+    DrawnLossSums,
     Evidence,
     ExactCounts,
     ExactTotals,
     HiddenDraws,
     KnownDraws,
-    LeafLabels,
+    NoisyCounts, LeafLabels,
     LeafValueEvidence,
     LossSums,
     NoisyCounts,
@@ -41,10 +42,11 @@ from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statist
 from treeleak.schema import Binary, Schema
 
 KINDS = (
-    ExactCounts, LossSums, LeafValueEvidence, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts,
-    LeafLabels,
+    ExactCounts, LossSums, DrawnLossSums, LeafValueEvidence, ExactTotals, KnownDraws, HiddenDraws,
+    NoisyCounts, LeafLabels,
 )  # fmt: skip
-COUNTED = tuple(kind for kind in KINDS if kind not in (LossSums, LeafValueEvidence))
+SUMMED = LossSums, DrawnLossSums, LeafValueEvidence
+COUNTED = tuple(kind for kind in KINDS if kind not in SUMMED)
 """Kinds that random trees show; sums of a loss take trained ones."""
 SEEDS = st.integers(0, 2**32)
 

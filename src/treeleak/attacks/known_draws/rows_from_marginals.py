@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import MOST_SURE, on_grid, rounded
+from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
@@ -55,7 +56,8 @@ class Candidates(Protocol):
         """Open row of each candidate, shape (n_candidates,)."""
 
 
-class Marginals(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Marginals:
     """:class:`Candidates` of any attack."""
 
     fixed_pair: IntArray

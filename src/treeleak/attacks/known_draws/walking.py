@@ -105,7 +105,8 @@ def _between(
         # Cold walks are surer than they may be. By the counts alone, another value has at most
         # what the value before leaves.
         same = values.atom_of[nearer.values] == values.atom_of[rows.values]
-        sure = np.where(same, rows.confidence, (1.0 - rows.confidence) * nearer.confidence)
+        left = 1.0 - np.minimum(rows.confidence, MOST_SURE)
+        sure = np.where(same, rows.confidence, left * nearer.confidence)
         fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
         rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
     rows = _within_leaves(rows, values, constraints)
