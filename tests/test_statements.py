@@ -27,7 +27,7 @@ from treeleak.evidence import (
     ExactTotals,
     HiddenDraws,
     KnownDraws,
-    NoisyCounts, LeafLabels,
+    LeafLabels,
     LeafValueEvidence,
     LossSums,
     NoisyCounts,

@@ -168,7 +168,7 @@ def _sure(
         ]
     )
     inside = likely * n / np.maximum(times, 1.0)
-    return np.asarray(np.minimum(expit(once_more) * inside, MOST_SURE))
+    return np.asarray(np.clip(expit(once_more) * inside, 1.0 - MOST_SURE, MOST_SURE))
 
 
 def _missing(
