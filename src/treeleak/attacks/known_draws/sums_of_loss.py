@@ -52,6 +52,8 @@ _MOST_MOVES, _NO_GAIN = 100, 1e-3
 """Rows that are moved, at most, and what is no gain, in usual variances of sums."""
 _MOST_WORK = 3e11
 """Most products in one evaluation: a few seconds."""
+_MOST_HELD = 2**27
+"""Most numbers that say what rows of cells count: 512 MiB, held up to three times."""
 _TO_WRITE = 0.1
 """Share of the time for writing rows."""
 
@@ -88,8 +90,9 @@ def drawn_sums(
         partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     except OutOfTime:
         return Answer("unknown", values)
-    kinds = partition.n_cells * geometry.release.n_classes
-    if (work := kinds * len(evidence.draws) * evidence.n_rows) > _MOST_WORK:
+    held = partition.n_cells * geometry.release.n_classes * len(evidence.draws)
+    work = held * evidence.n_rows
+    if work > _MOST_WORK or held * len(evidence.statements()) > _MOST_HELD:
         raise GridTooLarge(
             f"{partition.n_cells:,} cells of {evidence.n_rows:,} rows in "
             f"{len(evidence.draws):,} trees: {work:.0e} products for each look at all of them"
