@@ -186,9 +186,6 @@ def numbers_in(
         rows_separated=not problem.hidden, seconds=seconds,
     )  # fmt: skip
     sure, met = whole.sure, chosen.midpoints_met
-    if problem.draws is not None and met is not None:
-        # Rows in their places that meet the counts may be others: then few thresholds lie midway.
-        sure = np.where(interval & (sure < 1.0), met * sure, sure)
     if found is not None and met is not None:
         # As far as other thresholds are met, so are those that the intervals follow from, if the
         # row is in these leaves.
