@@ -15,7 +15,7 @@ Numerical Optimization, 2006, section 5.1).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -150,6 +150,11 @@ class Dual:
         scales = [s.constraints.scale for s in self.sums]
         return np.concatenate([np.ones(0), *(s for s in scales if s is not None)])
 
+    @cached_property
+    def counts(self) -> Singles:
+        """Shape (n_sums, n_classes, n_trees, n_cells). What rows of all kinds count in all sums."""
+        return np.stack([np.stack(s.counts) for s in self.sums])
+
     def split(self, each: FloatArray) -> list[FloatArray]:
         """Share out numbers of all statements, shape (n_statements,), to kinds of them."""
         ends = np.cumsum([len(s.constraints.right) for s in self.sums])[:-1]
@@ -170,8 +175,8 @@ class Dual:
         for part, sums in zip(self.split(multipliers), self.sums, strict=True):
             at_leaf = sums.at_leaves(part).astype(np.float32)
             for c, counts in enumerate(sums.counts):
-                own = out[:, c * len(self.cell) : (c + 1) * len(self.cell)]
-                jobs.append(partial(kernels.add_scores, self.leaf, counts, at_leaf, out=own))
+                part_of = self._of_class(out, c)
+                jobs.append(partial(kernels.add_scores, self.leaf, counts, at_leaf, out=part_of))
         self._tree_by_tree(jobs, pool)
         return out
 
@@ -249,7 +254,7 @@ class Dual:
         """
         score, n_rows = self.scores(multipliers, pool), self.draws.shape[1]
         u = np.concatenate([self.probabilities(score, rows)[0] for rows in self.blocks()])
-        counts = np.stack([np.stack(s.counts) for s in self.sums])
+        counts = self.counts
         covariance = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
         fixed = self.leaf, counts, self.draws, u
         jobs = [
@@ -286,7 +291,7 @@ class Dual:
         ``best``, shape (n_rows,): kinds of all rows. Returns an array of shape (n_rows, n_kinds),
         in squares of the usual deviations of sums, up to a number for each row.
         """
-        n_rows, counts = len(best), np.stack([np.stack(s.counts) for s in self.sums])
+        n_rows, counts = len(best), self.counts
         u = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
         u[np.arange(n_rows), best] = 1.0
         drawn, weight = self.draws @ u, np.zeros((self.n_leaves, len(self.sums)))

@@ -108,7 +108,7 @@ def drawn_sums(
     with clock.cut_short():
         if seen[-1].missed and not part.stopped:
             _sharpened(seen[-1], evidence, partition, part, seen)
-    found = min(reversed(seen), key=lambda fit: fit.missed)
+    found = seen[0]
     with clock.cut_short():
         # A row may be of a cell that was left out.
         for dual in (replace(found.dual, reference=None), whole):
@@ -156,7 +156,7 @@ def _fitted(
 ) -> None:
     """Fit in stages; between them, multipliers are measured anew, and cells nobody is in go.
 
-    ``dropped``: see :data:`_DROPPED`. ``seen``: gets where the fit stands after each stage.
+    ``dropped``: see :data:`_DROPPED`. ``seen``: see :func:`_note`.
     """
     x, n, values = np.zeros(len(dual.right)), 0, [np.inf]
     with Pool() as pool:
@@ -164,8 +164,7 @@ def _fitted(
             x, look, more = _stage(dual, x, clock, pool)
             n += more
             missed = _missed(dual, look.best, evidence, partition)
-            seen.append(_Fit(dual, look.value, look.best, missed, x, n))
-            clock.record(missed)
+            _note(_Fit(dual, look.value, look.best, missed, x, n), seen, clock)
             values.append(look.value)
             left = min(max(look.value, 0.0) / max(values[1], 1.0), 1.0)
             clock.report_progress("fitting the sums of all trees", 0.5 * (1.0 - left), missed)
@@ -216,13 +215,18 @@ def _sharpened(
             x, look, more = _stage(dual, x, clock, pool)
             n += more
             missed = _missed(dual, look.best, evidence, partition)
-            seen.append(_Fit(dual, look.value, look.best, missed, x, n))
-            clock.record(missed)
+            _note(_Fit(dual, look.value, look.best, missed, x, n), seen, clock)
             done = (step + 1) / (_STEPS + _MOST_MORE)
             clock.report_progress("telling rows apart", 0.5 + 0.4 * done, missed)
             since, least = (0, missed) if missed < least else (since + 1, least)
             if not missed or clock.stopped or (share == 1 and since >= _PATIENCE):
                 return
+
+
+def _note(fit: _Fit, seen: list[_Fit], clock: Clock) -> None:
+    """Keep the fit that misses least, first, and the last one: each may hold scores of all rows."""
+    clock.record(fit.missed)
+    seen[:] = [min([fit, *seen[:1]], key=lambda each: each.missed), fit]
 
 
 def _missed(dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Partition) -> int:
