@@ -84,6 +84,18 @@ def test_every_line_and_blank_that_is_put_into_a_text_is_noticed(tmp_path_factor
     assert unknown(stored) or inside
 
 
+@pytest.mark.parametrize("name", ["xgboost-3.2.0/softprob.json", "catboost-1.2.10/rmse.json"])
+def test_a_line_of_a_kind_that_stands_once_is_indented_as_the_others(tmp_path, name):
+    path = tmp_path / "model.json"
+    for indent in (None, 1, 2, "\t"):
+        document = json.loads((STORED / name).read_text())
+        path.write_text(json.dumps(document, indent=indent))
+        assert not unknown(read_model(path))
+    for added in (" ", "  ", "\t"):
+        path.write_text("{\n" + added + json.dumps(document, indent="\t")[2:])
+        assert unknown(read_model(path))
+
+
 @examples(50, fast=10)
 @given(st.recursive(
     st.integers(-9, 9) | st.floats(-5, 5) | st.text("ab{}[]:,\"", max_size=4) | st.none(),

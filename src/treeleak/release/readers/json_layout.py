@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from treeleak.core.arrays import IntArray
 from treeleak.release.stored import Leftover
 
 MOST_GAP = 256
@@ -69,6 +70,14 @@ def _regular(bare: str) -> bool:
     length = np.diff(at) - 1
     place = (left * 8 + right) * (int(depth.max()) + 1) + depth[:-1]
     wider = np.cumsum(step)
+    # A line is indented by its depth, also one of a kind: what closes, as what it closes.
+    line = (length > 0) & (data[at[:-1] + 1] == ord("\n"))
+    levels = (
+        np.where(closes, depth, depth - opens),
+        np.where(closes, wider - step - 1, wider - np.where(opens, step, 0) + wide),
+    )
+    if not any(_indented(length[line] - 1, level[1:][line]) for level in levels):
+        return False
     place = place * (int(wider.max()) + 1) + wider[:-1]
     borders = (left > 0) | (right > 0)
     place, length = place[borders], length[borders]
@@ -81,3 +90,8 @@ def _regular(bare: str) -> bool:
     ways = {gap[0] for gap in gaps} if len(gaps) < 10**6 else {gap[0] for gap in gaps[: 10**6]}
     indents = {way[1:2] for way in ways if way[:1] == b"\n"} - {b""}
     return len(indents) <= 1 and all(re.fullmatch(rb"\n( *|\t*)| ", way) for way in ways)
+
+
+def _indented(blanks: IntArray, level: IntArray) -> bool:
+    """Say whether lines have as many blanks for each level."""
+    return bool((blanks * max(int(level.sum()), 1) == int(blanks.sum()) * level).all())
