@@ -901,6 +901,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     assert found.measurement.exact_in_order is None
 
 
+@pytest.mark.slow
 def test_both_kinds_of_evidence_are_told_and_measured(behind):
     _, found = behind
     (variant,) = found.variants

@@ -185,6 +185,7 @@ def test_counts_are_as_probable_as_all_ways_to_meet_them(seed, distinct):
         assert out[k] == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_rows", "n_trees", "columns", "seed"), [(160, 30, 3, 0), (160, 30, 6, 1), (200, 40, 6, 0)]
 )

@@ -54,6 +54,7 @@ def test_the_file_without_seeds_gives_them_back_too(made):
     pd.testing.assert_frame_equal(made.searched.X, made.rebuilt)
 
 
+@pytest.mark.slow
 def test_boosting_is_no_shelter(made):
     release = to_release(made.folder / "boosted.skops")
     assert "HistGradientBoostingClassifier" in release.origin

@@ -120,6 +120,7 @@ def unlisted(*_):
     raise GridTooLarge("not listed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_leaves", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
 @seeds(150, fast=6)

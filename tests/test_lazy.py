@@ -249,6 +249,7 @@ def check_rebuilt(one: Reconstruction, other: Reconstruction, model) -> None:
     assert check_rows(to_release(model), X, y, draws).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("kind", spread(MODELS, fast=2))
 @pytest.mark.parametrize("seed", SOME_SEEDS)

@@ -111,6 +111,7 @@ def whole_numbers():
     return X, X.a + X.b - X.c > rng.normal(15, 5, 30)
 
 
+@pytest.mark.slow
 @rows_quickly
 @pytest.mark.parametrize("whole", [True, False], ids=["schema", "thresholds"])
 def test_whole_numbers_are_found_as_whole_numbers(whole):

@@ -121,6 +121,7 @@ def test_what_is_heeded_is_a_share_of_what_is_said(forest):
     assert np.abs(said[0].pieces).max() > 0.1
 
 
+@pytest.mark.slow
 def test_nothing_is_believed_against_what_is_known(forest):
     geometry, n_rows = forest.evidence.geometry, len(forest.y)
     first = geometry.radix[0]

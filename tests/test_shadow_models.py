@@ -334,6 +334,7 @@ def test_trees_of_a_file_are_as_sure_as_the_model_itself(library, target):
             assert of_trees(to_release(model), X, y) == pytest.approx(sure, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("live", "seed"), [(True, 0), (False, 1)])
 def test_labelled_control_rows_let_the_model_itself_be_attacked(live, seed):
     X, y = people(700, seed)
@@ -363,6 +364,7 @@ def test_predictions_that_learned_nobody_tell_nobody():
     assert of_auc(found.shadows.auc) != LEAK
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
     X, y = people(400)
     model = CalibratedClassifierCV(
@@ -388,6 +390,7 @@ def test_labels_of_control_rows_are_one_for_each():
         treeleak.audit(model, X[:50], y[:50], control=X[50:], control_y=y[51:])
 
 
+@pytest.mark.slow
 def test_control_rows_that_the_model_does_not_predict_leave_shadow_models_alone():
     X, y = people(240)
     X["kind"] = np.where(X["b"] > 0, "x", "y")
