@@ -80,8 +80,9 @@ CODINGS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "booleans": lambda X: X.astype(bool),
     "1e6 and 1e6+1": lambda X: X + 1_000_000,
     "1e12 and 1e12+1e9": lambda X: X * 1e9 + 1e12,
-    "0 and 1e-9": lambda X: X * 1e-9,
-    "0 and 1e-30": lambda X: X * 1e-30,
+    # Below 1e-7, scikit-learn takes values for equal, and grows no tree.
+    "0 and 1e-6": lambda X: X * 1e-6,
+    "0 and 2e-7": lambda X: X * 2e-7,
     "0.0 and 1.0": lambda X: X.astype(float),
     "-0.0 and 1.0": lambda X: X.astype(float).where(X > 0, -0.0),
     "0.1 and 0.3": lambda X: (X * 0.2 + 0.1).round(1),

@@ -88,6 +88,10 @@ class Provisional(float):
         made.why = why
         return made
 
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        """Give what a copy is made of."""
+        return float(self), self.why
+
 
 @dataclass(frozen=True)
 class Limit:

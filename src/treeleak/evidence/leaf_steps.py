@@ -52,6 +52,7 @@ class LeafValueEvidence:
             or ensemble is None
             or fitting is None
             or fitting.steps > 1
+            or not fitting.plain
             or ensemble.learning_rate is None
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or not (fitting.assumed or all(tree.totals is None for tree in release.trees))

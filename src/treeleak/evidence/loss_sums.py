@@ -92,11 +92,14 @@ class Derivative:
         def held(derivative: FloatArray) -> FloatArray:
             return np.asarray(derivative.astype(kind), dtype=float)
 
-        second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p))
+        weight = np.ones(1)
+        if fitting.class_weights:
+            weight = np.array(fitting.class_weights)[label][:, None]
+        second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p)) * weight
         if self.which == SECOND:
             return second
         is_class = label[:, None] == classes_of_trees(release)[: leaf.shape[1]]
-        first = held(p - is_class.astype(p.dtype))
+        first = held(p - is_class.astype(p.dtype)) * weight
         if self.which == SQUARED:
             return first**2
         return first if self.step is None else first + self.step[leaf] * second
@@ -134,6 +137,11 @@ class LossSums:
     def rough(self) -> bool:
         """Whether sums that depend on classes are hints, which prove nothing."""
         return fitted(self.geometry.release)[1].steps > 1
+
+    @property
+    def weighted(self) -> bool:
+        """Whether classes have weights, so that all sums but numbers of rows depend on them."""
+        return bool(fitted(self.geometry.release)[1].class_weights)
 
     @property
     def described(self) -> str:
@@ -182,20 +190,23 @@ class LossSums:
         if rate is None:
             return
         step, stepped = steps(self.geometry)
+        pulled = np.nan_to_num(fitting.pulled(step))
         has_hessian = ~np.isnan(at_leaves(release, HESSIAN))
-        # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
+        # s = -(G + l1 sign(s)) / (H + l2), so that G = -s (H + l2) - l1 sign(s), or
+        # G + s H = -s l2 - l1 sign(s).
         l2 = l2_at_leaves(release)
         size = np.abs(step) * (np.where(has_hessian, H, 0.0) + l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
-        G = -step * (H + l2)
+        G = -step * (H + l2) - pulled
         yield self._of_leaves(GRADIENT, G, has_hessian & stepped, first, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
         silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
         other = ~has_hessian & stepped & ~silent
         both = Derivative(self.geometry, STEP, step)
-        yield self._of_leaves(GRADIENT, -step * l2, other, both, blur, scale)
-        yield from self._of_splits(precise, rate)
+        yield self._of_leaves(GRADIENT, -step * l2 - pulled, other, both, blur, scale)
+        if fitting.plain:
+            yield from self._of_splits(precise, rate)
 
     @cached_property
     def _reach(self) -> FloatArray:
@@ -244,7 +255,7 @@ class LossSums:
             Equal(blur[known]) if blur.any() else EXACT,
             place=None if known.all() else np.where(known, np.cumsum(known) - 1, -1),
             counts=counts,
-            by_label=counts is not None and counts.which != SECOND,
+            by_label=counts is not None and (counts.which != SECOND or self.weighted),
             scale=scale[known],
         )
 

@@ -69,7 +69,8 @@ def fitted(release: Release) -> tuple[Ensemble, Fitting]:
 def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     """Say what each leaf added before it was multiplied by the learning rate, and whether it did.
 
-    A tree that is one leaf, and adds nothing, took no step. Of the first round, nothing is said
+    A tree that is one leaf, and adds nothing, took no step. A step of 0 by l1, or at its limit,
+    says nothing of sums. Of the first round, nothing is said
     where predictions before it are not known. The learning rate must be known.
     """
     ensemble, fitting = fitted(geometry.release)
@@ -79,6 +80,7 @@ def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     step = leaf_values / float(ensemble.learning_rate or np.nan)
     leaves = np.diff(begin)
     stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
+    stepped &= ~np.isnan(fitting.pulled(step))
     if not fitting.started:
         stepped[: begin[len(ensemble.base_scores)]] = False
     return step, stepped
@@ -94,9 +96,10 @@ def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
     kind = np.dtype(fitting.margins)
     values = at_leaves(release, VALUE).astype(kind)
     before = np.empty(leaf.shape, dtype=kind)
-    total = np.full(len(leaf), ensemble.base_scores[0], dtype=kind)
+    seen = total = np.full(len(leaf), ensemble.base_scores[0], dtype=kind)
     for t in range(leaf.shape[1]):
-        before[:, t] = total
+        seen = total.copy() if t % fitting.parallel == 0 else seen
+        before[:, t] = seen
         total += values[leaf[:, t]]
     if fitting.start is not None and leaf.shape[1]:
         before[:, 0] = fitting.start[0]

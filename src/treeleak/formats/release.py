@@ -25,6 +25,17 @@ class Fitting(Declared, frozen=True):
 
     loss: Literal["logistic", "softmax", "squared"]
     l2: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    l1: Annotated[float, described_as("By which G is brought nearer to 0.", ge=0, le=1e9)] = 0.0
+    longest: Annotated[
+        float, described_as("The longest step that a leaf takes; 0: any.", ge=0, le=1e9)
+    ] = 0.0
+    class_weights: Annotated[
+        tuple[Annotated[float, Meta(ge=0, le=1e9)], ...],
+        described_as("By which derivatives of a row are multiplied; none where all are 1."),
+    ] = ()
+    parallel: Annotated[
+        int, described_as("Trees of each output in a round.", ge=1, le=1_000_000)
+    ] = 1
     steps: Annotated[int, described_as("Such steps, one after the other.", ge=1, le=1000)] = 1
     start: Annotated[
         tuple[Moderate, ...] | None,

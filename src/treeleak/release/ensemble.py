@@ -18,6 +18,9 @@ MOST_STEPS = 1_000
 MOST_L2, LEAST_RATE, MOST_RATE = 1e9, 1e-6, 1e3
 """Bounds beyond which numbers of a file make no sense, and arithmetic none of them."""
 
+_AT_LIMIT = 1e-5
+"""How near steps in single precision, over a learning rate of six digits, come to their limit."""
+
 Loss = Literal["logistic", "softmax", "squared"]
 """Losses whose sums in leaves are understood; the last one is half the square of the difference."""
 
@@ -28,8 +31,9 @@ Precision = Literal["float32", "float64"]
 class Fitting:
     """What makes the numbers in leaves follow from the rows in them.
 
-    A leaf takes the step -G / (H + l2), where G and H are the sums of the loss's first and second
-    derivatives over its rows, at the predictions that the trees before have come to.
+    A leaf takes the step -S(G) / (H + l2), where G and H are the sums of the loss's first and
+    second derivatives over its rows, each times the weight of its class, at the predictions that
+    the trees before have come to; S brings G nearer to 0 by l1. No step is longer than a limit.
     """
 
     loss: Loss
@@ -57,6 +61,13 @@ class Fitting:
     offsets_shown: bool = True
     """Whether the file of a regression would show it if rows had started from scores of their own:
     else its targets may lack these."""
+    l1: float = 0.0
+    longest: float = 0.0
+    """The limit; 0 for none."""
+    class_weights: tuple[float, ...] = ()
+    """None where all are 1."""
+    parallel: int = 1
+    """Trees of each output in a round, which saw the same predictions."""
 
     def l2_at(self, tree: Tree) -> FloatArray:
         """Say what is added to H at each node of a tree; raises BadModel if that makes no sense."""
@@ -69,6 +80,23 @@ class Fitting:
         return out
 
     @property
+    def plain(self) -> bool:
+        """Whether rows count alike, each step is all of -G / (H + l2), and rounds have one tree."""
+        return not (self.l1 or self.longest or self.class_weights) and self.parallel == 1
+
+    def pulled(self, step: FloatArray) -> FloatArray:
+        """Say by how much G was brought nearer to 0, with the sign of the step.
+
+        NaN where that is open: at 0, and at the limit.
+        """
+        if self.plain:
+            return np.zeros(len(step))
+        free = (step != 0) if self.l1 else np.ones(len(step), dtype=bool)
+        if self.longest:
+            free &= np.abs(step) < (1 - _AT_LIMIT) * self.longest
+        return np.where(free, self.l1 * np.sign(step), np.nan)
+
+    @property
     def of_classes(self) -> bool:
         """Whether rows have classes, not targets."""
         return self.loss != "squared"
@@ -76,6 +104,10 @@ class Fitting:
     def __post_init__(self) -> None:
         if self.start is not None:
             at_most(MOST_CLASSES, len(self.start), "outputs")
+        at_most(MOST_CLASSES, len(self.class_weights), "weights of classes")
+        numbers = self.l1, self.longest, *self.class_weights
+        if not all(0 <= number <= MOST_L2 for number in numbers) or self.parallel < 1:
+            raise BadModel("leaves fitted with l1, a limit or weights out of range")
         for number in (self.l2, self.curvature, self.rough, *(self.start or ())):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")

@@ -236,7 +236,7 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
             return None
         leaf = tree.apply(X)
         k, start = t % n_outputs, 0.0
-        if k == 0:
+        if t % (n_outputs * fitting.parallel) == 0:
             before = _Before(margin.copy())
         if fitting.start is not None and t < n_outputs:
             start = fitting.start[k]
@@ -244,7 +244,10 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
                 before = _Before(np.tile(np.array(fitting.start), (len(X), 1)))
         is_class = (label == (k if n_outputs > 1 else 1)).astype(float)
         if fitting.started or t >= n_outputs:
-            wrong += _off(tree, leaf, before, k, is_class, times, ensemble, start)
+            weighted = times
+            if fitting.class_weights:
+                weighted = times * np.array(fitting.class_weights)[label.astype(np.int64)]
+            wrong += _off(tree, leaf, before, k, is_class, weighted, ensemble, start)
         margin[:, k] += value.values[leaf].astype(kind)
     return wrong
 
@@ -298,8 +301,11 @@ def _off(
         G = np.bincount(leaf, times * (p - y), n)
         H = fitting.curvature * np.bincount(leaf, times * p * (1 - p), n)
         first_hessian = H if first_hessian is None else first_hessian
+        G = np.sign(G) * np.maximum(np.abs(G) - fitting.l1, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             step -= np.where(held > 0, G / (H + l2), 0.0)
+    if fitting.longest:
+        step = np.clip(step, -fitting.longest, fitting.longest)
     wrong = np.zeros(n, dtype=bool)
     hessian, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
     checked, off = tree.is_leaf & (held > 0), _OFF * fitting.rough

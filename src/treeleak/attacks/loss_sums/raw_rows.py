@@ -62,6 +62,7 @@ def raw_rows(
         or evidence.n_rows > _MOST_ROWS
         # The number of rows of a class follows from the first tree's steps; each leaf takes one.
         or not fitting.started
+        or not fitting.plain
         or evidence.rough
     ):
         return None

@@ -205,6 +205,8 @@ class Search:
 
     def _at_once(self, statements: Sequence[LinearConstraints]) -> CellFit:
         """Find rows by least squares over the sums of all trees."""
+        if isinstance(self.evidence, LossSums) and self.evidence.weighted:
+            return self._fitted(self.by_class(statements), self.clock, last=True)[0]
         n, leaf = self.partition.n_cells, self.partition.signature
         class_free = [s for s in statements if not s.by_label]
         geometry, every = self.partition.geometry, np.arange(n)

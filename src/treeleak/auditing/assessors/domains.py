@@ -112,8 +112,8 @@ class Domains:
     def of(cls, schema: Schema, release: Release, true: pd.DataFrame, inferred: bool) -> Domains:
         """Look at the training rows.
 
-        What a schema says that was given holds; it says nothing of single values of a number. But
-        it may allow more than rows have: values alone in their place are looked at in any column.
+        What a schema says that was given holds of categories. Of numbers it may allow more than
+        rows have, and values alone in their place are looked at in any column.
         """
         columns = {}
         for k, name in enumerate(release.feature_names):
@@ -121,7 +121,7 @@ class Domains:
             if attribute is None or isinstance(attribute, OneHot) or name not in true:
                 continue
             values = true[name].to_numpy(dtype=float)
-            numbers = isinstance(attribute, (Numeric, Ordinal) if inferred else Numeric)
+            numbers = isinstance(attribute, (Numeric, Ordinal))
             domain = Domain.of(values, k, release)
             if not numbers and not (inferred and not attribute.holds(values[:, None]).all()):
                 domain = replace(domain, known=False, step=None)

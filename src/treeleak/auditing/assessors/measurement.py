@@ -257,10 +257,12 @@ def errors_of(
         if open_.any():
             error_in_order = float((~same[open_]).mean())
     isolated = rebuilt if tables.domains is None else tables.domains.isolated(rebuilt)
+    split = any(tree.n_nodes > 1 for tree in release.trees)
     return Measurement(
         error=whole.error,
         exact_rows=exact_row_share(rebuilt, true),
-        located_rows=exact_row_share(rebuilt_leaves, true_leaves),
+        # Where no tree tests anything, nothing is distinguished.
+        located_rows=exact_row_share(rebuilt_leaves, true_leaves) if split else 0.0,
         guess_mean=None,
         guess_sd=None,
         compared=truth.checked,

@@ -17,6 +17,7 @@ from treeleak.release.adapters.boosted import (
     BY_WEIGHT,
     DIFFERENT,
     EARLY,
+    EXACT_FLOAT32,
     NUMBERED,
     SUBSAMPLED,
     column_names,
@@ -36,7 +37,7 @@ from treeleak.release.adapters.xgboost.model import (
 from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -50,6 +51,8 @@ RELATIVE = 1e-6
 # As much of each prediction as well.
 SAME = 5e-6
 TELLING = 4
+# How far numbers of rows by class may be off that follow from two sums.
+_WHOLE = 0.05
 HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
@@ -145,8 +148,8 @@ def _release(model: Model) -> Release:
     raw, info = _trees_of(model)
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
     rounds = _rounds(model, info)
-    trees, not_covered, restored = _with_rows(model, trees, rounds)
     fitting, rate = fitting_of(model, trees, rounds)
+    trees, not_covered, restored = _with_rows(model, trees, rounds, fitting, rate)
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
     sampling = _sampling(model, trees, summed=fitting is not None and fitting.of_classes)
@@ -245,13 +248,24 @@ def _rounds(model: Model, info: IntArray) -> IntArray:
 
 
 def _with_rows(
-    model: Model, trees: list[Tree], rounds: IntArray
+    model: Model,
+    trees: list[Tree],
+    rounds: IntArray,
+    fitting: Fitting | None,
+    rate: float | None,
 ) -> tuple[list[Tree], str | None, tuple[str, ...]]:
     """Count rows where the sums of hessians do, and say what keeps them from counting.
 
     Also notes how they were found out where these sums were taken out.
     """
     units = model.first_hessians
+    if units is None and rate and fitting is not None and fitting.class_weights:
+        out = list(trees)
+        for t in np.flatnonzero(rounds == 0).tolist():
+            if (entry := _of_classes(model, trees[t], fitting, rate)) is None:
+                return trees, WEIGHTED, ()
+            out[t] = trees[t].with_statistics(Statistics((entry, *trees[t].statistics)))
+        return out, FIRST_ONLY if rounds.any() else None, ()
     if units is None:
         weight = model.class_weight
         scaled = weight not in (None, 1.0)
@@ -283,6 +297,30 @@ def _with_rows(
             return trees, WEIGHTED, ()
         out[t] = trees[t].with_statistics(Statistics((rows, *trees[t].statistics)))
     return out, covered, notes
+
+
+def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> NodeStatistic | None:
+    """Count the rows of a first tree whose classes have weights, from H and G in its leaves.
+
+    All rows have one chance p: H = p (1 - p) (n_0 + w n_1), and G = p n_0 - (1 - p) w n_1.
+    """
+    sums, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
+    if sums is None or value is None or sums.present is not None:
+        return None
+    leaf, weight = tree.leaves, fitting.class_weights[1]
+    p = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
+    H, step = sums.values[leaf], value.values[leaf] / rate
+    rows = H / (p * (1 - p))
+    ones = (rows * p + step * (H + fitting.l2) + fitting.pulled(step)) / weight
+    zeros = rows - weight * ones
+    n = np.full(tree.n_nodes, np.nan)
+    n[leaf] = np.rint(ones) + np.rint(zeros)
+    off = np.abs(np.column_stack([ones, zeros]) - np.rint([ones, zeros]).T)
+    if not (off < _WHOLE).all() or (n[leaf] < 1).any() or n[leaf].sum() >= EXACT_FLOAT32:
+        return None
+    for v in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # parents stand first
+        n[v] = n[tree.left[v]] + n[tree.right[v]]
+    return NodeStatistic(ROWS, n)
 
 
 def _counted(

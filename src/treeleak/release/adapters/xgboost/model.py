@@ -227,20 +227,35 @@ def fitting_of(
     """Say how leaves were fitted, and give the learning rate; None where it cannot be said.
 
     Of the logistic loss or squares with one output, or of several classes, a tree for each in each
-    round; and of rows of equal weight.
+    round. Penalties, weights of a class and several trees in a round: of the logistic loss.
     """
     rate, l2 = model.trained_with("eta"), model.trained_with("reg_lambda")
-    n_outputs = len(model.base_scores)
+    n_outputs, in_round = len(model.base_scores), np.bincount(rounds)
+    # All trees of a round share the rate.
+    parallel = max(int(in_round.max(initial=0)) // n_outputs, 1)
+    rate = rate and rate / parallel
     logistic = model.objective in LOGISTIC and n_outputs == 1
     softmax = model.objective in SOFTMAX and n_outputs > 1
     squared = model.objective in SQUARED and n_outputs == 1
     in_turn = [t % n_outputs for t in range(len(trees))] == [tree.output or 0 for tree in trees]
-    parallel = np.bincount(rounds).max(initial=0) > n_outputs
-    if not (logistic or softmax or squared) or model.scaled or model.weight_drop is not None:
+    dropped = model.weight_drop is not None and (model.weight_drop != 1.0).any()
+    if not (logistic or softmax or squared) or dropped:
         return None, rate
-    if not in_turn or parallel or len(trees) % n_outputs:
+    if not in_turn or len(set(in_round.tolist())) > 1 or len(trees) % n_outputs:
         return None, rate
-    parts = [equations(tree) for tree in trees]
+    weight = model.class_weight
+    if not trees or weight is None or not 0 <= weight <= MOST_REAL:
+        return None, rate
+    bent = Fitting(
+        "logistic", 0.0 if l2 is None else max(l2, 0.0),
+        l1=max(model.trained_with("reg_alpha") or 0.0, 0.0),
+        longest=max(model.trained_with("max_delta_step") or 0.0, 0.0),
+        class_weights=() if weight == 1 else (1.0, weight), parallel=parallel,
+        margins="float32", derivatives="float32",
+    )  # fmt: skip
+    if not bent.plain and not logistic:
+        return None, rate
+    parts = [equations(tree, bent, rate) for tree in trees]
     equation = np.concatenate([array for array, _ in parts])
     size = np.concatenate([array for _, array in parts])
     found = _solved(equation, size)
@@ -249,15 +264,13 @@ def fitting_of(
     if settings is None or not _sure(equation, size, *settings):
         settings = found
     # Without any sums of hessians, nothing tells rate and l2.
-    bare = not any(tree.statistics.get(HESSIAN) for tree in trees)
+    bare = bent.plain and not any(tree.statistics.get(HESSIAN) for tree in trees)
     assumed = settings is None and not squared and bare
     if assumed:
         settings = rate or ETA, LAMBDA if l2 is None else l2
     if settings is None:
         return None, rate
-    fitting = Fitting(
-        "logistic", settings[1], assumed=assumed, margins="float32", derivatives="float32"
-    )
+    fitting = replace(bent, l2=settings[1], assumed=assumed)
     if squared:
         shown = _checks_start(model, trees[0])
         fitting = replace(fitting, loss="squared", targets="float32", offsets_shown=shown)
@@ -288,11 +301,14 @@ def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
     return abs(float(step.values[0] * weight[0])) <= _FITS * spread + _PRECISE * rounded
 
 
-def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
+def equations(
+    tree: Tree, fitting: Fitting, rate: float | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Give an equation for each inner node: what goes with 1, l2, 1 / rate, l2 / rate and alpha.
 
     The second array holds how large its parts are. A node of no value may owe that to any alpha:
-    what goes with it is then NaN.
+    what goes with it is then NaN. What alpha and a limit of steps are known to change is in the
+    first number, and equations are left out where that is open.
     """
     value, step, hessian = (tree.statistics.get(q) for q in (VALUE, STEP, HESSIAN))
     v = np.flatnonzero(~tree.is_leaf)
@@ -311,7 +327,12 @@ def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
         out[:, 3] += np.where(leaf, weight, 0.0)
         out[:, 4] += _sign(weight)
         size += np.abs(np.where(leaf, w[child], weight)) * (H[child] + 1.0)
-    return out, size
+    if fitting.plain:
+        return out, size
+    pulled = fitting.pulled(np.where(tree.is_leaf, value.values / (rate or 1.0), w))
+    out[:, 0] += pulled[tree.left[v]] + pulled[tree.right[v]] - pulled[v]
+    sure = ~np.isnan(out[:, 0])
+    return out[sure], size[sure]
 
 
 def _sign(number: FloatArray) -> FloatArray:
