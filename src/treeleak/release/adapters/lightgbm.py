@@ -55,6 +55,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
     one_rate,
     one_start,
     rate_of,
+    weighed,
     with_category_l2,
     with_first_rows,
     without_estimates,
@@ -133,7 +134,8 @@ def _release(stored: StoredObject) -> Release:
     bent = with_category_l2(trees, parameters, infos)
     trees = trees if bent is None else bent
     objective = stored.get("objective", "")
-    fitting, rate = fitting_of(objective, parameters, trees, outputs), rate_of(parameters, raw)
+    rate = rate_of(parameters, raw)
+    fitting = fitting_of(objective, parameters, trees, outputs, rate)
     notes: tuple[str, ...] = ()
     if fitting is not None and not exact(parameters):
         fitting, notes = None, (ON_GPU,)
@@ -148,7 +150,9 @@ def _release(stored: StoredObject) -> Release:
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
         if fitting is not None and not one_start(trees, fitting, rate):
-            fitting, notes = None, (OWN_START,)
+            fitting = weighed(trees[0], fitting, rate)
+            notes = notes if fitting is not None else (OWN_START,)
+        if fitting is None and notes == (OWN_START,):
             trees = without_estimates(trees, parameters, None)
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
