@@ -25,7 +25,7 @@ from treeleak.evidence.class_counts_from_gradients import (
     digits,
 )
 from treeleak.evidence.linear_constraints import Equal
-from treeleak.evidence.predictions import at_leaves
+from treeleak.evidence.predictions import at_leaves, steps
 from treeleak.evidence.protocol import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
@@ -85,8 +85,13 @@ def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
     size = np.array([len(tree.leaves) for tree in release.trees])
     far = np.abs(at_leaves(release, VALUE)).sum() > 100
     silent = (np.repeat(size, size) == 1) | ((at_leaves(release, VALUE) == 0) & far)
+    if evidence.weighted:
+        assert not told.any()
+        return
+    silent |= np.isnan(release.ensemble.fitting.pulled(steps(evidence.geometry)[0]))
     assert (told | silent).all() or library in ("xgboost", "catboost")
-    assert told.mean() > 0.3 or (size == 1).any() or library == "catboost"
+    bent = not release.ensemble.fitting.plain
+    assert told.mean() > 0.3 or (size == 1).any() or library == "catboost" or bent
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

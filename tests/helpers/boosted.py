@@ -36,6 +36,18 @@ def table(rng: np.random.Generator, n: int, n_columns: int) -> tuple[np.ndarray,
     return X, y
 
 
+def bent(seed: int) -> dict[str, Any]:
+    """Penalties and weights that two libraries have in common, in every second model."""
+    rng = np.random.default_rng(1000 + seed)
+    if rng.random() < 0.5:
+        return {}
+    return {
+        "reg_alpha": float(rng.choice([0.0, 0.1, 1.0])),
+        "max_delta_step": float(rng.choice([0.0, 0.0, 0.3])),
+        "scale_pos_weight": float(rng.choice([1.0, 0.5, 3.0])),
+    }
+
+
 def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> Any:
     """A model of random parameters."""
     needs(library)
@@ -60,6 +72,7 @@ def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray
         model = XGBClassifier(
             n_estimators=rounds + 2, learning_rate=rate, max_depth=depth, reg_lambda=l2,
             min_child_weight=0.1 * least, n_jobs=1, random_state=seed,
+            num_parallel_tree=1 + (seed % 5 == 0), **bent(seed),
         )  # fmt: skip
     elif library == "lightgbm":
         from lightgbm import LGBMClassifier
@@ -67,7 +80,8 @@ def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray
         model = LGBMClassifier(
             n_estimators=rounds, learning_rate=rate, max_depth=depth, num_leaves=leaves,
             reg_lambda=l2, min_child_samples=least, min_child_weight=0.0, verbose=-1, n_jobs=1,
-            random_state=seed,
+            random_state=seed, class_weight={0: 1.0, 1: 2.5} if seed % 7 == 0 else None,
+            **bent(seed),
         )  # fmt: skip
     else:
         from catboost import CatBoostClassifier
@@ -168,7 +182,7 @@ def _digits_meet(
     Not of the first tree: where predictions start is not known so well.
     """
     fitting = evidence.geometry.release.ensemble.fitting
-    if (fitting.margins, fitting.derivatives) != ("float64", "float32"):
+    if (fitting.margins, fitting.derivatives) != ("float64", "float32") or not fitting.plain:
         return np.ones(len(m), dtype=bool)
     A = np.array([told.left(leaf[[j]], label[[j]]) for j in range(len(leaf))])
     place = np.arange(len(evidence.n)) if told.place is None else told.place

@@ -58,6 +58,9 @@ def class_counts_from_gradients(evidence: LossSums, leaf: NDArray[Any], m: IntAr
     if fitting.steps > 1:
         return _by_steps(evidence, leaf, m, held)
     number, whole = np.full(n_leaves, UNTOLD), True
+    if evidence.weighted:
+        # Of rows of two weights, sums tell no number of rows.
+        return Positives(number, whole)
     none = np.full(len(leaf), NO_CLASS)
     for constraint in evidence.statements():
         leaves_alone = (
@@ -104,9 +107,11 @@ def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray
     n_leaves = len(number)
     each, sums = np.zeros(leaf.shape), np.full(n_leaves, np.nan)
     held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves)
-    off = np.asarray(_DIGITS * (1.0 + held) / _UNIT)
     release = evidence.geometry.release
-    _, fitting = fitted(release)
+    ensemble, fitting = fitted(release)
+    # What a row counts may be its second derivative, times a step.
+    step = np.abs(at_leaves(release, VALUE)) / (ensemble.learning_rate or 1.0)
+    off = np.asarray(_DIGITS * (1.0 + held * (1.0 + step)) / _UNIT)
     singly = fitting.derivatives == "float32" and fitting.margins == "float64"
     if fitting.steps > 1 or not singly:
         return Digits(each, sums, off)

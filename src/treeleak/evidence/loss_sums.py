@@ -92,14 +92,14 @@ class Derivative:
         def held(derivative: FloatArray) -> FloatArray:
             return np.asarray(derivative.astype(kind), dtype=float)
 
-        weight = np.ones(1)
+        weight = np.ones(1, dtype=p.dtype)
         if fitting.class_weights:
-            weight = np.array(fitting.class_weights)[label][:, None]
-        second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p)) * weight
+            weight = np.array(fitting.class_weights, dtype=p.dtype)[label][:, None]
+        second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p) * weight)
         if self.which == SECOND:
             return second
         is_class = label[:, None] == classes_of_trees(release)[: leaf.shape[1]]
-        first = held(p - is_class.astype(p.dtype)) * weight
+        first = held((p - is_class.astype(p.dtype)) * weight)
         if self.which == SQUARED:
             return first**2
         return first if self.step is None else first + self.step[leaf] * second

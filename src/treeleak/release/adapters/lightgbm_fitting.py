@@ -114,11 +114,15 @@ def _bent(parameters: Mapping[str, str], tree: Tree, l2: float, rate: float) -> 
     found = _by_class(tree, fitting, rate, ones / n, w)
     if found is None:
         return None
-    off = np.abs(found - np.rint(found)).max(axis=0) + np.abs(
-        found.sum(axis=0) - tree.totals[tree.leaves]
-    )
-    off = np.nanmax(np.where(np.isnan(found[0]), np.nan, off), axis=1)
-    best = int(np.nanargmin(off))
+    hessian = tree.statistics.get(HESSIAN)
+    assert hessian is not None  # noqa: S101 (else nothing was found)
+    n_leaf, known = tree.totals[tree.leaves], ~np.isnan(found[0])
+    off = np.abs(found - np.rint(found)).max(axis=0) + np.abs(found.sum(axis=0) - n_leaf)
+    off = np.where(known, off, 0.0).max(axis=1)
+    even = (w[0] == w[1])[:, 0]
+    each = np.abs(hessian.values[tree.leaves] * n * n / (ones * zeros) - n_leaf).max(axis=1)
+    off = np.where(known.sum(axis=1) < 2, np.inf, np.where(even, np.maximum(off, each), off))
+    best = int(off.argmin())
     weights = tuple(float(x) for x in w[:, best, 0])
     if not off[best] < _WHOLE:
         return None
