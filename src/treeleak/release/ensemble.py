@@ -18,6 +18,8 @@ MOST_STEPS = 1_000
 MOST_L2, LEAST_RATE, MOST_RATE = 1e9, 1e-6, 1e3
 """Bounds beyond which numbers of a file make no sense, and arithmetic none of them."""
 
+_NO_STEP = 1e-9
+"""A step of 0, beside the rounding of a start that a leaf holds as well."""
 _AT_LIMIT = 1e-5
 """How near steps in single precision, over a learning rate of six digits, come to their limit."""
 
@@ -91,7 +93,7 @@ class Fitting:
         """
         if self.plain:
             return np.zeros(len(step))
-        free = (step != 0) if self.l1 else np.ones(len(step), dtype=bool)
+        free = np.abs(step) > _NO_STEP if self.l1 else np.ones(len(step), dtype=bool)
         if self.longest:
             free &= np.abs(step) < (1 - _AT_LIMIT) * self.longest
         return np.where(free, self.l1 * np.sign(step), np.nan)
