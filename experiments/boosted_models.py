@@ -67,6 +67,16 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "LGBMClassifier, tuned": ("lightgbm", "LGBMClassifier", {**_TUNED, "subsample_freq": 1}),
     "GradientBoosting, subsample": ("sklearn", "GradientBoostingClassifier", _SUBSAMPLE),
+    "XGBClassifier, reg_alpha": ("xgboost", "XGBClassifier", {"reg_alpha": 0.1}),
+    "XGBClassifier, scale_pos_weight": ("xgboost", "XGBClassifier", {"scale_pos_weight": 3}),
+    "XGBClassifier, max_delta_step": ("xgboost", "XGBClassifier", {"max_delta_step": 0.5}),
+    "XGBClassifier, parallel": ("xgboost", "XGBClassifier", {"num_parallel_tree": 3}),
+    "XGBClassifier, dart": ("xgboost", "XGBClassifier", {"booster": "dart"}),
+    "LGBMClassifier, reg_alpha": ("lightgbm", "LGBMClassifier", {"reg_alpha": 0.1}),
+    "LGBMClassifier, scale_pos_weight": ("lightgbm", "LGBMClassifier", {"scale_pos_weight": 3}),
+    "LGBMClassifier, class_weight": ("lightgbm", "LGBMClassifier", {"class_weight": "balanced"}),
+    "LGBMClassifier, is_unbalance": ("lightgbm", "LGBMClassifier", {"is_unbalance": True}),
+    "LGBMClassifier, dart": ("lightgbm", "LGBMClassifier", {"boosting_type": "dart"}),
 }  # fmt: skip
 """By name: library, class, and parameters that are no defaults."""
 DRAWN = frozenset(name for name in MODELS if name.endswith(", drawn"))

@@ -42,6 +42,7 @@ def fitted(library, X, y, **settings):
     elif library == "xgboost":
         import xgboost
 
+        settings.pop("class_weight", None)
         model = xgboost.XGBClassifier(subsample=0.8, random_state=0, n_jobs=1, **settings)
     else:
         import lightgbm
@@ -78,8 +79,11 @@ def leaves(evidence, X):
 
 @pytest.mark.parametrize("library", LIBRARIES.values())
 @pytest.mark.parametrize(
-    "settings", [{}, {"learning_rate": 0.05, "colsample_bytree": 0.7}, {"reg_lambda": 3.0}]
-)
+    "settings",
+    [{}, {"learning_rate": 0.05, "colsample_bytree": 0.7}, {"reg_lambda": 3.0},
+     {"reg_alpha": 0.1, "max_delta_step": 0.5}, {"scale_pos_weight": 3.0},
+     {"class_weight": "balanced"}],
+)  # fmt: skip
 @pytest.mark.parametrize("seed", range(2))
 def test_the_true_rows_meet_what_leaves_sum_up(library, settings, seed):
     X, y = table(80, seed)

@@ -41,6 +41,8 @@ from treeleak.evidence.predictions import (
 )
 from treeleak.evidence.protocol import Contradiction, SamplingAssumptions, check_size, unequal
 from treeleak.partition import Geometry
+from treeleak.release.ensemble import Ensemble
+from treeleak.release.first_tree import with_start
 from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 from treeleak.release.tree import Tree
@@ -57,11 +59,6 @@ _ROUGH = 1e-3
 """How far a sum may be off after many steps, for each root of a row."""
 _DOUBLE = 1e-5
 """How many times these, where all numbers are in double precision."""
-
-_FEWEST = 2
-"""Rows without which there are no two classes."""
-_WHOLE = 0.01
-"""How far a number of rows that follows from sums may be off."""
 
 SECOND, FIRST, SQUARED, STEP = "second", "first", "squared", "step"
 
@@ -299,26 +296,18 @@ def _covered(release: Release) -> bool:
     )
 
 
-def _started(release: Release, n_rows: int) -> Release:
+def _started(release: Release, n_rows: int) -> Release | None:
     """Find the prediction before the first tree, where its leaves hold that as well.
 
-    It is the log odds of a number of positive rows, of all: the one that leaves a whole number of
-    them to each leaf.
+    None where there is none that leaves whole numbers of rows.
     """
     ensemble, fitting = fitted(release)
-    H, n, value = (at_leaves(release, q)[: len(release.trees[0].leaves)]
-                   for q in (HESSIAN, DRAWS, VALUE))  # fmt: skip
-    rate, start = ensemble.learning_rate, fitting.start
-    if start is None or len(start) > 1 or rate is None or n_rows < _FEWEST or np.isnan(H + n).any():
+    rate, start, tree = ensemble.learning_rate, fitting.start, release.trees[0]
+    if start is None or len(start) > 1 or rate is None:
         return release
-    p = np.arange(1, n_rows)[:, None] / n_rows
-    gradient = -(value - np.log(p / (1 - p))) / rate * (H + fitting.l2_at(release.trees[0]).max())
-    positive = n * p - gradient
-    off = np.abs(positive - np.rint(positive)).max(axis=1)
-    off[(positive < -_WHOLE).any(axis=1) | (positive > n + _WHOLE).any(axis=1)] = np.inf
-    best = float(p[off.argmin(), 0])
-    first = replace(fitting, start=(float(np.log(best / (1 - best))),))
-    return replace(release, ensemble=replace(ensemble, fitting=first))
+    n = at_leaves(release, DRAWS)[: len(tree.leaves)]
+    first = with_start(tree, fitting, rate, n, n_rows)
+    return None if first is None else replace(release, ensemble=replace(ensemble, fitting=first))
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,11 +331,16 @@ class DrawnLossSums(LossSums):
         if draws is None or draws.max(initial=0) > 1 or not _covered(release):
             return None
         check_size(release, draws.shape[1])
-        return partial(cls._of, draws=draws)
+        started = _started(release, draws.shape[1])
+        if started is None:
+            return None
+        return partial(cls._of, ensemble=started.ensemble, draws=draws)
 
     @classmethod
-    def _of(cls, geometry: Geometry, draws: NDArray[Any]) -> DrawnLossSums:
-        release = _started(geometry.release, draws.shape[1])
+    def _of(
+        cls, geometry: Geometry, ensemble: Ensemble | None, draws: NDArray[Any]
+    ) -> DrawnLossSums:
+        release = replace(geometry.release, ensemble=ensemble)
         return cls(replace(geometry, release=release), draws)
 
     @cached_property

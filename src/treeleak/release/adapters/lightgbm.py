@@ -55,7 +55,6 @@ from treeleak.release.adapters.lightgbm_fitting import (
     one_rate,
     one_start,
     rate_of,
-    weighed,
     with_category_l2,
     with_first_rows,
     without_estimates,
@@ -64,6 +63,7 @@ from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, M
 from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble
+from treeleak.release.first_tree import with_weights
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -135,7 +135,8 @@ def _release(stored: StoredObject) -> Release:
     trees = trees if bent is None else bent
     objective = stored.get("objective", "")
     rate = rate_of(parameters, raw)
-    fitting = fitting_of(objective, parameters, trees, outputs, rate)
+    drawn = isinstance(_sampling(parameters, trees), Subsample)
+    fitting = fitting_of(objective, parameters, trees, outputs, rate, drawn=drawn)
     notes: tuple[str, ...] = ()
     if fitting is not None and not exact(parameters):
         fitting, notes = None, (ON_GPU,)
@@ -150,7 +151,7 @@ def _release(stored: StoredObject) -> Release:
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
         if fitting is not None and not one_start(trees, fitting, rate):
-            fitting = weighed(trees[0], fitting, rate)
+            fitting = with_weights(trees[0], fitting, rate)
             notes = notes if fitting is not None else (OWN_START,)
         if fitting is None and notes == (OWN_START,):
             trees = without_estimates(trees, parameters, None)

@@ -14,6 +14,7 @@ from treeleak.core.message import static_message
 from treeleak.release.adapters.boosted import numbers, whole_sums
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
+from treeleak.release.first_tree import with_start
 from treeleak.release.statistics import HESSIAN, L2, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.tree import Tree
 
@@ -25,14 +26,8 @@ _STRAIGHT = {
 defaults."""
 _BENT = {"lambda_l1": "0", "max_delta_step": "0", "scale_pos_weight": "1", "is_unbalance": "0"}
 """Parameters that bend steps, or weigh classes, and as they are where they do not."""
-_WHOLE = 0.05
-"""How far numbers of rows by class may be off that follow from two sums."""
-_MOST_TRIED = 2**22
-"""Pairs of a leaf and a number of rows of the second class, from which the start follows."""
 
 
-_FEWEST = 4
-"""Leaves from which two weights follow, with two to spare."""
 _NAMED = 2e-5
 """How far a rate may be off, as a share of it: files give six digits."""
 _SUMMED = 6e-6
@@ -55,6 +50,8 @@ def fitting_of(
     trees: Sequence[Tree],
     outputs: int,
     rate: float | None,
+    *,
+    drawn: bool,
 ) -> Fitting | None:
     """Say how leaves were fitted, of the logistic loss or of squares.
 
@@ -72,7 +69,7 @@ def fitting_of(
         return None
     if any(parameters.get(key, value) != value for key, value in _BENT.items()):
         alone = logistic and parameters.get("num_machines", "1") == "1"
-        return _bent(parameters, trees[0], l2, rate) if alone and rate else None
+        return _bent(parameters, trees[0], l2, rate, drawn) if alone and rate else None
     starts = tuple(_start(tree, Fitting("squared", l2)) for tree in trees[:outputs])
     is_stored = None not in starts
     # Trees that are one leaf each say nothing of a start.
@@ -91,89 +88,26 @@ def fitting_of(
     )
 
 
-def _bent(parameters: Mapping[str, str], tree: Tree, l2: float, rate: float) -> Fitting | None:
-    """Say how leaves were fitted where steps are bent, or classes weighed, by parameters.
-
-    The start is the log odds of a number of rows of the second class, of all: the one that leaves
-    whole numbers of both to each leaf of the first tree.
-    """
+def _bent(
+    parameters: Mapping[str, str], tree: Tree, l2: float, rate: float, drawn: bool
+) -> Fitting | None:
+    """Say how leaves were fitted where steps are bent, or classes weighed, by parameters."""
     l1, longest, weight = (
         _real(parameters.get(key, _BENT[key]).lstrip("-"))
         for key in ("lambda_l1", "max_delta_step", "scale_pos_weight")
     )
+    unbalanced = parameters.get("is_unbalance", "0") != "0"
     if l1 is None or longest is None or not weight or tree.totals is None:
         return None
-    n = int(tree.totals[tree.leaves].sum())
-    if n < 2 or n * len(tree.leaves) > _MOST_TRIED:
-        return None
-    ones = np.arange(1.0, n)[:, None]
-    zeros, w = n - ones, np.full((2, n - 1, 1), [[[1.0]], [[weight]]])
-    if parameters.get("is_unbalance", "0") != "0":
-        w *= np.maximum([ones / zeros, zeros / ones], 1.0)
-    fitting = Fitting("logistic", l2, l1=l1, longest=longest, derivatives="float32")
-    found = _by_class(tree, fitting, rate, ones / n, w)
-    if found is None:
-        return None
-    hessian = tree.statistics.get(HESSIAN)
-    assert hessian is not None  # noqa: S101 (else nothing was found)
-    n_leaf, known = tree.totals[tree.leaves], ~np.isnan(found[0])
-    off = np.abs(found - np.rint(found)).max(axis=0) + np.abs(found.sum(axis=0) - n_leaf)
-    off = np.where(known, off, 0.0).max(axis=1)
-    even = (w[0] == w[1])[:, 0]
-    each = np.abs(hessian.values[tree.leaves] * n * n / (ones * zeros) - n_leaf).max(axis=1)
-    off = np.where(known.sum(axis=1) < 2, np.inf, np.where(even, np.maximum(off, each), off))
-    best = int(off.argmin())
-    weights = tuple(float(x) for x in w[:, best, 0])
-    if not off[best] < _WHOLE:
-        return None
-    start = (float(np.log((best + 1) / (n - best - 1))),)
-    return replace(fitting, start=start, class_weights=() if set(weights) == {1.0} else weights)
-
-
-def _by_class(
-    tree: Tree, fitting: Fitting, rate: float, p: FloatArray, w: FloatArray
-) -> FloatArray | None:
-    """Count rows of both classes in each leaf of a first tree, shape (2, n_starts, n_leaves).
-
-    For starts of chance p, shape (n_starts, 1), and weights of classes, shape (2, n_starts, 1):
-    H = p (1 - p) (w_0 n_0 + w_1 n_1), and G = p w_0 n_0 - (1 - p) w_1 n_1. NaN where G is open.
-    """
-    value, hessian = tree.statistics.get(VALUE), tree.statistics.get(HESSIAN)
-    if value is None or hessian is None or tree.n_nodes == 1:
-        return None
-    leaf, H = tree.leaves, hessian.values[tree.leaves]
-    step = (value.values[leaf] - np.log(p / (1 - p))) / rate
-    pulled = fitting.pulled(step.ravel()).reshape(step.shape)
-    G = -step * (H + fitting.l2_at(tree)[leaf]) - pulled
-    each = H / (p * (1 - p))
-    return np.array([each * (1 - p) + G, each * p - G]) / w
-
-
-def weighed(tree: Tree, fitting: Fitting, rate: float | None) -> Fitting | None:
-    """Find weights of two classes that no parameter says (class_weight of scikit-learn's kind).
-
-    They start where G is 0 over all rows, as without weights. From n_0 + n_1 = n in each leaf of a
-    first tree that counts its rows, weights follow by least squares; None if the numbers of rows of
-    both classes are not whole then.
-    """
-    start = fitting.start or ()
-    if fitting.loss != "logistic" or len(start) != 1 or not rate or tree.totals is None:
-        return None
-    p = np.full((1, 1), 1 / (1 + np.exp(-start[0])))
-    sums = _by_class(tree, fitting, rate, p, np.ones((2, 1, 1)))
-    if sums is None or len(tree.leaves) < _FEWEST or np.isnan(sums).any():
-        return None
+    fitting = Fitting(
+        "logistic", l2, l1=l1, longest=longest, derivatives="float32", start=(0.0,),
+        class_weights=() if weight == 1 else (1.0, weight),
+    )  # fmt: skip
+    if drawn:
+        # Where it starts follows from the number of all rows, which the file does not say.
+        return None if unbalanced else fitting
     n = tree.totals[tree.leaves].astype(float)
-    inverse, *_ = np.linalg.lstsq(sums[:, 0].T, n, rcond=None)
-    found = inverse[:, None] * sums[:, 0]
-    if not (inverse > 1.0 / MOST_REAL).all() or not (np.abs(found - np.rint(found)) < _WHOLE).all():
-        return None
-    if (np.abs(found.sum(axis=0) - n) > _WHOLE).any():
-        return None
-    total = np.rint(found).sum(axis=1)
-    balanced = n.sum() / (2 * np.maximum(total, 1))
-    w = balanced if np.allclose(1.0 / inverse, balanced, rtol=_NAMED) else 1.0 / inverse
-    return replace(fitting, class_weights=tuple(float(x) for x in w))
+    return with_start(tree, fitting, rate, n, int(n.sum()), unbalanced=unbalanced)
 
 
 def with_category_l2(

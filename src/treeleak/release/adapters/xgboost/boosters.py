@@ -38,6 +38,7 @@ from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.first_tree import WHOLE, rows_by_class
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -51,15 +52,13 @@ RELATIVE = 1e-6
 # As much of each prediction as well.
 SAME = 5e-6
 TELLING = 4
-# How far numbers of rows by class may be off that follow from two sums.
-_WHOLE = 0.05
 HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
 FIRST_ONLY = static_message(
     "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
     "have one prediction; how leaves of later trees were fitted, on which their sums depend, is "
-    "not known (reg_alpha, max_delta_step, several trees in a round, or other)",
+    "not known (trees that were dropped for a time, unknown penalties, or other)",
     "xgboost_first_only",
 )
 OTHER_LOSS = (
@@ -300,23 +299,15 @@ def _with_rows(
 
 
 def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> NodeStatistic | None:
-    """Count the rows of a first tree whose classes have weights, from H and G in its leaves.
-
-    All rows have one chance p: H = p (1 - p) (n_0 + w n_1), and G = p n_0 - (1 - p) w n_1.
-    """
-    sums, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
-    if sums is None or value is None or sums.present is not None:
+    """Count the rows of a first tree whose classes have weights."""
+    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80)))))
+    weights = np.array(fitting.class_weights)[:, None, None]
+    found = rows_by_class(tree, fitting, rate, p, weights, 0.0)
+    if found is None or not (np.abs(found - np.rint(found)) < WHOLE).all():
         return None
-    leaf, weight = tree.leaves, fitting.class_weights[1]
-    p = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
-    H, step = sums.values[leaf], value.values[leaf] / rate
-    rows = H / (p * (1 - p))
-    ones = (rows * p + step * (H + fitting.l2) + fitting.pulled(step)) / weight
-    zeros = rows - weight * ones
     n = np.full(tree.n_nodes, np.nan)
-    n[leaf] = np.rint(ones) + np.rint(zeros)
-    off = np.abs(np.column_stack([ones, zeros]) - np.rint([ones, zeros]).T)
-    if not (off < _WHOLE).all() or (n[leaf] < 1).any() or n[leaf].sum() >= EXACT_FLOAT32:
+    n[tree.leaves] = np.rint(found[:, 0]).sum(axis=0)
+    if n[tree.leaves].min() < 1 or n[tree.leaves].sum() >= EXACT_FLOAT32:
         return None
     for v in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # parents stand first
         n[v] = n[tree.left[v]] + n[tree.right[v]]

@@ -1,0 +1,129 @@
+"""Rows of two classes in the leaves of a first tree, before which all rows are alike.
+
+All rows have one chance p of the second class then. With weights w of the classes, leaves sum up
+H = p (1 - p) (w_0 n_0 + w_1 n_1) and G = p w_0 n_0 - (1 - p) w_1 n_1, so that n_0 and n_1 follow;
+where p or weights are not known, these are right that leave whole numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.release.bounds import MOST_REAL
+from treeleak.release.ensemble import Fitting
+from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.tree import Tree
+
+WHOLE = 0.05
+"""How far numbers of rows by class may be off that follow from two sums."""
+_MOST_TRIED = 2**22
+"""Pairs of a leaf and a number of rows of the second class, from which a start follows."""
+_FEWEST = 4
+"""Leaves from which two weights follow, with two to spare."""
+_NAMED = 2e-5
+"""By which share weights that follow from sums may miss those that a rule gives."""
+
+
+def rows_by_class(
+    tree: Tree,
+    fitting: Fitting,
+    rate: float,
+    p: FloatArray,
+    w: FloatArray,
+    start: FloatArray | float,
+) -> FloatArray | None:
+    """Count the rows, shape (2, n_starts, n_leaves); NaN where G is open.
+
+    ``p``, shape (n_starts, 1): chances; ``w``, shape (2, n_starts, 1): weights; ``start``: what the
+    values of leaves hold beside their steps. None where leaves do not say H and G.
+    """
+    value, hessian = tree.statistics.get(VALUE), tree.statistics.get(HESSIAN)
+    if value is None or hessian is None or tree.n_nodes == 1:
+        return None
+    leaf, H = tree.leaves, hessian.values[tree.leaves]
+    step = (value.values[leaf] - start) / rate
+    pulled = fitting.pulled(step.ravel()).reshape(step.shape)
+    G = -step * (H + fitting.l2_at(tree)[leaf]) - pulled
+    each = H / (p * (1 - p))
+    return np.array([each * (1 - p) + G, each * p - G]) / w
+
+
+def with_start(
+    tree: Tree,
+    fitting: Fitting,
+    rate: float,
+    n: FloatArray,
+    n_rows: int,
+    *,
+    unbalanced: bool = False,
+) -> Fitting | None:
+    """Find the prediction before a first tree whose leaves hold it as well.
+
+    It is the log odds of a number of rows of the second class, of all: the one that leaves whole
+    numbers of both to each leaf. ``n``, shape (n_leaves,): rows in each leaf; ``n_rows``: rows in
+    all, of which the tree may have drawn some. ``unbalanced``: whether the rarer class weighs as
+    much more as it is rarer. Weights that make both classes weigh the same are tried, too: all rows
+    have the chance 1 / 2 then. None where nothing leaves whole numbers.
+    """
+    if n_rows < 2 or n_rows * len(n) > _MOST_TRIED or np.isnan(n).any():
+        return None
+    ones = np.arange(1.0, n_rows)[:, None]
+    zeros = n_rows - ones
+    w = np.ones((2, n_rows - 1, 1))
+    if fitting.class_weights:
+        w = w * np.array(fitting.class_weights)[:, None, None]
+    if unbalanced:
+        w = w * np.maximum([ones / zeros, zeros / ones], 1.0)
+    ways = [(ones / n_rows, w)]
+    if not (fitting.class_weights or unbalanced):
+        ways.append((np.full(ones.shape, 0.5), n_rows / (2 * np.array([zeros, ones]))))
+    for p, weights in ways:
+        start = np.log(p / (1 - p))
+        found = rows_by_class(tree, fitting, rate, p, weights, start)
+        if found is None:
+            return None
+        off = _off(found, n)
+        best = int(off.argmin())
+        if off[best] < WHOLE:
+            chosen = tuple(float(x) for x in weights[:, best, 0])
+            return replace(
+                fitting, start=(float(start[best, 0]),),
+                class_weights=() if set(chosen) == {1.0} else chosen,
+            )  # fmt: skip
+    return None
+
+
+def _off(found: FloatArray, n: FloatArray) -> FloatArray:
+    """Say how far numbers of rows are from whole ones that add up, shape (n_starts,)."""
+    known = ~np.isnan(found[0])
+    off = np.abs(found - np.rint(found)).max(axis=0) + np.abs(found.sum(axis=0) - n)
+    off = np.maximum(off, np.where(found.min(axis=0) < -WHOLE, np.inf, 0.0))
+    out = np.where(known, off, 0.0).max(axis=1)
+    return np.asarray(np.where(known.sum(axis=1) < min(2, len(n)), np.inf, out))
+
+
+def with_weights(tree: Tree, fitting: Fitting, rate: float | None) -> Fitting | None:
+    """Find weights of two classes that no parameter says (class_weight of scikit-learn's kind).
+
+    They start where G is 0 over all rows, as without weights. From n_0 + n_1 = n in each leaf of a
+    tree that counts all rows, weights follow by least squares; None if the numbers of rows of both
+    classes are not whole then.
+    """
+    start = fitting.start or ()
+    if fitting.loss != "logistic" or len(start) != 1 or not rate or tree.totals is None:
+        return None
+    p = np.full((1, 1), 1 / (1 + np.exp(-start[0])))
+    sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), start[0])
+    if sums is None or len(tree.leaves) < _FEWEST or np.isnan(sums).any():
+        return None
+    n = tree.totals[tree.leaves].astype(float)
+    inverse, *_ = np.linalg.lstsq(sums[:, 0].T, n, rcond=None)
+    found = inverse[:, None, None] * sums
+    if not (inverse > 1.0 / MOST_REAL).all() or not _off(found, n)[0] < WHOLE:
+        return None
+    balanced = n.sum() / (2 * np.maximum(np.rint(found[:, 0]).sum(axis=1), 1))
+    w = balanced if np.allclose(1.0 / inverse, balanced, rtol=_NAMED) else 1.0 / inverse
+    return replace(fitting, class_weights=tuple(float(x) for x in w))
