@@ -81,6 +81,7 @@ def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray
             n_estimators=rounds, learning_rate=rate, max_depth=depth, num_leaves=leaves,
             reg_lambda=l2, min_child_samples=least, min_child_weight=0.0, verbose=-1, n_jobs=1,
             random_state=seed, class_weight={0: 1.0, 1: 2.5} if seed % 7 == 0 else None,
+            boosting_type="dart" if seed % 4 == 0 else "gbdt", drop_rate=0.5, skip_drop=0.2,
             **bent(seed),
         )  # fmt: skip
     else:

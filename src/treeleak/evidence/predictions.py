@@ -15,7 +15,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.partition import Geometry
-from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.ensemble import Ensemble, Fitting, kept_shares
 from treeleak.release.release import Release
 from treeleak.release.statistics import VALUE, Quantity
 
@@ -74,16 +74,27 @@ def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     where predictions before it are not known. The learning rate must be known.
     """
     ensemble, fitting = fitted(geometry.release)
-    begin, leaf_values = geometry.leaf_start, at_leaves(geometry.release, VALUE)
+    begin, leaf_values = geometry.leaf_start, _as_grown(geometry.release)
     for t, start in enumerate(fitting.start or ()):
         leaf_values[begin[t] : begin[t + 1]] -= start
-    step = leaf_values / float(ensemble.learning_rate or np.nan)
     leaves = np.diff(begin)
+    step = leaf_values / float(ensemble.learning_rate or np.nan)
+    if fitting.dropped:
+        step *= np.repeat([1.0 + len(chosen) for chosen in fitting.dropped], leaves)
     stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
     stepped &= ~np.isnan(fitting.pulled(step))
     if not fitting.started:
         stepped[: begin[len(ensemble.base_scores)]] = False
     return step, stepped
+
+
+def _as_grown(release: Release) -> FloatArray:
+    """Say what each leaf added at first: later trees may have shrunk it."""
+    values, fitting = at_leaves(release, VALUE), fitted(release)[1]
+    if not fitting.dropped:
+        return values
+    leaves = [len(tree.leaves) for tree in release.trees]
+    return values / np.repeat(kept_shares(fitting.dropped), leaves)
 
 
 def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
@@ -94,12 +105,18 @@ def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
     """
     ensemble, fitting = fitted(release)
     kind = np.dtype(fitting.margins)
-    values = at_leaves(release, VALUE).astype(kind)
-    before = np.empty(leaf.shape, dtype=kind)
+    values = _as_grown(release).astype(kind)
+    before, kept = np.empty(leaf.shape, dtype=kind), np.ones(len(release.trees))
     seen = total = np.full(len(leaf), ensemble.base_scores[0], dtype=kind)
     for t in range(leaf.shape[1]):
         seen = total.copy() if t % fitting.parallel == 0 else seen
         before[:, t] = seen
+        chosen = list(fitting.dropped[t]) if fitting.dropped else []
+        if chosen:
+            lost = values[leaf[:, chosen]] @ kept[chosen]
+            before[:, t] -= lost
+            total -= lost / (len(chosen) + 1.0)
+            kept[chosen] *= len(chosen) / (len(chosen) + 1.0)
         total += values[leaf[:, t]]
     if fitting.start is not None and leaf.shape[1]:
         before[:, 0] = fitting.start[0]

@@ -60,6 +60,10 @@ class Fitting(Declared, frozen=True):
             "How many times less exactly sums are known than the precision of derivatives says."
         ),
     ] = 1.0
+    dropped: Annotated[
+        tuple[tuple[Annotated[int, Meta(ge=0, le=1_000_000)], ...], ...],
+        described_as("Of each tree, the earlier ones that it was grown without (dart)."),
+    ] = ()
     margins: FloatType = "float64"
     derivatives: FloatType = "float64"
     targets: Annotated[

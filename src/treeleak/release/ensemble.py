@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,7 +12,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
-from treeleak.release.statistics import L2
+from treeleak.release.statistics import L2, VALUE, Statistics
 from treeleak.release.tree import Tree
 
 MOST_STEPS = 1_000
@@ -70,6 +72,9 @@ class Fitting:
     """None where all are 1."""
     parallel: int = 1
     """Trees of each output in a round, which saw the same predictions."""
+    dropped: tuple[tuple[int, ...], ...] = ()
+    """Of each tree, the earlier ones that it was grown without (dart): their values, and its own,
+    were shrunk so that predictions stay about as large. None where no tree was."""
 
     def l2_at(self, tree: Tree) -> FloatArray:
         """Say what is added to H at each node of a tree; raises BadModel if that makes no sense."""
@@ -84,14 +89,15 @@ class Fitting:
     @property
     def plain(self) -> bool:
         """Whether rows count alike, each step is all of -G / (H + l2), and rounds have one tree."""
-        return not (self.l1 or self.longest or self.class_weights) and self.parallel == 1
+        bent = self.l1 or self.longest or self.class_weights or self.dropped
+        return not bent and self.parallel == 1
 
     def pulled(self, step: FloatArray) -> FloatArray:
         """Say by how much G was brought nearer to 0, with the sign of the step.
 
         NaN where that is open: at 0, and at the limit.
         """
-        if self.plain:
+        if not self.l1 and not self.longest:
             return np.zeros(len(step))
         free = np.abs(step) > _NO_STEP if self.l1 else np.ones(len(step), dtype=bool)
         if self.longest:
@@ -113,8 +119,27 @@ class Fitting:
         for number in (self.l2, self.curvature, self.rough, *(self.start or ())):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")
+        if any(not 0 <= i < t for t, chosen in enumerate(self.dropped) for i in chosen):
+            raise BadModel("trees that were grown without later ones")
         if not 0 < self.steps <= MOST_STEPS or not 0 <= self.l2 <= MOST_L2:
             raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")
+
+
+def kept_shares(dropped: Sequence[Sequence[int]]) -> FloatArray:
+    """Say what was left of each tree's values in the end: k / (k + 1), each time k were dropped."""
+    out = np.ones(len(dropped))
+    for chosen in dropped:
+        out[list(chosen)] *= len(chosen) / (len(chosen) + 1.0)
+    return out
+
+
+def as_grown(tree: Tree, kept: float) -> Tree:
+    """Give the values of a tree as they were before a share of them was kept."""
+    entries = (
+        replace(entry, values=entry.values / kept) if entry.quantity == VALUE else entry
+        for entry in tree.statistics
+    )
+    return tree.with_statistics(Statistics(tuple(entries)))
 
 
 @dataclass(frozen=True)

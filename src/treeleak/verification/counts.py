@@ -9,6 +9,7 @@ For boosted models, the loss is added up over rows, tree by tree, and compared w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, as_grown, kept_shares
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.statistics import HESSIAN, VALUE
@@ -229,8 +230,11 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     X, label, times = rows[:, :-1], rows[:, -1].astype(float), copies.astype(float)
     n_outputs, kind = len(ensemble.base_scores), np.dtype(fitting.margins)
     margin = np.tile(np.array(ensemble.base_scores, dtype=kind), (len(X), 1))
-    wrong, before = 0, _Before(margin)
-    for t, tree in enumerate(release.trees):
+    wrong, before, added = 0, _Before(margin), list[FloatArray]()
+    rate, trees, kept = ensemble.learning_rate, release.trees, np.ones(len(release.trees))
+    if fitting.dropped:
+        trees = tuple(map(as_grown, trees, kept_shares(fitting.dropped).tolist()))
+    for t, tree in enumerate(trees):
         value = tree.statistics.get(VALUE)
         if value is None:
             return None
@@ -238,6 +242,14 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
         k, start = t % n_outputs, 0.0
         if t % (n_outputs * fitting.parallel) == 0:
             before = _Before(margin.copy())
+        if fitting.dropped:
+            chosen = list(fitting.dropped[t])
+            lost = sum((kept[i] * added[i] for i in chosen), np.zeros(len(X)))
+            before = _Before(margin - lost[:, None])
+            margin[:, 0] -= lost / (len(chosen) + 1.0)
+            kept[chosen] *= len(chosen) / (len(chosen) + 1.0)
+            ensemble = replace(ensemble, learning_rate=rate and rate / (len(chosen) + 1.0))
+            added.append(value.values[leaf].astype(kind))
         if fitting.start is not None and t < n_outputs:
             start = fitting.start[k]
             if k == 0:

@@ -39,6 +39,7 @@ from treeleak.release.adapters.boosted import (
     numbers,
     whole_numbers,
 )
+from treeleak.release.adapters.lightgbm_dart import dropped_trees
 from treeleak.release.adapters.lightgbm_fitting import (
     AVERAGE,
     COUNTLESS,
@@ -62,7 +63,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, as_grown, kept_shares
 from treeleak.release.first_tree import with_weights
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
@@ -136,11 +137,17 @@ def _release(stored: StoredObject) -> Release:
     objective = stored.get("objective", "")
     rate = rate_of(parameters, raw)
     drawn = isinstance(_sampling(parameters, trees), Subsample)
-    fitting = fitting_of(objective, parameters, trees, outputs, rate, drawn=drawn)
+    dart = parameters.get("boosting") == "dart"
+    dropped = dropped_trees(parameters, raw, rate) if dart and rate and outputs == 1 else None
+    first = trees[0] if dropped is None else as_grown(trees[0], kept_shares(dropped)[0])
+    fitting = fitting_of(objective, parameters, [first, *trees[1:]], outputs, rate, drawn=drawn)
+    if fitting is not None and dart:
+        usable = dropped is not None and fitting.loss == "logistic" and not drawn
+        fitting = replace(fitting, dropped=dropped) if usable and dropped is not None else None
     notes: tuple[str, ...] = ()
     if fitting is not None and not exact(parameters):
         fitting, notes = None, (ON_GPU,)
-    if fitting is not None and not one_rate(raw, outputs, rate):
+    if fitting is not None and not fitting.dropped and not one_rate(raw, outputs, rate):
         fitting, notes = None, (OWN_RATES,)
     fitting = None if bent is None else fitting
     trees = without_estimates(trees, parameters, fitting)
@@ -151,7 +158,7 @@ def _release(stored: StoredObject) -> Release:
         roots = [t.totals[0] for t in trees if t.totals is not None]
         n_rows = int(max(roots, default=0)) or None
         if fitting is not None and not one_start(trees, fitting, rate):
-            fitting = with_weights(trees[0], fitting, rate)
+            fitting = with_weights(first, fitting, rate)
             notes = notes if fitting is not None else (OWN_START,)
         if fitting is None and notes == (OWN_START,):
             trees = without_estimates(trees, parameters, None)

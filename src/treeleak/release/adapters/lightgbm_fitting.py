@@ -19,7 +19,7 @@ from treeleak.release.statistics import HESSIAN, L2, ROWS, VALUE, NodeStatistic,
 from treeleak.release.tree import Tree
 
 _STRAIGHT = {
-    "boosting": "gbdt", "path_smooth": "0", "boost_from_average": "1",
+    "path_smooth": "0", "boost_from_average": "1",
     "use_quantized_grad": "0", "linear_tree": "0", "monotone_constraints": "",
 }  # fmt: skip
 """Parameters as they are where leaves are steps as :class:`Fitting` has them; but for the start,
@@ -58,7 +58,9 @@ def fitting_of(
     The values of the first tree hold the start as well; their steps, weighed by H + l2, add up to
     nothing, since the sum of all first derivatives is 0 there.
     """
-    usual = all(parameters.get(key, value) == value for key, value in _STRAIGHT.items())
+    usual = parameters.get("boosting", "gbdt") in ("gbdt", "dart") and all(
+        parameters.get(key, value) == value for key, value in _STRAIGHT.items()
+    )
     l2 = l2_of(parameters)
     logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
     softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1

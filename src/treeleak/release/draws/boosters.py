@@ -237,6 +237,13 @@ def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArr
     return np.concatenate(parts, axis=1).astype(np.uint8)
 
 
+def lightgbm_fractions(seed: int, n: int) -> FloatArray:
+    """Give the first numbers of a generator, in [0, 1)."""
+    factor, step = _powers(n)
+    number = (factor[:n] * np.uint64(seed & _MASK) + step[:n]) & np.uint64(_MASK)
+    return np.asarray(((number >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0)
+
+
 def _powers(n: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Factor and step of the generator taken 1 to n times, by doubling."""
     factor, step = np.array([_FACTOR], np.uint64), np.array([_STEP], np.uint64)
