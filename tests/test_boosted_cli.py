@@ -24,10 +24,7 @@ FILES = [(folder, name) for folder in sorted(TOLD) for name in TOLD[folder]]
 BY_COUNTS = {(folder, name) for folder, name in FILES if not TOLD[folder][name]}
 """Forests of scikit-learn: all that their leaves say of rows is counts and targets."""
 N = 60
-NOT_REBUILT = {
-    "forest.json": "in the first trees only",
-    "subsample.ubj": "different numbers of rows",
-}
+NOT_REBUILT = {"subsample.ubj": "different numbers of rows"}
 """Files of which nobody rebuilds rows from counts, and what is said of them."""
 QUICK = {
     ("catboost-1.2.2", "lossguide.json"),
