@@ -234,11 +234,23 @@ def test_derived_hessians_are_those_of_the_rows():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"l2": -1.0}, {"l2": np.nan}, {"steps": 0}, {"steps": 10**9}, {"start": (np.inf,)}]
-)
+    "wrong",
+    [{"l2": -1.0}, {"l2": np.nan}, {"steps": 0}, {"steps": 10**9}, {"start": (np.inf,)},
+     {"l1": -1.0}, {"longest": np.nan}, {"class_weights": (1.0, np.inf)}, {"parallel": 0},
+     {"dropped": ((0,),)}, {"dropped": ((), (-1,))}, {"dropped": ((), *[(0,)] * 4_000)},
+     {"l1": 0.1, "steps": 2}],
+)  # fmt: skip
 def test_fittings_that_cannot_be_are_refused(wrong):
     with pytest.raises(BadModel):
         Fitting("logistic", **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"class_weights": (1.0, 2.0, 3.0)}, {"dropped": ((),)}])
+def test_fittings_of_other_classes_or_trees_are_refused(wrong):
+    release, _, _, _ = stepwise(np.random.default_rng(1), 1, 1.0, 0.3)
+    fitting = replace(release.ensemble.fitting, **wrong)
+    with pytest.raises(BadModel):
+        replace(release, ensemble=replace(release.ensemble, fitting=fitting))
 
 
 @pytest.mark.parametrize("l2", [-1.0, 1e30])

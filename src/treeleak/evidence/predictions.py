@@ -80,7 +80,8 @@ def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
     leaves = np.diff(begin)
     step = leaf_values / float(ensemble.learning_rate or np.nan)
     if fitting.dropped:
-        step *= np.repeat([1.0 + len(chosen) for chosen in fitting.dropped], leaves)
+        times = [1.0 + len(chosen) for chosen in fitting.dropped[: len(leaves)]]
+        step *= np.repeat(times, leaves)
     stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
     stepped &= ~np.isnan(fitting.pulled(step))
     if not fitting.started:
@@ -94,7 +95,7 @@ def _as_grown(release: Release) -> FloatArray:
     if not fitting.dropped:
         return values
     leaves = [len(tree.leaves) for tree in release.trees]
-    return values / np.repeat(kept_shares(fitting.dropped), leaves)
+    return values / np.repeat(kept_shares(fitting.dropped)[: len(leaves)], leaves)
 
 
 def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:

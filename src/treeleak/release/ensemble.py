@@ -121,6 +121,10 @@ class Fitting:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")
         if any(not 0 <= i < t for t, chosen in enumerate(self.dropped) for i in chosen):
             raise BadModel("trees that were grown without later ones")
+        if self.dropped and not kept_shares(self.dropped).min() > 1.0 / MOST_REAL:
+            raise BadModel("trees of whose values next to nothing was kept")
+        if not self.plain and (self.loss != "logistic" or self.steps > 1):
+            raise BadModel(f"penalties, weights or dropped trees of the loss {self.loss!r}")
         if not 0 < self.steps <= MOST_STEPS or not 0 <= self.l2 <= MOST_L2:
             raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")
 

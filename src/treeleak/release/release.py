@@ -160,6 +160,14 @@ class Release:
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one appears twice")
         self._check_borders()
+        fitting = None if self.ensemble is None else self.ensemble.fitting
+        if fitting is not None:
+            if len(fitting.class_weights) not in (0, len(self.classes)):
+                raise BadModel(
+                    f"leaves fitted with weights of {len(fitting.class_weights)} classes"
+                )
+            if 0 < len(fitting.dropped) < len(self.trees):
+                raise BadModel(f"trees dropped before {len(fitting.dropped)} trees")
         noisy = isinstance(self.noise, CountNoise) and not self.noise.whole
         units = set()
         for t, tree in enumerate(self.trees):

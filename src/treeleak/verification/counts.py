@@ -233,7 +233,8 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     wrong, before, added = 0, _Before(margin), list[FloatArray]()
     rate, trees, kept = ensemble.learning_rate, release.trees, np.ones(len(release.trees))
     if fitting.dropped:
-        trees = tuple(map(as_grown, trees, kept_shares(fitting.dropped).tolist()))
+        shares = kept_shares(fitting.dropped)[: len(trees)]
+        trees = tuple(map(as_grown, trees, shares.tolist()))
     for t, tree in enumerate(trees):
         value = tree.statistics.get(VALUE)
         if value is None:

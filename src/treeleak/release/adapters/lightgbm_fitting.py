@@ -94,10 +94,14 @@ def _bent(
     parameters: Mapping[str, str], tree: Tree, l2: float, rate: float, drawn: bool
 ) -> Fitting | None:
     """Say how leaves were fitted where steps are bent, or classes weighed, by parameters."""
-    l1, longest, weight = (
-        _real(parameters.get(key, _BENT[key]).lstrip("-"))
-        for key in ("lambda_l1", "max_delta_step", "scale_pos_weight")
-    )
+    limit = parameters.get("max_delta_step", "0")
+    l1, longest, weight = map(
+        _real,
+        (
+            parameters.get("lambda_l1", "0"), "0" if limit.startswith("-") else limit,
+            parameters.get("scale_pos_weight", "1"),
+        ),
+    )  # fmt: skip
     unbalanced = parameters.get("is_unbalance", "0") != "0"
     if l1 is None or longest is None or not weight or tree.totals is None:
         return None

@@ -244,7 +244,7 @@ def fitting_of(
     if not in_turn or len(set(in_round.tolist())) > 1 or len(trees) % n_outputs:
         return None, rate
     weight = model.class_weight
-    if not trees or weight is None or not 0 <= weight <= MOST_REAL:
+    if not trees or weight is None or not 0 < weight <= MOST_REAL:
         return None, rate
     bent = Fitting(
         "logistic", 0.0 if l2 is None else max(l2, 0.0),
