@@ -296,7 +296,7 @@ def _covered(release: Release) -> bool:
     )
 
 
-def _started(release: Release, n_rows: int) -> Release | None:
+def _started(release: Release, n_rows: int) -> Ensemble | None:
     """Find the prediction before the first tree, where its leaves hold that as well.
 
     None where there is none that leaves whole numbers of rows.
@@ -304,10 +304,10 @@ def _started(release: Release, n_rows: int) -> Release | None:
     ensemble, fitting = fitted(release)
     rate, start, tree = ensemble.learning_rate, fitting.start, release.trees[0]
     if start is None or len(start) > 1 or rate is None:
-        return release
+        return ensemble
     n = at_leaves(release, DRAWS)[: len(tree.leaves)]
     first = with_start(tree, fitting, rate, n, n_rows)
-    return None if first is None else replace(release, ensemble=replace(ensemble, fitting=first))
+    return None if first is None else replace(ensemble, fitting=first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,15 +331,11 @@ class DrawnLossSums(LossSums):
         if draws is None or draws.max(initial=0) > 1 or not _covered(release):
             return None
         check_size(release, draws.shape[1])
-        started = _started(release, draws.shape[1])
-        if started is None:
-            return None
-        return partial(cls._of, ensemble=started.ensemble, draws=draws)
+        ensemble = _started(release, draws.shape[1])
+        return None if ensemble is None else partial(cls._of, ensemble=ensemble, draws=draws)
 
     @classmethod
-    def _of(
-        cls, geometry: Geometry, ensemble: Ensemble | None, draws: NDArray[Any]
-    ) -> DrawnLossSums:
+    def _of(cls, geometry: Geometry, ensemble: Ensemble, draws: NDArray[Any]) -> DrawnLossSums:
         release = replace(geometry.release, ensemble=ensemble)
         return cls(replace(geometry, release=release), draws)
 

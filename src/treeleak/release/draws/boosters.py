@@ -230,9 +230,8 @@ def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArr
     factor, step = _powers(sizes[0] * n_rounds)
     parts = []
     for block, size in enumerate(sizes):
-        first = np.uint64((seed + block) & _MASK)
-        number = (factor[: size * n_rounds] * first + step[: size * n_rounds]) & np.uint64(_MASK)
-        fraction = ((number >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0
+        n = size * n_rounds
+        fraction = _fractions(seed + block, factor[:n], step[:n])
         parts.append((fraction < share).reshape(n_rounds, size))
     return np.concatenate(parts, axis=1).astype(np.uint8)
 
@@ -240,7 +239,11 @@ def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArr
 def lightgbm_fractions(seed: int, n: int) -> FloatArray:
     """Give the first numbers of a generator, in [0, 1)."""
     factor, step = _powers(n)
-    number = (factor[:n] * np.uint64(seed & _MASK) + step[:n]) & np.uint64(_MASK)
+    return _fractions(seed, factor[:n], step[:n])
+
+
+def _fractions(seed: int, factor: NDArray[np.uint64], step: NDArray[np.uint64]) -> FloatArray:
+    number = (factor * np.uint64(seed & _MASK) + step) & np.uint64(_MASK)
     return np.asarray(((number >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0)
 
 
