@@ -159,9 +159,9 @@ def _release(stored: StoredObject) -> Release:
         n_rows = int(max(roots, default=0)) or None
         if fitting is not None and not one_start(trees, fitting, rate):
             fitting = with_weights(first, fitting, rate)
-            notes = notes if fitting is not None else (OWN_START,)
-        if fitting is None and notes == (OWN_START,):
-            trees = without_estimates(trees, parameters, None)
+            if fitting is None:
+                notes = (OWN_START,)
+                trees = without_estimates(trees, parameters, None)
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
     if any(tree.statistics.get(ROWS) is None for tree in trees):
