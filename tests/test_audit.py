@@ -33,7 +33,7 @@ from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
 from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
-from treeleak.auditing.assessors.isolation import singled_out
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import advise
@@ -590,12 +590,12 @@ def test_a_statistic_singles_nobody_out():
     stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
     # One row of class 1 lies at a = 0, and the stump says so.
-    assert singled_out(result.reconstruction, to_release(stump)) == 1
+    assert proved_alone(result.reconstruction, to_release(stump)).sum() == 1
     assert result.verdict == LEAK
     y[11] = 0
     stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
-    assert singled_out(result.reconstruction, to_release(stump)) == 0
+    assert proved_alone(result.reconstruction, to_release(stump)).sum() == 0
     assert result.reconstruction.share_proved_rows == 1.0
     assert result.verdict == NO_LEAK
 
@@ -606,7 +606,7 @@ def test_a_person_alone_in_a_large_place_is_a_small_cell():
     stump.fit(X, [0] * 11 + [1] * 12)
     result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(X.columns))
     # Eleven others lie there, and one of four columns is known.
-    assert singled_out(result.reconstruction, to_release(stump)) == 1
+    assert proved_alone(result.reconstruction, to_release(stump)).sum() == 1
     assert result.verdict == POSSIBLE
     assert "rows_alone_not_rare" in {m.code for f in result.findings for m in f.messages}
 
@@ -1020,7 +1020,7 @@ def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     rebuilt = treeleak.reconstruct(forest, schema, known_rows=rows)
     whole = treeleak.reconstruct(forest, schema)
     release = to_release(forest)
-    assert 0 < singled_out(rebuilt, release) <= 10 < singled_out(whole, release)
+    assert 0 < proved_alone(rebuilt, release).sum() <= 10 < proved_alone(whole, release).sum()
     # One of the ten others is made wrong: nine of ten, not 59 of 60.
     off = rebuilt.X.copy()
     place = int(np.flatnonzero(~rebuilt.given.all(axis=1))[0])
@@ -1077,11 +1077,11 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
     labelled = drawn.reconstruction.X.assign(label=drawn.reconstruction.y)
     unlike = int((~labelled.duplicated(keep=False)).sum())
     assert 0 < unlike < 60
-    assert singled_out(drawn.reconstruction, model) == unlike
+    assert proved_alone(drawn.reconstruction, model).sum() == unlike
     # Also where others are not proved: some rows are never drawn.
     first = drawn.reconstruction.proved & (drawn.reconstruction.proved.index > 0)
     alone = int(not labelled.duplicated(keep=False)[0])
-    assert singled_out(replace(drawn.reconstruction, proved=first), model) == unlike - alone
+    assert proved_alone(replace(drawn.reconstruction, proved=first), model).sum() == unlike - alone
     (finding,) = (
         f
         for f in find(
@@ -1144,15 +1144,15 @@ def test_same_seed_same_audit(forest, data):
 
 def test_singling_out_needs_a_proof_of_being_alone(rebuilt, forest):
     model = to_release(forest)
-    assert singled_out(rebuilt, model) > 0
+    assert proved_alone(rebuilt, model).sum() > 0
     unproved = replace(rebuilt, proved=rebuilt.proved & False)
-    assert singled_out(unproved, model) == 0
+    assert proved_alone(unproved, model).sum() == 0
     # One row of each class unproved: only a leaf that counts one row proves being alone.
     first = ~rebuilt.y.duplicated()
     partly = replace(rebuilt, proved=rebuilt.proved & ~first)
     blurred = replace(
         model, trees=tuple(t.with_counts(counts=t.counts * 2, totals=None) for t in model.trees)
     )
-    assert 0 < singled_out(partly, model) <= singled_out(rebuilt, model)
-    assert singled_out(partly, blurred) == 0
-    assert singled_out(rebuilt, blurred) > 0
+    assert 0 < proved_alone(partly, model).sum() <= proved_alone(rebuilt, model).sum()
+    assert proved_alone(partly, blurred).sum() == 0
+    assert proved_alone(rebuilt, blurred).sum() > 0

@@ -130,8 +130,9 @@ class AuditResults:
     """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
     ceiling: Ceiling | None = None
     """What no attack can exceed; None without control rows or a schema."""
-    alone: int = 0
-    """Rows that are proved, and proved to share their place with no other."""
+    alone: int | None = None
+    """Rows that are proved, and proved to share their place with no other; None where nobody
+    counted them."""
     alone_and_rare: int | None = None
     """Those of them whose place is so small that luck seldom puts anybody there; None where nothing
     says how likely a place is."""

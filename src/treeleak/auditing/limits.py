@@ -11,7 +11,7 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Inference
-from treeleak.auditing.assessors.isolation import singled_out
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.findings.finding import LEAK, OPEN
@@ -207,7 +207,9 @@ def _proved_alone(audit: Audit) -> float:
     rebuilt = _under_a_true_schema(audit)
     if audit.release is None:
         raise NotCovered(static_message("the model's trees are not known"))
-    alone = singled_out(rebuilt, audit.release)
+    alone = audit.alone
+    if alone is None:
+        alone = int(proved_alone(rebuilt, audit.release).sum())
     return _found_by(audit, alone / max(rebuilt.n_rows, 1))
 
 

@@ -56,6 +56,8 @@ _LEAST = 1e-300
 _AT_HAND = 1e-5
 """Seconds kept for each row and tree, at most half of the time: rows at hand are the answer of an
 attack that runs out of time."""
+_TO_BEGIN = 5e-8
+"""Seconds that walks take to begin, for each row and leaf: they are not begun with less time."""
 _TO_WRITE = 10.0
 """Seconds that writing rows may take beyond the limit."""
 _DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
@@ -226,7 +228,9 @@ def _unlisted(
             answer = rows_between(answer, evidence, domains, side_info, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
-        if domains.boxes.compared:
+        # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
+        to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
+        if domains.boxes.compared and clock.left > to_begin:
             classes = classes_of(evidence, side_info.parts, domains, clock, seed, first)
             walked = rows_walked(evidence, values, side_info, domains, classes, why, clock, seed)
             walked = rows_between(walked, evidence, domains, side_info, clock)

@@ -71,11 +71,6 @@ def rare_rows(reconstruction: Reconstruction, claims: Claims, schema: Schema | N
     return np.asarray(light | (2 * fixed >= len(names)))
 
 
-def singled_out(reconstruction: Reconstruction, release: Release) -> int:
-    """Count the rows that :func:`proved_alone` finds."""
-    return int(proved_alone(reconstruction, release).sum())
-
-
 def proved_alone(reconstruction: Reconstruction, release: Release) -> BoolArray:
     """Find the rows that are proved, and proved to share their place with no other of their class.
 

@@ -73,7 +73,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         if found.narrower:
             outside.append(wording.NARROWER())
         findings += of_rows(
-            rebuilt, found.measurement, found.alone, found.proofs_hold, unfinished, outside,
+            rebuilt, found.measurement, found.alone or 0, found.proofs_hold, unfinished, outside,
             found.rows_provided, found.alone_and_rare,
         )  # fmt: skip
         findings += _of_draws(rebuilt)

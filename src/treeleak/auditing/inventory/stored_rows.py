@@ -123,26 +123,30 @@ class Table:
         d = self.rows.shape[1]
         codes = _codes(sequence, self._known)
         windows = _hashes(np.lib.stride_tricks.sliding_window_view(codes, d))
-        if self._in_order(self._row_hashes, windows):
+        if self._in_order(windows):
             return True
         n = len(self._telling)
-        found = int(np.isin(self._telling, windows).sum())
+        found = _n_found(self._telling, windows)
         if found < FEWEST_ROWS or (d < FEWEST_COLUMNS and found <= n / 5):
             return False
         # Small numbers meet by chance, and then so do rows that are none. Fisher's exact test says
         # how often as many of what was found would be true rows.
-        in_all = found + int(np.isin(self._others, windows).sum())
+        in_all = found + _n_found(self._others, windows)
         return _share_of_draws(found, n, in_all, len(self._others)) <= CHANCE
 
-    def _in_order(self, hashes: HashArray, windows: HashArray) -> bool:
+    @cached_property
+    def _surprise(self) -> FloatArray:
+        """How unlikely the first rows are in their order, as the log of one in so many: sums."""
+        _, kind, times = np.unique(self._row_hashes, return_inverse=True, return_counts=True)
+        return np.asarray(np.cumsum(np.log(len(kind) / times[kind])))
+
+    def _in_order(self, windows: HashArray) -> bool:
         """Whether the first rows follow each other at equal distances, too many for chance."""
         d = self.rows.shape[1]
-        _, kind, times = np.unique(hashes, return_inverse=True, return_counts=True)
-        surprise = np.cumsum(np.log(len(hashes) / times[kind]))
-        enough = np.flatnonzero(surprise >= np.log(len(windows) / CHANCE))
-        if not len(enough):
+        enough = np.searchsorted(self._surprise, np.log(len(windows) / CHANCE))
+        if enough == len(self._row_hashes):
             return False
-        first = hashes[: enough[0] + 1]
+        first = self._row_hashes[: enough + 1]
         for stride in range(d, d + BESIDE):
             room = len(windows) - stride * (len(first) - 1)
             if room <= 0:
@@ -286,6 +290,14 @@ def _hashes(rows: NDArray[np.uint64]) -> HashArray:
     for column in rows.T:
         out = (out + column) * rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     return out
+
+
+def _n_found(hashes: HashArray, windows: HashArray) -> int:
+    """How many different hashes, in their order, are among those of windows."""
+    at = np.searchsorted(hashes, windows)
+    inside = at < len(hashes)
+    at, windows = at[inside], windows[inside]
+    return len(np.unique(at[hashes[at] == windows]))
 
 
 def _share_of_draws(least: int, n: int, drawn: int, others: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ _BARE = ("tree", "average_output")
 """Lines of the head that are a word alone."""
 
 
+@lru_cache(maxsize=1)  # A large file takes seconds, and several places need it.
 def booster_from_text(text: str) -> StoredObject:
     """Read a model in LightGBM's own words.
 
