@@ -70,10 +70,8 @@ test-diffprivlib: $(VENV)-diffprivlib/.installed
 
 # Each model held against the library that made it; none of the three is needed for the other tests.
 test-boosted: $(VENV)-boosted/.installed
-	$(VENV)-boosted/bin/python -m pytest -n auto tests/test_xgboost.py tests/test_lightgbm.py \
-		tests/test_catboost.py tests/test_boosted_files.py tests/test_boosted_cli.py \
-		tests/test_boosted_harden.py tests/test_categories.py tests/test_targets.py \
-		tests/test_raw_xgboost.py tests/test_best_cuts.py tests/test_values_at_thresholds.py
+	$(VENV)-boosted/bin/python -m pytest -n auto \
+		$(shell grep -lE "needs\(|importorskip" tests/test_*.py) tests/test_boosted_files.py tests/test_boosted_cli.py
 	$(VENV)-boosted/bin/python -m pytest tests/test_docs.py -k "python_blocks and boosted"
 
 # A scheduler and two workers on this machine, one of which is killed.

@@ -254,7 +254,7 @@ def matched(one: np.ndarray, true: np.ndarray, values: ValueIndex) -> tuple[np.n
 
 @pytest.mark.parametrize("n_rows", [200, 400])
 def test_values_are_as_often_right_as_is_said(values, n_rows, monkeypatch):
-    monkeypatch.setattr(two_chain_confidence, "ASTRAY", 0.0)
+    monkeypatch.setattr(two_chain_confidence, "ASTRAY", (0.0, 0.0))
     rng = np.random.default_rng(n_rows)
     true = people(n_rows, values, rng)
     one, two = (walk(true, values, rng, FOUND) for _ in range(2))

@@ -20,7 +20,7 @@ from helpers.documents import valid
 from helpers.examples import examples
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge, read_policy
-from treeleak.auditing.assessors.isolation import singled_out
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.disclosure.releasable import Suppression, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
@@ -192,7 +192,7 @@ def test_figures_are_those_of_the_audit(audited):
         "one_class_leaves": total["one_class"] / total["leaves"],
         "smallest_leaf": 1,
         "proved_rows": float(audited.reconstruction.proved.mean()),
-        "proved_alone": singled_out(audited.reconstruction, audited.release) / 60,
+        "proved_alone": proved_alone(audited.reconstruction, audited.release).sum() / 60,
         "recovered_rows": 1 - audited.exposure.recovered.open,
         "singling_out": audited.article29.singling_out.value,
         "linkability": audited.article29.linkability.value,

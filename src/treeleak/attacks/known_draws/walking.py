@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.consensus import ASTRAY_BETWEEN, led_astray
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
@@ -109,6 +110,7 @@ def _between(
         sure = np.where(same, rows.confidence, left * nearer.confidence)
         fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
         rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
+        (rows,) = led_astray([rows], values, ASTRAY_BETWEEN)
     rows = _within_leaves(rows, values, constraints)
     return replace(answer, rows=(rows,), expected_distance=far)
 

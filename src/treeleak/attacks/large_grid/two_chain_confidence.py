@@ -49,7 +49,7 @@ def by_two_walks(
     # Whatever all rows hold, others may not.
     share = frequent / (2 * len(one) + 1)
     sure = _sure(one, two, _found(one == two, chance), share, _matching(chance, share, values))
-    sure = (1.0 - ASTRAY) * sure + ASTRAY * share[one]
+    sure = (1.0 - ASTRAY[0]) * sure + ASTRAY[0] * share[one]
     sure *= values.prior(frequent / 2)[values.first[one]]
     none = np.zeros(len(one), dtype=bool)
     return Rows(values.first[best], sure, none, False, misfit), far / values.n_columns
