@@ -71,7 +71,7 @@ test-diffprivlib: $(VENV)-diffprivlib/.installed
 # Each model held against the library that made it; none of the three is needed for the other tests.
 test-boosted: $(VENV)-boosted/.installed
 	$(VENV)-boosted/bin/python -m pytest -n auto \
-		$(shell grep -lE "needs\(|importorskip" tests/test_*.py) tests/test_boosted_files.py tests/test_boosted_cli.py
+		$(shell grep -lE 'needs."|importorskip' tests/test_*.py) tests/test_boosted_files.py tests/test_boosted_cli.py
 	$(VENV)-boosted/bin/python -m pytest tests/test_docs.py -k "python_blocks and boosted"
 
 # A scheduler and two workers on this machine, one of which is killed.
