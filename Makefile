@@ -70,7 +70,7 @@ test-diffprivlib: $(VENV)-diffprivlib/.installed
 
 # Each model held against the library that made it; none of the three is needed for the other tests.
 test-boosted: $(VENV)-boosted/.installed
-	$(VENV)-boosted/bin/python -m pytest -n auto \
+	$(VENV)-boosted/bin/python -m pytest -n auto -m "not browser" \
 		$(shell grep -lE 'needs."|importorskip' tests/test_*.py) tests/test_boosted_files.py tests/test_boosted_cli.py
 	$(VENV)-boosted/bin/python -m pytest tests/test_docs.py -k "python_blocks and boosted"
 
