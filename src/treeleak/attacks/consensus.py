@@ -23,13 +23,11 @@ from treeleak.partition.value_index import ValueIndex
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
-ASTRAY, _MANY = (0.1, 0.3), 20
+ASTRAY, _MANY = (0.15, 0.3), 20
 """How often searches are led astray: of values that exact counts of 150 rows with raw numbers left
 open, with a confidence p, 0.85 p were right in columns that are cut at 20 places or fewer, and
 0.7 p in others, for walks seldom move there (tables of statsmodels, ``python -m experiments run
 calibration --part fitted``)."""
-ASTRAY_BETWEEN = (0.0, 0.1)
-"""The same of rows with known draws that walk between thresholds: p, and 0.92 p."""
 _LEAST_ALIGNED = 5
 """Samples that are aligned even when the time is up."""
 _ALL_AT_ONCE = 200
@@ -166,15 +164,17 @@ def confidence(
     )
 
 
-def led_astray(
-    rows: Sequence[Rows], values: ValueIndex, how_often: tuple[float, float] = ASTRAY
-) -> tuple[Rows, ...]:
+def finely_cut(values: ValueIndex) -> BoolArray:
+    """Which attributes are cut at so many places that walks seldom move there; the class last."""
+    return np.asarray(np.diff(values.atom_start) > _MANY + 1)
+
+
+def led_astray(rows: Sequence[Rows], values: ValueIndex) -> tuple[Rows, ...]:
     """Scale confidences of values that are not proved: a search may be led astray as a whole.
 
     What all its worlds agree on is then right as often as rows of the column hold it.
-    ``how_often``: in columns that are cut at few places, and at many.
     """
-    astray = np.where(np.diff(values.atom_start) > _MANY + 1, *how_often[::-1])
+    astray = np.where(finely_cut(values), *ASTRAY[::-1])
     held = np.concatenate([part.values for part in rows]) if rows else np.zeros((0, 1), dtype=int)
     share = np.bincount(held.ravel(), minlength=values.n_values) / max(len(held), 1)
     return tuple(

@@ -70,7 +70,9 @@ class Reconstruction:
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known
         (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``, or ``likely``
-        where cells were generated and counts are exact or draws known.
+        where cells were generated and counts are exact or draws known. NaN, too, of numbers that
+        are not proved in columns cut at more than 20 places where draws are known and rows came to
+        lie halfway between thresholds.
     label_confidence : Series or None
         The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None

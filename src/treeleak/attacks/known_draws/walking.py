@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.consensus import ASTRAY_BETWEEN, led_astray
+from treeleak.attacks.consensus import finely_cut
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.belief_propagation import (
     classes_by_leaves,
@@ -109,8 +109,10 @@ def _between(
         left = 1.0 - np.minimum(rows.confidence, MOST_SURE)
         sure = np.where(same, rows.confidence, left * nearer.confidence)
         fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
+        # In finely cut columns, from four to nine in ten of such values were right where 9.5 in ten
+        # should have been: nothing is said of them (tables of statsmodels).
+        sure = np.where(finely_cut(values) & (sure < 1.0), np.nan, sure)
         rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
-        (rows,) = led_astray([rows], values, ASTRAY_BETWEEN)
     rows = _within_leaves(rows, values, constraints)
     return replace(answer, rows=(rows,), expected_distance=far)
 
