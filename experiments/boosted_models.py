@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
+from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, Quantity, Statistics
 from treeleak.schema import Schema
 
@@ -72,6 +74,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "XGBClassifier, max_delta_step": ("xgboost", "XGBClassifier", {"max_delta_step": 0.5}),
     "XGBClassifier, parallel": ("xgboost", "XGBClassifier", {"num_parallel_tree": 3}),
     "XGBClassifier, dart": ("xgboost", "XGBClassifier", {"booster": "dart"}),
+    "XGBClassifier, masked": ("xgboost", "XGBClassifier", {}),
     "LGBMClassifier, reg_alpha": ("lightgbm", "LGBMClassifier", {"reg_alpha": 0.1}),
     "LGBMClassifier, scale_pos_weight": ("lightgbm", "LGBMClassifier", {"scale_pos_weight": 3}),
     "LGBMClassifier, class_weight": ("lightgbm", "LGBMClassifier", {"class_weight": "balanced"}),
@@ -146,8 +149,17 @@ def trained(
     own = X.iloc[: case.n_rows].reset_index(drop=True), y.iloc[: case.n_rows]
     # Some libraries take no names with brackets.
     model.fit(own[0].to_numpy(), own[1].to_numpy())
+    model = masked(model) if case.model.endswith(", masked") else model
     release = replace(to_release(model), feature_names=tuple(X.columns), ranges={}, borders={})
     return release, *own, X.iloc[case.n_rows :], y.iloc[case.n_rows :]
+
+
+def masked(model: Any) -> Any:
+    """What NVFlare would send of a model of XGBoost: every sum of hessians is 1."""
+    file = json.loads(model.get_booster().save_raw("json"))
+    for tree in file["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["sum_hessian"] = [1.0] * len(tree["sum_hessian"])
+    return booster_from_bytes(json.dumps(file).encode())
 
 
 def holds(model: str, left: str) -> bool:

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from helpers.boosted import LIBRARIES, evidence_of, needs, rows_of_A, some_release
-from helpers.examples import examples
+from helpers.boosted import (
+    LIBRARIES,
+    evidence_of,
+    masked,
+    needs,
+    rows_of_A,
+    some_release,
+    table,
+)
+from helpers.examples import examples, spread
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak.attacks.loss_sums.search import Search
@@ -24,13 +32,16 @@ from treeleak.evidence.class_counts_from_gradients import (
     class_counts_from_gradients,
     digits,
 )
+from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.predictions import at_leaves, steps
 from treeleak.evidence.protocol import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
+from treeleak.release.adapters.xgboost.gain_equations import FEWEST_NODES
 from treeleak.release.adapters.xgboost.model import _solved, _sure
 from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import (
     GRADIENT,
     HESSIAN,
@@ -128,6 +139,48 @@ def test_most_models_give_sums(library):
     """So that the tests above do not look at nothing."""
     given_sums = [evidence_if_any(library, seed) is not None for seed in range(12)]
     assert sum(given_sums) >= 7
+
+
+@pytest.mark.parametrize("seed", spread(range(40), fast=4))
+def test_what_was_masked_follows_from_gains(seed):
+    """NVFlare sends XGBoost's trees with every sum of hessians set to 1."""
+    needs("xgboost")
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, int(rng.integers(80, 300)), 10)
+    model = XGBClassifier(
+        n_estimators=6, max_depth=int(rng.integers(3, 6)), n_jobs=1,
+        learning_rate=float(rng.choice([0.05, 0.1, 0.3])),
+        reg_lambda=float(rng.choice([0.0, 1.0, 3.5])),
+    ).fit(X, y)  # fmt: skip
+    true = to_release(model)
+    # Nothing in such a file says that all trees saw all rows.
+    release = replace(to_release(masked(model)), sampling=AllRows())
+    assert not any(tree.statistics.get(HESSIAN) for tree in release.trees)
+    before, fitting = true.ensemble, release.ensemble.fitting
+    if fitting.assumed:
+        # Of trees that are too small, or too many of whose leaves step alike.
+        assert min(tree.n_nodes for tree in true.trees) < 2 * FEWEST_NODES
+        return
+    assert release.ensemble.learning_rate == pytest.approx(before.learning_rate, rel=1e-6)
+    assert fitting.l2 == pytest.approx(before.fitting.l2, abs=1e-3)
+    if release.not_covered:
+        # Without lambda, how the rows of two pure leaves part follows from nothing.
+        assert not before.fitting.l2
+        assert "all but" in release.not_covered
+        return
+    assert release.trees[0].totals[0] == len(X)
+    found, off = leaf_hessians(release, before.learning_rate, before.fitting.l2)
+    derived = ~np.isnan(found)
+    assert derived.mean() > (0.8 if before.fitting.l2 else 0.5)
+    assert (np.abs(found - at_leaves(true, HESSIAN)) <= off * found)[derived].all()
+    evidence, leaf = evidence_of(release), rows_of_A(release, X)
+    for statement in evidence.statements():
+        assert statement.met(leaf, y).all()
+    flipped = y.copy()
+    flipped[seed % len(y)] ^= 1
+    assert not all(statement.met(leaf, flipped).all() for statement in evidence.statements())
 
 
 @pytest.mark.parametrize("library", ["histogram", "lightgbm", "xgboost"])

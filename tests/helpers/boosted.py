@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release import Release, to_release
+from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.schema import Binary, Schema
 
 LIBRARIES = ("boosting", "histogram", "xgboost", "lightgbm", "catboost")
@@ -94,6 +96,14 @@ def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray
             random_seed=seed, random_strength=0.0,
         )  # fmt: skip
     return model.fit(X, y)
+
+
+def masked(model: Any) -> Any:
+    """What NVFlare would send of a model of XGBoost: every sum of hessians is 1."""
+    file = json.loads(model.get_booster().save_raw("json"))
+    for tree in file["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["sum_hessian"] = [1.0] * len(tree["sum_hessian"])
+    return booster_from_bytes(json.dumps(file).encode())
 
 
 def bits(release: Release) -> Schema:

@@ -1,8 +1,9 @@
 """Sums of second derivatives that a file does not hold, from what it says of steps and gains.
 
-Without l2, a node with sums G and H would take the step s = -G / H, and its test gains
-s_L^2 H_L + s_R^2 H_R - s^2 H. Sums of children add up to the node's: s H = s_L H_L + s_R H_R and
-H = H_L + H_R. Two linear equations, from which H_L and H_R follow.
+A node with sums G and H would take the step s = -G / (H + l2), and its test gains
+s_L^2 (H_L + l2) + s_R^2 (H_R + l2) - s^2 (H + l2). Sums of children add up to the node's:
+s (H + l2) = s_L (H_L + l2) + s_R (H_R + l2) and H = H_L + H_R. Two linear equations, from which H_L
+and H_R follow.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from treeleak.core.arrays import FloatArray
-from treeleak.evidence.predictions import at_leaves
+from treeleak.evidence.predictions import at_leaves, fitted
 from treeleak.release.release import Release
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE
 from treeleak.release.tree import Tree
@@ -18,9 +19,11 @@ from treeleak.release.tree import Tree
 _SHARP = 1e-4
 """Least difference between the steps of two children, as a share of them: nearer ones say too
 little."""
-_ROUNDED, _ADDED = 4e-15, 1e-15
-"""By how much numbers may be off by rounding, as a share of the largest that they come from; and
-what libraries add to sums, so that none is 0."""
+_ROUNDED = {"float64": 4e-15, "float32": 5e-7}
+"""By how much numbers may be off by rounding, as a share of the largest that they come from, by the
+precision in which the file holds steps and gains."""
+_ADDED = 1e-15
+"""What libraries add to sums, so that none is 0."""
 
 
 def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[FloatArray, FloatArray]:
@@ -30,20 +33,20 @@ def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[Floa
     holds shares of the first.
     """
     hessian = at_leaves(release, HESSIAN)
-    off = np.zeros(len(hessian))
-    if rate is None or l2:
+    off, precision = np.zeros(len(hessian)), fitted(release)[1].derivatives
+    if rate is None:
         return hessian, off
     start = 0
     for tree in release.trees:
         stop = start + len(tree.leaves)
         if np.isnan(hessian[start]):
-            derived, blur = _derived(tree, rate)
+            derived, blur = _derived(tree, rate, l2, _ROUNDED[precision])
             hessian[start:stop], off[start:stop] = derived[tree.leaves], blur[tree.leaves]
         start = stop
     return hessian, off
 
 
-def _derived(tree: Tree, rate: float) -> tuple[FloatArray, FloatArray]:
+def _derived(tree: Tree, rate: float, l2: float, rounded: float) -> tuple[FloatArray, FloatArray]:
     """Derive the sums of all nodes whose parent is no root."""
     none = np.full(tree.n_nodes, np.nan)
     value, step, gain = (tree.statistics.get(q) for q in (VALUE, STEP, GAIN))
@@ -52,39 +55,45 @@ def _derived(tree: Tree, rate: float) -> tuple[FloatArray, FloatArray]:
     s = np.where(tree.is_leaf, value.values / rate, step.values)
     if step.present is not None:
         s[~step.present & ~tree.is_leaf] = np.nan
-    return node_hessians(tree, s)
+    return node_hessians(tree, s, l2, rounded)
 
 
-def node_hessians(tree: Tree, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+def node_hessians(
+    tree: Tree, s: FloatArray, l2: float = 0.0, rounded: float = _ROUNDED["float64"]
+) -> tuple[FloatArray, FloatArray]:
     """Derive the sums of all nodes whose parent's step is known, and the shares they may be off.
 
-    ``s``: the step of each node, NaN where it is not known.
+    ``s``: the step of each node, NaN where it is not known. ``rounded``: by how much steps and
+    gains may be off by rounding.
     """
-    none, gain = np.full(tree.n_nodes, np.nan), tree.statistics.get(GAIN)
+    found, blur, gain = (
+        np.full(tree.n_nodes, np.nan),
+        np.zeros(tree.n_nodes),
+        tree.statistics.get(GAIN),
+    )
     if gain is None:
-        return none, none
+        return found, found
     derivable = ~tree.is_leaf & ~np.isnan(s)
     if gain.present is not None:
         derivable = derivable & gain.present
     v = np.flatnonzero(derivable)
-    left, right = tree.left[v], tree.right[v]
-    a, b = s[left] - s[v], s[right] - s[v]
-    # s_L^2 H_L + s_R^2 H_R - s^2 (H_L + H_R) = (a (s_L + s)) H_L + (b (s_R + s)) H_R, and
-    # a H_L + b H_R = 0.
-    spread = a - b
-    sharp = np.abs(spread) > _SHARP * np.maximum(np.abs(s[left]), np.abs(s[right]))
-    sharp &= (a * b < 0) & (gain.values[v] > 0)
-    v, left, right = v[sharp], left[sharp], right[sharp]
-    a, b = a[sharp], b[sharp]
-    hessian_left = gain.values[v] / (a * (s[left] - s[right]))
-    none[left], none[right] = hessian_left, -hessian_left * a / b
-    off = np.full(tree.n_nodes, 0.0)
-    scale = np.maximum(np.abs(s[left]), np.abs(s[right]))
-    smallest = np.minimum(np.abs(a), np.abs(b))
+    children = np.stack([tree.left[v], tree.right[v]])
+    step, other = s[children], s[children[::-1]]
+    # With A = H_L + l2 and B = H_R + l2: (s_L - s) A + (s_R - s) B = -s l2, and
+    # (s_L - s) (s_L - s_R) A = gain + l2 s s_R; the same with sides exchanged.
+    change, spread = step - s[v], step - other
+    scale = np.maximum(np.abs(step).max(axis=0), np.abs(s[v]))
+    numerator = gain.values[v] + l2 * s[v] * other
+    sharp = (np.abs(spread[0]) > _SHARP * scale) & (change != 0).all(axis=0) & (gain.values[v] > 0)
+    total = np.divide(numerator, change * spread, out=np.zeros_like(step), where=sharp)
+    sharp &= (total > l2).all(axis=0)
     # A gain is the difference of numbers that may be far larger.
-    terms = s[left] ** 2 * none[left] + s[right] ** 2 * none[right]
-    rounded = _ROUNDED + _ADDED / np.minimum(none[left], none[right])
-    off[left] = off[right] = rounded * (
-        scale / np.maximum(smallest, 1e-300) + terms / gain.values[v]
-    )
-    return none, off
+    terms = (step**2 * total).sum(axis=0) + l2 * np.abs(s[v] * other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = total - l2
+        off = scale / np.abs(change) + scale / np.abs(spread) + terms / np.abs(numerator)
+        off *= (rounded + _ADDED / each.min(axis=0)) * total / each
+    for side in range(2):
+        found[children[side][sharp]] = each[side][sharp]
+        blur[children[side][sharp]] = off[side][sharp]
+    return found, blur

@@ -49,6 +49,8 @@ from treeleak.release.tree import Tree
 
 _SUMMED, _SMALL = 3e-6, 1e-7
 """How far a sum of numbers in single precision may be off: as a share of it, and beside that."""
+_DERIVED = 1e-4
+"""A sum that is derived and may be off by a greater share says too little."""
 _EACH = 2e-7
 """How far each row's part may be off, where parts cancel each other."""
 _FLAT = 1e-3
@@ -183,7 +185,7 @@ class LossSums:
         second, first = (Derivative(self.geometry, which) for which in (SECOND, FIRST))
         blur = (precise * _SUMMED + off) * np.abs(H) + precise * _SMALL
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
-        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _SUMMED), second, blur, scale)
+        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _DERIVED), second, blur, scale)
         if rate is None:
             return
         step, stepped = steps(self.geometry)

@@ -25,6 +25,7 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
     whole_sums,
 )
+from treeleak.release.adapters.xgboost.gain_equations import restored_rows, settings_from_gains
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
@@ -34,7 +35,7 @@ from treeleak.release.adapters.xgboost.model import (
     number_of,
     one_start,
 )
-from treeleak.release.adapters.xgboost.nodes import read_tree, restored_rows
+from treeleak.release.adapters.xgboost.nodes import read_tree
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -278,7 +279,10 @@ def _with_rows(
     counts: Sequence[NodeStatistic | None]
     covered: str | None = None if every or not rounds.any() else FIRST_ONLY
     if any(entry is None for entry in sums):
-        restored = restored_rows([trees[t] for t in counted_trees], each)
+        chosen = [trees[t] for t in counted_trees]
+        settings = None if fitting is None or fitting.assumed or not rate else (rate, fitting.l2)
+        settings = settings or settings_from_gains(chosen)
+        restored = None if settings is None else restored_rows(chosen, each, *settings)
         if restored is None:
             return trees, COUNTLESS, ()
         counts, notes = restored, (RESTORED,)

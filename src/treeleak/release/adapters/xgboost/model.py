@@ -14,6 +14,7 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import count_in, numbers
+from treeleak.release.adapters.xgboost.gain_equations import settings_from_gains
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.readers.xgboost_json import booster_from_bytes
@@ -263,8 +264,10 @@ def fitting_of(
     # A model that was loaded and stored again holds defaults, not what it was trained with.
     if settings is None or not _sure(equation, size, *settings):
         settings = found
-    # Without any sums of hessians, nothing tells rate and l2.
+    # Without any sums of hessians, what nodes gain tells rate and l2, or nothing does.
     bare = bent.plain and not any(tree.statistics.get(HESSIAN) for tree in trees)
+    if settings is None and bare and not squared:
+        settings = settings_from_gains(trees)
     assumed = settings is None and not squared and bare
     if assumed:
         settings = rate or ETA, LAMBDA if l2 is None else l2
