@@ -75,6 +75,15 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "XGBClassifier, parallel": ("xgboost", "XGBClassifier", {"num_parallel_tree": 3}),
     "XGBClassifier, dart": ("xgboost", "XGBClassifier", {"booster": "dart"}),
     "XGBClassifier, masked": ("xgboost", "XGBClassifier", {}),
+    "CatBoost, class_weights": (
+        "catboost", "CatBoostClassifier", {"iterations": 100, "auto_class_weights": "Balanced"},
+    ),
+    "CatBoost, scale_pos_weight": (
+        "catboost", "CatBoostClassifier", {"iterations": 100, "scale_pos_weight": 3},
+    ),
+    "HistGradientBoosting, class_weight": (
+        "sklearn", "HistGradientBoostingClassifier", {"class_weight": "balanced"},
+    ),
     "LGBMClassifier, reg_alpha": ("lightgbm", "LGBMClassifier", {"reg_alpha": 0.1}),
     "LGBMClassifier, scale_pos_weight": ("lightgbm", "LGBMClassifier", {"scale_pos_weight": 3}),
     "LGBMClassifier, class_weight": ("lightgbm", "LGBMClassifier", {"class_weight": "balanced"}),

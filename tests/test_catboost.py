@@ -17,7 +17,7 @@ from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import snapshot, to_release
-from treeleak.release.statistics import VALUE
+from treeleak.release.statistics import VALUE, WEIGHTS
 
 catboost = pytest.importorskip(
     "catboost", reason="needs CatBoost: pip install 'treeleak[catboost]'"
@@ -172,11 +172,49 @@ def test_labels_of_classes_are_in_the_file(labels, tmp_path):
     assert release.origin == f"CatBoost {catboost.__version__}, CatBoostClassifier"
 
 
-def test_class_weights_are_seen():
-    X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
-    for more in ({"class_weights": [1, 3]}, {"auto_class_weights": "Balanced"}):
-        model = catboost.CatBoostClassifier(2, verbose=0, allow_writing_files=False, **more)
-        release = to_release(model.fit(X, X[:, 0] > 2))
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"class_weights": [1, 3]},
+        {"class_weights": {0: 2.0, 1: 0.3}},
+        {"scale_pos_weight": 0.7, "leaf_estimation_iterations": 10},
+        {"auto_class_weights": "Balanced", "l2_leaf_reg": 0.1},
+        {"auto_class_weights": "SqrtBalanced", "leaf_estimation_iterations": 4},
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_classes_leave_rows_in_the_first_tree(more, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (int(rng.integers(20, 200)), 3)).astype(float)
+    y = (X[:, 0] + rng.normal(size=len(X)) > 2.2).astype(int)
+    model = catboost.CatBoostClassifier(4, depth=3, verbose=0, allow_writing_files=False, **more)
+    release = to_release(model.fit(X, y))
+    assert release.not_covered is None
+    assert release.n_rows == len(X)
+    first, *others = release.trees
+    at = first.apply(X.astype("float32"))
+    np.testing.assert_array_equal(
+        first.totals[first.leaves], np.bincount(at, minlength=first.n_nodes)[first.leaves]
+    )
+    assert all(tree.totals is None for tree in others)
+    w = np.array(release.ensemble.fitting.class_weights)
+    assert release.ensemble.fitting.l2 == pytest.approx(
+        model.get_all_params()["l2_leaf_reg"] * w[y].mean(), rel=1e-5
+    )
+    for tree in release.trees:
+        sums = np.bincount(tree.apply(X.astype("float32")), w[y], tree.n_nodes)
+        held = tree.statistics.get(WEIGHTS).values
+        np.testing.assert_allclose(held[tree.leaves], sums[tree.leaves], rtol=1e-6)
+
+
+def test_weights_of_rows_are_not_taken_for_weights_of_classes():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 4, (60, 2)).astype(float)
+    for weights in ([], [1, 3]):
+        model = catboost.CatBoostClassifier(
+            2, verbose=0, allow_writing_files=False, class_weights=weights or None
+        )
+        release = to_release(model.fit(X, X[:, 0] > 2, sample_weight=rng.random(60) + 0.5))
         assert "weights of rows or classes" in release.not_covered
         assert release.n_rows is None
 

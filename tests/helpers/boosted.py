@@ -94,6 +94,7 @@ def trained(library: str, rng: np.random.Generator, X: np.ndarray, y: np.ndarray
             leaf_estimation_iterations=int(rng.choice([1, 3, 10])), verbose=False, thread_count=1,
             bootstrap_type="No", boosting_type="Plain", allow_writing_files=False,
             random_seed=seed, random_strength=0.0,
+            scale_pos_weight=bent(seed).get("scale_pos_weight", 1.0),
         )  # fmt: skip
     return model.fit(X, y)
 

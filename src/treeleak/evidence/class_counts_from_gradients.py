@@ -55,12 +55,12 @@ def class_counts_from_gradients(evidence: LossSums, leaf: NDArray[Any], m: IntAr
     n_leaves = int(evidence.geometry.leaf_start[-1])
     held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves).astype(float)
     _, fitting = fitted(evidence.geometry.release)
-    if fitting.steps > 1:
-        return _by_steps(evidence, leaf, m, held)
     number, whole = np.full(n_leaves, UNTOLD), True
     if evidence.weighted:
         # Of rows of two weights, sums tell no number of rows.
         return Positives(number, whole)
+    if fitting.steps > 1:
+        return _by_steps(evidence, leaf, m, held)
     none = np.full(len(leaf), NO_CLASS)
     for constraint in evidence.statements():
         leaves_alone = (

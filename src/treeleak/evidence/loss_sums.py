@@ -44,7 +44,16 @@ from treeleak.partition import Geometry
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.first_tree import with_start
 from treeleak.release.release import Release
-from treeleak.release.statistics import DRAWS, GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
+from treeleak.release.statistics import (
+    DRAWS,
+    GRADIENT,
+    HESSIAN,
+    ROWS,
+    VALUE,
+    VARIANCE,
+    WEIGHTS,
+    Quantity,
+)
 from treeleak.release.tree import Tree
 
 _SUMMED, _SMALL = 3e-6, 1e-7
@@ -62,7 +71,7 @@ _ROUGH = 1e-3
 _DOUBLE = 1e-5
 """How many times these, where all numbers are in double precision."""
 
-SECOND, FIRST, SQUARED, STEP = "second", "first", "squared", "step"
+SECOND, FIRST, SQUARED, STEP, WEIGHT = "second", "first", "squared", "step", "weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +80,8 @@ class Derivative:
 
     geometry: Geometry
     which: str
-    """The second derivative of the loss, the first one, its square, or the first one and the second
-    times the step that the row's leaf takes."""
+    """The second derivative of the loss, the first one, its square, the first one and the second
+    times the step that the row's leaf takes, or the weight of the row's class alone."""
     step: FloatArray | None = None
     """Shape (n_leaves,)."""
     moved: FloatArray | None = None
@@ -83,6 +92,9 @@ class Derivative:
         release = self.geometry.release
         _, fitting = fitted(release)
         kind = fitting.derivatives
+        if self.which == WEIGHT:
+            each = np.array(fitting.class_weights)[label]
+            return np.repeat(each[:, None], leaf.shape[1], axis=1)
         if self.moved is None:
             p = chances(self.geometry, leaf)
         else:
@@ -175,6 +187,12 @@ class LossSums:
         precise *= fitting.rough
         counted = ~np.isnan(n)
         yield self._of_leaves(ROWS, n, counted, None, np.zeros(len(n)), np.sqrt(np.maximum(n, 1)))
+        W = at_leaves(release, WEIGHTS)
+        if self.weighted and not np.isnan(W).all():
+            weights = Derivative(self.geometry, WEIGHT)
+            blur = _SUMMED * W + _SMALL
+            scale = np.sqrt(np.maximum(W, 1))
+            yield self._of_leaves(WEIGHTS, W, ~np.isnan(W), weights, blur, scale)
         if fitting.steps > 1:
             if rate is not None and fitting.loss == "logistic":
                 yield from self._of_many_steps(rate)
@@ -223,8 +241,9 @@ class LossSums:
         and e (exp(e) - 1), where h is the least that H may be. Some trees take shorter steps, of
         which files say nothing: sums are rough.
         """
-        release, n = self.geometry.release, self.n
+        release = self.geometry.release
         _, fitting = fitted(release)
+        n = at_leaves(release, WEIGHTS) if self.weighted else self.n
         d = at_leaves(release, VALUE) / rate
         p = chance(np.abs(d) + self._reach)
         h = n * p * (1 - p)

@@ -123,7 +123,8 @@ class Fitting:
             raise BadModel("trees that were grown without later ones")
         if self.dropped and not kept_shares(self.dropped).min() > 1.0 / MOST_REAL:
             raise BadModel("trees of whose values next to nothing was kept")
-        if not self.plain and (self.loss != "logistic" or self.steps > 1):
+        weighted = self.class_weights and replace(self, class_weights=()).plain
+        if not self.plain and (self.loss != "logistic" or (self.steps > 1 and not weighted)):
             raise BadModel(f"penalties, weights or dropped trees of the loss {self.loss!r}")
         if not 0 < self.steps <= MOST_STEPS or not 0 <= self.l2 <= MOST_L2:
             raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")

@@ -34,7 +34,7 @@ from treeleak.evidence.class_counts_from_gradients import (
 )
 from treeleak.evidence.predictions import classes_of_trees
 from treeleak.partition import Partition
-from treeleak.release.statistics import VARIANCE
+from treeleak.release.statistics import VARIANCE, WEIGHTS
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ class Search:
         """Find the rows that meet all sums, or the best there was time for."""
         statements, best = self.evidence.statements(), None
         if self._rough:
-            statements = tuple(s for s in statements if not s.by_label)
+            statements = tuple(s for s in statements if not s.by_label or s.quantity == WEIGHTS)
         if any(s.quantity == VARIANCE for s in statements):
             # Sums of inner nodes are exact to a dozen digits.
             best = self._tree_by_tree(statements)
@@ -166,12 +166,16 @@ class Search:
     def _rough(self) -> bool:
         return isinstance(self.evidence, LossSums) and self.evidence.rough
 
+    @property
+    def _weighted(self) -> bool:
+        return isinstance(self.evidence, LossSums) and self.evidence.weighted
+
     def by_steps(self, found: CellFit) -> CellFit:
         """Find other rows that meet all counts, where those found do not lead to all leaf values.
 
         For leaves that took many steps; sums at their end are hints only.
         """
-        if not self._rough or not (missed := self._unexplained(found)):
+        if not self._rough or self._weighted or not (missed := self._unexplained(found)):
             return found
         column_set, n = self.by_class(self.evidence.statements()), self.partition.n_cells
         best, tried = (missed, found), set[bytes]()
@@ -205,7 +209,7 @@ class Search:
 
     def _at_once(self, statements: Sequence[LinearConstraints]) -> CellFit:
         """Find rows by least squares over the sums of all trees."""
-        if isinstance(self.evidence, LossSums) and self.evidence.weighted:
+        if self._weighted:
             return self._fitted(self.by_class(statements), self.clock, last=True)[0]
         n, leaf = self.partition.n_cells, self.partition.signature
         class_free = [s for s in statements if not s.by_label]

@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
+from treeleak.release.adapters.catboost_weights import rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -110,7 +113,11 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     balanced = _inside(params, "data_processing_options", "auto_class_weights")
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
     rate = _inside(params, "boosting_options", "learning_rate")
-    fitting = _fitting(params, str(loss), quantity == ROWS)
+    fitting = _fitting(params, str(loss), quantity == ROWS or bool(weights))
+    counted = None
+    if quantity == WEIGHTS:
+        counted, fitting = _counted_by_class(trees[0], weights, fitting, rate, scale, bias)
+        not_covered = WEIGHTED if counted is None else None
     if fitting is not None and _inside(params, "task_type") not in (None, "CPU"):
         fitting, notes = None, (*notes, ON_GPU)
     n_rows = None
@@ -121,8 +128,12 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     if columns.levels:
         notes = (*notes, HASHED(columns=sorted(columns.levels)[:5]))
     version = str(info.get("catboost_version_info", ""))
+    read = [_with_leaf_values(tree, quantity, scale, len(classes)) for tree in trees]
+    if counted is not None:
+        read[0] = read[0].with_statistics(Statistics((counted, *read[0].statistics)))
+        n_rows = int(counted.values[0])
     return Release(
-        trees=tuple(_with_leaf_values(tree, quantity, scale, len(classes)) for tree in trees),
+        trees=tuple(read),
         feature_names=columns.names,
         classes=classes,
         sampling=AllRows(),
@@ -140,6 +151,34 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
             fitting,
         ),
     )
+
+
+def _counted_by_class(
+    tree: Grown, weights: Any, fitting: Fitting | None, rate: Any, scale: float,
+    bias: Sequence[float],
+) -> tuple[NodeStatistic | None, Fitting | None]:  # fmt: skip
+    """Count the rows of a first tree whose leaves hold sums of weights of two classes."""
+    listed = isinstance(weights, list) and len(weights) == 2 and all(map(is_finite, weights))
+    known = fitting is not None and fitting.loss == "logistic" and len(bias) == 1
+    if not listed or not known or not is_finite(rate) or tree.weights is None or scale != 1:
+        return None, None
+    assert fitting is not None  # noqa: S101
+    fitting = replace(fitting, class_weights=tuple(map(float, weights)))
+    found = rows_of_both_classes(tree.weights, tree.values[:, 0], fitting, float(rate), bias[0])
+    if found is None:
+        return None, None
+    return NodeStatistic(ROWS, _at_nodes(tree, found[0].sum(axis=0))), found[1]
+
+
+def _at_nodes(tree: Grown, of_leaves: FloatArray) -> FloatArray:
+    """Add up at all nodes what leaves hold."""
+    shape = tree.shape
+    total = np.zeros(shape.n_nodes)
+    total[tree.leaves] = of_leaves
+    for level in range(int(shape.depth.max()) - 1, -1, -1):
+        above = np.flatnonzero((shape.depth == level) & ~shape.is_leaf)
+        total[above] = total[shape.left[above]] + total[shape.right[above]]
+    return total
 
 
 def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
@@ -185,12 +224,7 @@ def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) 
     statistics = []
     shape = tree.shape
     if tree.weights is not None and tree.weights.any():
-        total = np.zeros(shape.n_nodes)
-        total[tree.leaves] = tree.weights
-        for level in range(int(shape.depth.max()) - 1, -1, -1):
-            above = np.flatnonzero((shape.depth == level) & ~shape.is_leaf)
-            total[above] = total[shape.left[above]] + total[shape.right[above]]
-        statistics.append(NodeStatistic(quantity, total))
+        statistics.append(NodeStatistic(quantity, _at_nodes(tree, tree.weights)))
     outputs = tree.values.shape[1]
     if outputs in (1, n_classes):
         value = np.zeros((shape.n_nodes, outputs))
